@@ -1,0 +1,32 @@
+# `make demo` or `make test` on a fresh clone does all the set-up, in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test test-all lint bench clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[language,dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/kleene demo
+
+test: setup
+	$(BIN)/python -m pytest -n 2
+
+test-all: setup
+	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+
+lint: setup
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m kleene.papers.bench
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache results

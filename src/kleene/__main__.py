@@ -1,0 +1,3 @@
+from kleene.cli import main
+
+main()

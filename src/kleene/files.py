@@ -1,0 +1,74 @@
+"""Reading and writing files safely: sizes checked first, nothing half-written, nothing executed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kleene.errors import FileError
+
+MAX_JSON_BYTES = 256 * 1024 * 1024
+
+
+def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:
+    """The text of a file of at most `limit` bytes."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise FileError(f"{path}: not a file")
+        if size > limit:
+            raise FileError(f"{path}: {size:,} bytes, more than the {limit:,} that are read")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def read_json(path: str | Path, limit: int = MAX_JSON_BYTES) -> Any:
+    """The content of a JSON file."""
+    try:
+        return json.loads(read_text(path, limit))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise FileError(f"{path}: not JSON ({error})") from None
+
+
+@contextlib.contextmanager
+def written_atomically(path: str | Path) -> Iterator[Path]:
+    """A path beside `path` to write to; it takes the place of `path` when the block ends without error.
+
+    Works for a file and for a folder: whichever the block made at the path that it was given.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    holder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    made = holder / path.name
+    try:
+        yield made
+        if made.is_dir() and path.is_dir():
+            os.replace(path, holder / "replaced")
+        os.replace(made, path)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written ({error.strerror})") from None
+    finally:
+        shutil.rmtree(holder, ignore_errors=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with written_atomically(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,88 @@
+"""The five verbs. Each looks up the arrow that fits what it is given, and imports it only then.
+
+A new machine or network adds a line to `ARROWS`; torch is imported by the arrow, not here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kleene.errors import FileError, NotSupported
+from kleene.files import read_json
+
+# verb → (class of the first argument → "module:function")
+ARROWS: dict[str, dict[str, str]] = {
+    "compile": {
+        "kleene.machines.program.ProgramClass": "kleene.compilers.program_to_transformer:compile_program",
+    },
+    "decompile": {
+        "kleene.networks.transformer.Transformer": "kleene.decompilers.transformer_to_updates:decompile_transformer",
+    },
+    "verify": {
+        "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
+    },
+    "certify": {
+        "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",
+    },
+    "explain": {
+        "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
+    },
+}
+
+# kind written in a saved folder's kleene.json → the loader of such a folder
+LOADERS: dict[str, str] = {
+    "transformer": "kleene.networks.transformer:load",
+}
+
+
+def _resolve(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _arrow(verb: str, thing: Any) -> Any:
+    for cls in type(thing).__mro__:
+        target = ARROWS[verb].get(f"{cls.__module__}.{cls.__qualname__}")
+        if target is not None:
+            return _resolve(target)
+    kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in ARROWS[verb]}))
+    raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
+
+
+def compile(machine: Any, **options: Any) -> Any:
+    """A network whose weights are constructed to compute exactly what `machine` computes."""
+    return _arrow("compile", machine)(machine, **options)
+
+
+def decompile(network: Any, **options: Any) -> Any:
+    """The machine that the weights of `network` implement, found again."""
+    return _arrow("decompile", network)(network, **options)
+
+
+def verify(machine: Any, network: Any, **options: Any) -> Any:
+    """A report of how often `machine` and `network` agree, with the shortest disagreement found."""
+    return _arrow("verify", machine)(machine, network, **options)
+
+
+def certify(network: Any, **options: Any) -> Any:
+    """A certificate that `network` computes what it says, or the reasons why there is none."""
+    return _arrow("certify", network)(network, **options)
+
+
+def explain(network: Any, input: Any, **options: Any) -> Any:
+    """The evidence that fits the kind of `network`: which parts of `input` did what."""
+    return _arrow("explain", network)(network, input, **options)
+
+
+def load(folder: str | Path) -> Any:
+    """A network that was saved with `.save(folder)`. Loading never runs code from the folder."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FileError(f"{folder}: no such folder; a saved network is a folder with kleene.json in it")
+    description = read_json(folder / "kleene.json")
+    kind = description.get("kind") if isinstance(description, dict) else None
+    if kind not in LOADERS:
+        raise FileError(f"{folder}/kleene.json: unknown kind {kind!r}; known: {', '.join(LOADERS)}")
+    return _resolve(LOADERS[kind])(folder)
