@@ -1,0 +1,1 @@
+"""From a program's Python step to neurons, still without weights."""

@@ -1,0 +1,473 @@
+"""Finite-domain symbolic execution of `step`, by operator overloading (its source may be unavailable).
+
+`step` is run once a path. Reading a variable gives a `Symbol`: a function of one separable form. A branch
+on a symbol forks the path and limits the values that variables may have on it. What comes out is the list
+of paths, each with its branches, the heads it read and what it assigned.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from kleene.errors import KleeneError, ProgramError, RangeError, StepError, TooManyPaths
+from kleene.lowering.forms import Form, Grid, Number, joined, variable_form
+from kleene.machines.interpreter import checked_write, class_constant
+from kleene.machines.program import ProgramClass, Value
+
+MAX_PATHS = 20_000
+MAX_TABLE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Raised:
+    """In a symbol's table: Python raised this for that value of the form."""
+
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A fork: which class of values of a form was taken, and every class there was."""
+
+    form: Form
+    classes: tuple[frozenset[Number], ...]  # the feasible ones
+    taken: int
+    line: int | None
+
+
+@dataclass(frozen=True)
+class Read:
+    """The first reading of a head on a path."""
+
+    head: str
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """variable := kind.values[table[value of form]], written by this line of `step`."""
+
+    form: Form
+    table: tuple[tuple[Number, int], ...]
+    line: int | None
+
+
+@dataclass
+class Path:
+    """One way through `step`: its events in order, and what it assigned."""
+
+    program: ProgramClass
+    prefix: Sequence[int] = ()
+    events: list[Branch | Read] = field(default_factory=list)
+    assigned: dict[str, Assignment] = field(default_factory=dict)
+    domains: dict[str, frozenset[int]] = field(default_factory=dict)
+    tests: list[tuple[Form, frozenset[Number]]] = field(default_factory=list)
+    choices: list[tuple[int, int]] = field(default_factory=list)  # (taken, how many) at each fork
+
+    def __post_init__(self) -> None:
+        kinds = self.program.spec.kinds
+        self.domains = {name: frozenset(range(len(kind))) for name, kind in kinds.items()}
+
+    def attainable(self, form: Form) -> Iterable[Number]:
+        """The values of a form on this path, exactly: variables are enumerated together only where a
+        condition on several of them ties them."""
+        names, tests = self._tied(form.variables)
+        if not tests:
+            return form.values_on(self.domains)
+        grid = Grid(names, self.domains)
+        found = np.unique(np.broadcast_to(grid.evaluate(form), grid.shape)[grid.where(tests)])
+        return [value if form.denominator == 1 else Fraction(value, form.denominator) for value in found.tolist()]
+
+    def _tied(self, names: Iterable[str]) -> tuple[set[str], list[tuple[Form, frozenset[Number]]]]:
+        """The variables that conditions tie to these, and those conditions."""
+        tied, grown = set(names), True
+        tests: list[tuple[Form, frozenset[Number]]] = []
+        while grown:
+            tests = [test for test in self.tests if tied & set(test[0].variables)]
+            larger = tied.union(*(form.variables for form, _ in tests))
+            grown, tied = larger != tied, larger
+        return tied, tests
+
+    def example(self, form: Form, value: Number) -> str:
+        """An assignment on this path for which a form has a value, for an error message."""
+        names, tests = self._tied(form.variables)
+        grid = Grid(names, self.domains)
+        place = np.argwhere(grid.where([*tests, (form, [value])]))[0]
+        kinds = self.program.spec.kinds
+        found = {name: kinds[name].values[int(grid.choices[i][place[i]])] for i, name in enumerate(grid.names)}
+        return ", ".join(f"{name} = {shown(chosen)}" for name, chosen in found.items())
+
+    def fork(self, symbol: Symbol, key: Callable[[Any], Any]) -> Any:
+        """Take one of the classes of values that `key` tells apart; the others are other paths."""
+        classes: dict[Any, list[Number]] = {}
+        for value in self.attainable(symbol.form):
+            classes.setdefault(key(self.defined(symbol, value)), []).append(value)
+        outcomes = list(classes)
+        if len(outcomes) == 1:
+            return outcomes[0]
+        place = len(self.choices)
+        taken = self.prefix[place] if place < len(self.prefix) else 0
+        self.choices.append((taken, len(outcomes)))
+        for value in symbol.form.values:  # values this path cannot reach go where they belong, so that
+            result = symbol.at(value)  # equal branches of different paths are equal data
+            if not isinstance(result, Raised) and (outcome := key(result)) in classes:
+                classes[outcome].append(value)
+        sets = tuple(frozenset(classes[outcome]) for outcome in outcomes)
+        self.events.append(Branch(symbol.form, sets, taken, _line(self.program)))
+        self.limit(symbol.form, sets[taken])
+        return outcomes[taken]
+
+    def limit(self, form: Form, allowed: frozenset[Number]) -> None:
+        """From here on the form has one of these values."""
+        if len(form.terms) == 1:
+            ((name, table),) = form.terms
+            kept = frozenset(i for i in self.domains[name] if form.constant + table[i] in allowed)
+            self.domains[name] = kept
+        else:
+            self.tests.append((form, allowed))
+
+    def defined(self, symbol: Symbol, value: Number) -> Any:
+        """The symbol's value where its form has `value`; an error with an example where Python raised."""
+        result = symbol.at(value)
+        if isinstance(result, Raised):
+            example = self.example(symbol.form, value)
+            raise StepError(
+                f"{self.program.spec.name}: step raises {type(result.error).__name__}: {result.error} "
+                f"(for {example}{_place(self.program)})"
+            )
+        return result
+
+    def assign(self, name: str, value: Any) -> Any:
+        """Record an assignment; gives what reading the variable gives from now on."""
+        spec, line = self.program.spec, _line(self.program)
+        if not isinstance(value, Symbol):
+            value = checked_write(spec, name, value)
+            kind = spec.variables[name].kind
+            index = kind.index(value)
+            assert index is not None
+            self.assigned[name] = Assignment(Form(0, ()), ((0, index),), line)
+            return value
+        checked_write(spec, name, spec.variables[name].kind.values[0])
+        kind, table, written = spec.variables[name].kind, {}, {}
+        for at in self.attainable(value.form):
+            result = self.defined(value, at)
+            index = kind.index(result)
+            if index is None:
+                raise RangeError(
+                    f"{spec.name}: step writes {shown(result)} to '{name}', outside {kind.describe()} "
+                    f"(for {self.example(value.form, at)}{_place(self.program)})"
+                )
+            table[at], written[at] = index, kind.values[index]
+        for at in value.form.values:  # likewise what this path cannot reach, where it is in range
+            index = None if isinstance(value.at(at), Raised) else kind.index(value.at(at))
+            if index is not None:
+                table[at] = index
+        self.assigned[name] = Assignment(value.form, tuple(sorted(table.items())), line)
+        return Symbol.simplified(self, value.form, written)
+
+
+def shown(value: Any) -> str:
+    return "{" + ", ".join(map(str, sorted(value))) + "}" if isinstance(value, frozenset) else str(value)
+
+
+def _line(program: ProgramClass) -> int | None:
+    """The line of the program's file that is being executed in or below `step`."""
+    filename = getattr(getattr(program.step, "__code__", None), "co_filename", None)
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != filename:
+        frame = frame.f_back
+    return frame.f_lineno if frame is not None else None
+
+
+def _place(program: ProgramClass) -> str:
+    line = _line(program)
+    return f"; line {line}" if line is not None else ""
+
+
+class Symbol:
+    """A value that is not known yet: a function of one separable form."""
+
+    def __init__(self, path: Path, form: Form, table: dict[Number, Any] | None = None) -> None:
+        self.path, self.form, self.table = path, form, table  # table None: the form's value itself
+
+    @classmethod
+    def simplified(cls, path: Path, form: Form, table: dict[Number, Any]) -> Any:
+        """A symbol in its simplest shape: a constant, a form by itself, or a function of a form."""
+        results = list(table.values())
+        first = results[0]
+        if not isinstance(first, Raised) and all(type(r) is type(first) and r == first for r in results):
+            return first
+        numeric = all(isinstance(result, int | Fraction) for result in results)  # bools are ints
+        if numeric and all(value == result for value, result in table.items()):
+            return cls(path, form)
+        if numeric and len(form.terms) == 1:
+            ((name, entries),) = form.terms
+            if all(form.constant + entry in table for entry in entries):
+                values = tuple(table[form.constant + entry] + 0 for entry in entries)
+                return cls(path, Form.of(0, {name: values}))
+        return cls(path, form, table)
+
+    def at(self, value: Number) -> Any:
+        if self.table is None:
+            return value
+        return self.table.get(value, _UNREACHED)
+
+    @property
+    def pure(self) -> bool:
+        return self.table is None
+
+    def __bool__(self) -> bool:
+        return bool(self.path.fork(self, bool))
+
+    def __index__(self) -> int:
+        return operator.index(self.path.fork(self, lambda value: value))
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.path.fork(self, lambda value: value))
+
+    def __hash__(self) -> int:
+        return hash(self.path.fork(self, lambda value: value))
+
+    def __len__(self) -> int:
+        return len(self.path.fork(self, lambda value: value))
+
+    def __iter__(self) -> Any:
+        return iter(self.path.fork(self, lambda value: value))
+
+    def __contains__(self, member: Any) -> bool:
+        return bool(apply(lambda members, one: one in members, self, member))
+
+    def __eq__(self, other: object) -> Any:
+        return _compare(operator.eq, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _compare(operator.ne, self, other)
+
+    def __repr__(self) -> str:
+        return f"<symbol on {self.form.describe()}>"
+
+
+_UNREACHED = Raised(ProgramError("a value that no path reaches"))
+
+
+def apply(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A Python function of symbols and constants, as a symbol."""
+    symbols = [argument for argument in arguments if isinstance(argument, Symbol)]
+    path = symbols[0].path
+    form, table = symbols[0].form, {value: {symbols[0].form: value} for value in symbols[0].form.values}
+    for symbol in symbols[1:]:
+        if all(symbol.form in known for known in table.values()):
+            continue
+        if len(form.values) * len(symbol.form.values) > MAX_TABLE:
+            raise ProgramError(
+                f"{path.program.spec.name}: an expression joins ({form.describe()}) and ({symbol.form.describe()}), "
+                f"{len(form.values) * len(symbol.form.values):,} combinations; compute it in parts"
+                f"{_place(path.program)}"
+            )
+        pairs = {
+            (a, b): _Known({**known, symbol.form: b}) for a, known in table.items() for b in symbol.form.values
+        }
+        return _apply_joined(path, function, arguments, form, symbol.form, pairs, symbols)
+    return Symbol.simplified(path, form, {v: _call(function, arguments, known) for v, known in table.items()})
+
+
+class _Known(dict[Form, Number]):
+    """The values of some forms, while a function of several is tabulated."""
+
+
+def _apply_joined(
+    path: Path, function: Any, arguments: Any, first: Form, second: Form, pairs: Any, symbols: Any
+) -> Any:
+    others = {symbol.form for symbol in symbols} - {first, second}
+    if others:
+        raise ProgramError(f"{path.program.spec.name}: an operation takes more than two different expressions")
+    results = {pair: _call(function, arguments, known) for pair, known in pairs.items()}
+    form, table = joined(first, second, results)
+    return Symbol.simplified(path, form, table)
+
+
+def _call(function: Callable[..., Any], arguments: Sequence[Any], known: dict[Form, Number]) -> Any:
+    given = [argument.at(known[argument.form]) if isinstance(argument, Symbol) else argument for argument in arguments]
+    for value in given:
+        if isinstance(value, Raised):
+            return value
+    try:
+        return function(*given)
+    except Exception as error:
+        return Raised(error)
+
+
+def _form(thing: Any) -> Form | None:
+    """The form of a pure symbol or of an exact number."""
+    if isinstance(thing, Symbol):
+        return thing.form if thing.pure else None
+    return Form(thing + 0, ()) if isinstance(thing, int | Fraction) else None
+
+
+def _compare(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Two different forms are compared by their difference: one threshold, not a table of pairs."""
+    a, b = _form(left), _form(right)
+    if a is not None and b is not None and a.terms and b.terms and a != b:
+        difference = a.plus(b, -1)
+        symbol = left if isinstance(left, Symbol) else right
+        return Symbol.simplified(symbol.path, difference, {v: function(v, 0) for v in difference.values})
+    return apply(function, left, right)
+
+
+def _linear(function: Callable[[Any, Any], Any], times: int) -> Callable[[Any, Any], Any]:
+    def combined(left: Any, right: Any) -> Any:
+        a, b = _form(left), _form(right)
+        if a is None or b is None:
+            return apply(function, left, right)
+        symbol = left if isinstance(left, Symbol) else right
+        form = a.plus(b, times)
+        return Symbol(symbol.path, form) if form.terms else form.constant
+
+    return combined
+
+
+def _multiply(left: Any, right: Any) -> Any:
+    a, b = _form(left), _form(right)
+    if a is not None and b is not None and not (a.terms and b.terms):
+        symbol, form, factor = (left, a, b.constant) if a.terms else (right, b, a.constant)
+        return Symbol(symbol.path, form.scaled(factor)) if factor else 0
+    return apply(operator.mul, left, right)
+
+
+def _install() -> None:
+    """Give `Symbol` Python's operators."""
+    special = {"add": _linear(operator.add, 1), "sub": _linear(operator.sub, -1), "mul": _multiply}
+    for name in "add sub mul truediv floordiv mod pow xor and or lshift rshift divmod".split():
+        plain = divmod if name == "divmod" else getattr(operator, f"__{name}__")
+        function = special.get(name, lambda a, b, plain=plain: apply(plain, a, b))
+        setattr(Symbol, f"__{name}__", lambda self, other, f=function: f(self, other))
+        setattr(Symbol, f"__r{name}__", lambda self, other, f=function: f(other, self))
+    for name in "lt le gt ge".split():
+        plain = getattr(operator, name)
+        setattr(Symbol, f"__{name}__", lambda self, other, plain=plain: _compare(plain, self, other))
+    for name in "pos abs invert".split():
+        plain = getattr(operator, name)
+        setattr(Symbol, f"__{name}__", lambda self, plain=plain: apply(plain, self))
+    for name, plain in {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}.items():
+        setattr(Symbol, f"__{name}__", lambda self, plain=plain: apply(plain, self))
+    Symbol.__neg__ = lambda self: _multiply(self, -1)  # type: ignore[attr-defined]
+    Symbol.__round__ = lambda self, *digits: apply(lambda value: round(value, *digits), self)  # type: ignore[attr-defined]
+
+
+_install()
+
+
+class SymbolicState:
+    """`z` in `step`, while it is executed symbolically."""
+
+    def __init__(self, path: Path) -> None:
+        vars(self).update(_path=path, _now={})
+
+    def __getattr__(self, name: str) -> Any:
+        path: Path = self._path
+        spec = path.program.spec
+        if name in spec.heads and not any(event == Read(name) for event in path.events):
+            path.events.append(Read(name))
+        if name not in self._now:
+            if name not in spec.kinds:
+                return class_constant(path.program, name)
+            self._now[name] = _fresh(path, name)
+        return self._now[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._now[name] = self._path.assign(name, value)
+
+
+def _fresh(path: Path, name: str) -> Any:
+    """A variable as it is before `step`."""
+    kind = path.program.spec.kinds[name]
+    values: dict[Number, Value] = dict(enumerate(kind.values))
+    return Symbol.simplified(path, variable_form(name, len(kind)), values)
+
+
+def execute(program: ProgramClass) -> list[Path]:
+    """Every path through `step`."""
+    paths: list[Path] = []
+    open_prefixes: list[tuple[int, ...]] = [()]
+    while open_prefixes:
+        path = Path(program, open_prefixes.pop())
+        _run(path)
+        paths.append(path)
+        for place in range(len(path.prefix), len(path.choices)):
+            before = tuple(taken for taken, _ in path.choices[:place])
+            open_prefixes += [(*before, other) for other in range(1, path.choices[place][1])]
+        if len(paths) + len(open_prefixes) > MAX_PATHS:
+            raise TooManyPaths(_explosion(program, [*paths]))
+    return paths
+
+
+def _run(path: Path) -> None:
+    try:
+        path.program.step(SymbolicState(path))
+    except KleeneError:
+        raise
+    except Exception as error:
+        raise StepError(
+            f"{path.program.spec.name}: step raises {type(error).__name__}: {error} while it is read symbolically"
+        ) from error
+
+
+def _explosion(program: ProgramClass, paths: list[Path]) -> str:
+    forks = Counter(
+        (event.line, event.form.describe()) for path in paths for event in path.events if isinstance(event, Branch)
+    )
+    worst = "; ".join(f"line {line} on {form}" for (line, form), _ in forks.most_common(3))
+    return (
+        f"{program.spec.name}: step has more than {MAX_PATHS:,} paths; the branches that multiply: {worst} "
+        "(kl.table(T)[z.x] and kl.among(z.x, values) do not branch)"
+    )
+
+
+class Lookup:
+    """`kl.table(T)`: indexing that does not fork."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    def __getitem__(self, key: Any) -> Any:
+        keys = key if isinstance(key, tuple) else (key,)
+        if isinstance(self.content, dict) and len(keys) > 1:
+            function: Callable[..., Any] = lambda *ks: self.content[ks]  # noqa: E731
+        else:
+            function = self._nested
+        return apply(function, *keys) if any(isinstance(k, Symbol) for k in keys) else function(*keys)
+
+    def _nested(self, *keys: Any) -> Any:
+        found = self.content
+        for key in keys:
+            found = found[key]
+        return found
+
+
+def table(content: Any) -> Lookup:
+    """A list or dict that can be indexed by `z.x` in `step` without a path for each value.
+
+    >>> table([5, 6, 7])[1]
+    6
+    """
+    return Lookup(content)
+
+
+def among(value: Any, values: Iterable[Any]) -> Any:
+    """Whether `value` is one of `values`, without a path for each.
+
+    >>> among(3, [1, 3])
+    True
+    """
+    wanted = frozenset(values)
+    return apply(wanted.__contains__, value) if isinstance(value, Symbol) else value in wanted

@@ -1,0 +1,239 @@
+"""Runs a program as written, one position at a time. This file is the definition of what programs mean.
+
+A layer is attention, then `step`. All heads of a layer read the state before it, in parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead
+from kleene.machines.program import HeadSpec, Numerical, ProgramClass, Spec, Subset, Value, as_number
+from kleene.results import Output
+
+States = list[dict[str, Value]]  # by position: variable → value
+
+
+@dataclass(frozen=True)
+class HeadOutput:
+    """What one head gives at one position: the positions it selected, and the value (None: undefined)."""
+
+    selected: tuple[int, ...]
+    value: Value | None
+
+
+class Layer:
+    """The state before a layer, and what the heads read from it."""
+
+    def __init__(self, spec: Spec, states: States, number: int) -> None:
+        self.spec, self.states, self.number = spec, states, number
+        self._places: dict[str, dict[Value, list[int]]] = {}
+
+    def _by_key(self, key: str) -> dict[Value, list[int]]:
+        """Positions by the value of their key."""
+        if key not in self._places:
+            places: dict[Value, list[int]] = {}
+            for position, state in enumerate(self.states):
+                places.setdefault(state[key], []).append(position)
+            self._places[key] = places
+        return self._places[key]
+
+    def selected(self, head: HeadSpec, position: int) -> tuple[int, ...]:
+        """The positions that a head selects at one position."""
+        if head.key is None or head.query is None:
+            offsets = range(-position, len(self.states) - position) if head.offsets is None else head.offsets
+            found = [position + offset for offset in offsets if 0 <= position + offset < len(self.states)]
+        else:
+            query, places = self.states[position][head.query], self._by_key(head.key)
+            matches = query if isinstance(self.spec.kinds[head.query], Subset) else (query,)
+            found = [j for match in matches for j in places.get(match, ()) if head.allows(j - position)]
+        if self.spec.causal:
+            found = [j for j in found if j <= position]
+        return tuple(sorted(found))
+
+    def output(self, head: HeadSpec, position: int) -> HeadOutput:
+        """A categorical head needs exactly one position; a numerical one averages over at least one."""
+        selected = self.selected(head, position)
+        if not selected and head.default is not None:
+            return HeadOutput(selected, head.kind.values[head.default])
+        if isinstance(head.kind, Numerical):
+            total = sum((Fraction(self.states[j][head.value]) for j in selected), Fraction(0))
+            return HeadOutput(selected, as_number(total / len(selected)) if selected else None)
+        return HeadOutput(selected, self.states[selected[0]][head.value] if len(selected) == 1 else None)
+
+
+class State:
+    """`z` in `step`: one position's variables and head outputs."""
+
+    def __init__(self, program: ProgramClass, layer: Layer, position: int) -> None:
+        vars(self).update(_program=program, _layer=layer, _position=position)
+        vars(self).update(_values=dict(layer.states[position]))
+
+    def __getattr__(self, name: str) -> Any:
+        spec, values = self._program.spec, self._values
+        if name in values:
+            return values[name]
+        if name in spec.heads:
+            head = spec.heads[name]
+            output = self._layer.output(head, self._position)
+            if output.value is None:
+                raise UndefinedRead(spec.name, name, self._position, self._layer.number, len(output.selected))
+            return self._nearest(head, output.value)
+        return class_constant(self._program, name)
+
+    def _nearest(self, head: HeadSpec, value: Value) -> Value:
+        if not isinstance(head.kind, Numerical):
+            return value
+        try:
+            return head.kind.nearest(value)
+        except RangeError as error:
+            where = f"at position {self._position} in layer {self._layer.number}"
+            raise RangeError(f"{self._program.spec.name}: '{head.name}' {where}: {error}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._values[name] = checked_write(self._program.spec, name, value)
+
+
+def class_constant(program: ProgramClass, name: str) -> Any:
+    """`z.NAME` for a constant of the class; anything else is an unknown name."""
+    if not name.startswith("_") and hasattr(program, name) and not hasattr(ProgramClass, name):
+        return getattr(program, name)
+    known = ", ".join(program.spec.kinds)
+    raise ProgramError(f"{program.spec.name}: step reads '{name}', which is not declared; declared: {known}")
+
+
+def checked_write(spec: Spec, name: str, value: Any) -> Value:
+    """The value as the variable holds it, or an error that says why it cannot be written."""
+    if name in spec.heads:
+        raise ProgramError(f"{spec.name}: step writes '{name}', the output of a head; heads are only read")
+    if name not in spec.variables:
+        known = ", ".join(spec.variables)
+        raise ProgramError(f"{spec.name}: step writes '{name}', which is not declared; declared: {known}")
+    kind = spec.variables[name].kind
+    index = kind.index(value)
+    if index is None:
+        raise RangeError(f"{spec.name}: step writes {value!r} to '{name}', outside {kind.describe()}")
+    return kind.values[index]
+
+
+def run_step(program: ProgramClass, layer: Layer, position: int) -> dict[str, Value]:
+    """One position's state after `step`."""
+    state = State(program, layer, position)
+    try:
+        program.step(state)
+    except KleeneError:
+        raise
+    except Exception as error:
+        raise StepError(
+            f"{program.spec.name}: step raises {type(error).__name__}: {error} "
+            f"at position {position} in layer {layer.number}"
+        ) from error
+    return state._values
+
+
+def initial_states(spec: Spec, tokens: Sequence[int]) -> States:
+    """Every variable at every position before the first layer."""
+    return [
+        {name: variable.kind.values[variable.initial(token, place)] for name, variable in spec.variables.items()}
+        for place, token in enumerate(tokens)
+    ]
+
+
+def halted(spec: Spec, states: States) -> bool:
+    """Whether every position has the halt value."""
+    wanted = {name: spec.variables[name].kind.values[index] for name, index in spec.halt.items()}
+    return bool(wanted) and all(state[name] == value for state in states for name, value in wanted.items())
+
+
+def layers_of(
+    program: ProgramClass, tokens: Sequence[int], layers: int | None = None, max_layers: int = 10_000
+) -> Iterator[tuple[Layer, States]]:
+    """Each layer that is run: the state before it, with its heads, and the states after."""
+    spec = program.spec
+    states = initial_states(spec, spec.check_input(tokens))
+    fixed = layers if layers is not None else None if spec.halt else spec.layers
+    number = 0
+    while number != fixed:
+        if fixed is None and number >= max_layers:
+            raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
+        layer = Layer(spec, states, number + 1)
+        states = [run_step(program, layer, position) for position in range(len(states))]
+        number += 1
+        yield layer, states
+        if fixed is None and halted(spec, states):
+            return
+
+
+def run(
+    program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
+) -> Output:
+    """The outputs of a program; for a decoder, the tokens that it appends."""
+    if program.spec.max_tokens is not None:
+        return decode(program, tokens, layers=layers)
+    states, number = initial_states(program.spec, program.spec.check_input(tokens)), 0
+    for layer, states in layers_of(program, tokens, layers, max_layers):
+        number = layer.number
+    return Output((int(state[program.spec.output]) for state in states), layers=number)
+
+
+def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None) -> Output:
+    """Append the last position's output until `stop` or `max_tokens`; give back what was appended."""
+    spec = program.spec
+    sequence, made, number = spec.check_input(tokens), [], 0
+    assert spec.max_tokens is not None
+    while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
+        for layer, states in layers_of(program, sequence + made, layers):
+            number += 1
+        made.append(int(states[-1][spec.output]))
+    return Output(made, layers=number)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every variable, head, position and layer of one run; prints as tables."""
+
+    spec: Spec
+    tokens: tuple[int, ...]
+    states: tuple[States, ...]  # states[k][position][variable] after k layers
+    heads: tuple[dict[str, list[HeadOutput]], ...]  # heads[k][name][position] in layer k + 1
+
+    @property
+    def layers(self) -> int:
+        return len(self.heads)
+
+    @property
+    def outputs(self) -> Output:
+        return Output((int(state[self.spec.output]) for state in self.states[-1]), layers=self.layers)
+
+    def __str__(self) -> str:
+        from kleene.show.terminal import trace_text
+
+        return trace_text(self)
+
+    def __rich__(self) -> Any:
+        from kleene.show.terminal import trace_table
+
+        return trace_table(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The trace as plain data."""
+        from kleene.show.terminal import trace_json
+
+        return trace_json(self)
+
+
+def trace(
+    program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
+) -> Trace:
+    """Run a program and keep everything."""
+    spec = program.spec
+    kept, heads = [initial_states(spec, spec.check_input(tokens))], []
+    for layer, states in layers_of(program, tokens, layers, max_layers):
+        heads.append(
+            {name: [layer.output(head, i) for i in range(len(states))] for name, head in spec.heads.items()}
+        )
+        kept.append(states)
+    return Trace(spec, tuple(spec.check_input(tokens)), tuple(kept), tuple(heads))

@@ -1,0 +1,650 @@
+"""The attention-program language: variables, heads, `step`, `halt`.
+
+A program is a class. Its variables and heads are class attributes; `step` is plain Python on one
+position's state. Everything that can be checked is checked when the class is made, and what is left is
+a `Spec`: plain data that the interpreter, the lowerings and the compiler work from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from kleene.errors import InputError, ProgramError, RangeError
+
+Value = Any  # an int, a Fraction (num) or a frozenset (subset)
+
+RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step")
+MAX_DEFAULT_POSITIONS = 512
+MAX_WORD_BITS = 32
+
+
+class Kind:
+    """The set of values that a variable can have, in order; `index` finds a value's place in it."""
+
+    name: str
+    values: Sequence[Value]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def coerce(self, value: Any) -> Value:
+        """The value in the kind's own type: bools become ints, iterables frozensets."""
+        raise NotImplementedError
+
+    def index(self, value: Any) -> int | None:
+        """The place of a value among the declared ones; None where it is outside."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+def _as_int(value: Any) -> int | None:
+    """`value` as an int where it is a whole number of any type, else None."""
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        whole = int(value)
+        return whole if whole == value else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+@dataclass(frozen=True)
+class Categorical(Kind):
+    """The integers 0 … range − 1, one dimension each."""
+
+    range: int
+    name = "cat"
+
+    @property
+    def values(self) -> range:  # type: ignore[override]
+        return range(self.range)
+
+    def coerce(self, value: Any) -> Value:
+        return _as_int(value)
+
+    def index(self, value: Any) -> int | None:
+        whole = _as_int(value)
+        return whole if whole is not None and 0 <= whole < self.range else None
+
+    def describe(self) -> str:
+        return f"0 … {self.range - 1}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "cat", "range": self.range}
+
+
+@dataclass(frozen=True)
+class Numerical(Kind):
+    """Declared rational numbers, ascending. A head of this kind averages what it selects."""
+
+    values: tuple[int | Fraction, ...]
+    name = "num"
+
+    def coerce(self, value: Any) -> Value:
+        return as_number(value)
+
+    def index(self, value: Any) -> int | None:
+        try:
+            return self._places.get(as_number(value))
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    @cached_property
+    def _places(self) -> dict[int | Fraction, int]:
+        return {value: place for place, value in enumerate(self.values)}
+
+    def nearest(self, average: Fraction | int) -> int | Fraction:
+        """The declared value nearest to an average, ties to the smaller; RangeError outside them all."""
+        low, high = self.values[0], self.values[-1]
+        slack_low = Fraction(self.values[1] - low, 2) if len(self) > 1 else Fraction(1, 2)
+        slack_high = Fraction(high - self.values[-2], 2) if len(self) > 1 else Fraction(1, 2)
+        if average < low - slack_low or average > high + slack_high:
+            raise RangeError(f"the average {average} is outside the declared values {self.describe()}")
+        return min(self.values, key=lambda value: (abs(value - average), value))
+
+    def describe(self) -> str:
+        shown = [str(value) for value in self.values]
+        return ", ".join(shown if len(shown) <= 6 else [*shown[:3], "…", *shown[-2:]])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "num", "values": [str(value) for value in self.values]}
+
+
+@dataclass(frozen=True)
+class Subset(Kind):
+    """Declared sets of integers out of 0 … range − 1. As a query it matches any of its members."""
+
+    range: int
+    values: tuple[frozenset[int], ...]
+    name = "subset"
+
+    def coerce(self, value: Any) -> Value:
+        return frozenset(int(member) for member in value)
+
+    def index(self, value: Any) -> int | None:
+        try:
+            wanted = self.coerce(value)
+        except (TypeError, ValueError):
+            return None
+        return self._places.get(wanted)
+
+    @cached_property
+    def _places(self) -> dict[frozenset[int], int]:
+        return {members: place for place, members in enumerate(self.values)}
+
+    def describe(self) -> str:
+        shown = ["{" + ", ".join(map(str, sorted(members))) + "}" for members in self.values]
+        return ", ".join(shown if len(shown) <= 6 else [*shown[:3], "…", *shown[-2:]])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "subset", "range": self.range, "values": [sorted(members) for members in self.values]}
+
+
+@dataclass(frozen=True)
+class Word(Kind):
+    """The integers 0 … 2**bits − 1 in binary: `bits` dimensions instead of 2**bits."""
+
+    bits: int
+    name = "word"
+
+    @property
+    def values(self) -> range:  # type: ignore[override]
+        return range(1 << self.bits)
+
+    def coerce(self, value: Any) -> Value:
+        return _as_int(value)
+
+    def index(self, value: Any) -> int | None:
+        whole = _as_int(value)
+        return whole if whole is not None and 0 <= whole < (1 << self.bits) else None
+
+    def describe(self) -> str:
+        return f"0 … 2**{self.bits} − 1"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "word", "bits": self.bits}
+
+
+def as_number(value: Any) -> int | Fraction:
+    """An exact number: an int where it is whole, a Fraction otherwise."""
+    exact = Fraction(value)
+    return int(exact) if exact.denominator == 1 else exact
+
+
+# --- what a user writes ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A declared variable: what it can hold and how it starts. Compared by identity."""
+
+    kind: Kind
+    token: Callable[[int], Any] | None = None
+    position: Callable[[int], Any] | None = None
+    default: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A declared attention head; its output is read in `step` like a variable."""
+
+    query: Variable | None
+    key: Variable | None
+    value: Variable
+    offsets: frozenset[int] | None = None
+    default: Any = None
+    output: Kind | None = None
+
+
+def _variable(kind: Kind, token: Any, position: Any, default: Any) -> Variable:
+    if token is not None and position is not None:
+        raise ProgramError(f"{kind.name}: give either token= or position=, not both")
+    for name, function in (("token", token), ("position", position)):
+        if function is not None and not callable(function):
+            raise ProgramError(f"{kind.name}: {name}= must be a function of one integer, not {function!r}")
+    return Variable(kind, token, position, default)
+
+
+def cat(
+    range: int,
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: int | None = None,
+) -> Any:
+    """A categorical variable with the values 0 … range − 1.
+
+    >>> cat(3, token=lambda t: t % 3).kind.describe()
+    '0 … 2'
+    """
+    if _as_int(range) is None or int(range) < 1:
+        raise ProgramError(f"cat: the range must be a whole number of at least 1, not {range!r}")
+    return _variable(Categorical(int(range)), token, position, default)
+
+
+def num(
+    values: Iterable[Any],
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: Any = None,
+) -> Any:
+    """A numerical variable with the declared values (numbers; Fractions for exact ones).
+
+    >>> num([0, Fraction(1, 2), 1]).kind.describe()
+    '0, 1/2, 1'
+    """
+    try:
+        declared = tuple(sorted({as_number(value) for value in values}))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProgramError(f"num: the values must be finite numbers ({error})") from None
+    if not declared:
+        raise ProgramError("num: declare at least one value")
+    return _variable(Numerical(declared), token, position, default)
+
+
+def subset(
+    range: int,
+    values: Iterable[Iterable[int]],
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: Iterable[int] | None = None,
+) -> Any:
+    """A variable that holds one of the declared sets of integers out of 0 … range − 1.
+
+    >>> subset(3, values=[{0}, {1, 2}]).kind.describe()
+    '{0}, {1, 2}'
+    """
+    declared = tuple(dict.fromkeys(frozenset(int(member) for member in members) for members in values))
+    if not declared:
+        raise ProgramError("subset: declare at least one set in values=")
+    for members in declared:
+        for member in members:
+            if not 0 <= member < range:
+                raise ProgramError(f"subset: the member {member} is outside 0 … {range - 1}")
+    return _variable(Subset(int(range), declared), token, position, default)
+
+
+def word(
+    bits: int,
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: int | None = None,
+) -> Any:
+    """A variable that holds an integer 0 … 2**bits − 1 in `bits` dimensions.
+
+    >>> word(4).kind.describe()
+    '0 … 2**4 − 1'
+    """
+    if _as_int(bits) is None or not 1 <= int(bits) <= MAX_WORD_BITS:
+        raise ProgramError(f"word: bits must be 1 … {MAX_WORD_BITS}, not {bits!r}")
+    return _variable(Word(int(bits)), token, position, default)
+
+
+def attend(
+    query: Any,
+    key: Any,
+    value: Any,
+    *,
+    offsets: Iterable[int] | None = None,
+    default: Any = None,
+    output: Any = None,
+) -> Any:
+    """A head: at each position, the `value` of the positions whose `key` matches this one's `query`.
+
+    `offsets` limits it to those relative positions; `default` is its output where nothing is selected;
+    `output` is a declaration such as `kl.num(values=…)` where the output's kind differs from the value's.
+    """
+    kind = output.kind if isinstance(output, Variable) else output
+    if kind is not None and not isinstance(kind, Kind):
+        raise ProgramError(f"attend: output= must be a declaration such as kl.num(values=…), not {output!r}")
+    limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
+    return Head(query, key, value, limited, default, kind)
+
+
+def relative(value: Any, offset: int, default: Any = None) -> Any:
+    """A head: the `value` of the position `offset` places to the right (to the left where negative)."""
+    return Head(None, None, value, frozenset([int(offset)]), default)
+
+
+# --- what it becomes: plain data ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VariableSpec:
+    """A variable by name, with its initial values as tables of indices into `kind.values`."""
+
+    name: str
+    kind: Kind
+    by_token: tuple[int, ...] | None
+    by_position: tuple[int, ...] | None
+    default: int
+
+    def initial(self, token: int, position: int) -> int:
+        """The index of the value that the variable starts with."""
+        if self.by_token is not None:
+            return self.by_token[token]
+        if self.by_position is not None:
+            return self.by_position[position]
+        return self.default
+
+
+@dataclass(frozen=True)
+class HeadSpec:
+    """A head by name. `kind` is its output's; `default` an index into its values, or None."""
+
+    name: str
+    query: str | None
+    key: str | None
+    value: str
+    offsets: frozenset[int] | None
+    default: int | None
+    kind: Kind
+
+    @property
+    def numerical(self) -> bool:
+        return isinstance(self.kind, Numerical)
+
+    def allows(self, offset: int) -> bool:
+        return self.offsets is None or offset in self.offsets
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A program without its Python: everything but `step`."""
+
+    name: str
+    tokens: int
+    positions: int | None
+    variables: dict[str, VariableSpec]
+    heads: dict[str, HeadSpec]
+    output: str
+    halt: dict[str, int]  # variable → index of the value that it has when done
+    layers: int | None = None
+    causal: bool = False
+    stop: int | None = None
+    max_tokens: int | None = None
+    kinds: dict[str, Kind] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        kinds = {name: variable.kind for name, variable in self.variables.items()}
+        kinds |= {name: head.kind for name, head in self.heads.items()}
+        object.__setattr__(self, "kinds", kinds)
+
+    def check_input(self, tokens: Sequence[Any]) -> list[int]:
+        """The input as a list of ints, or an InputError that says what is wrong with it."""
+        try:
+            given = list(tokens)
+        except TypeError:
+            raise InputError(f"{self.name}: the input must be a list of tokens, not {tokens!r}") from None
+        if not given:
+            raise InputError(f"{self.name}: the input is empty; give at least one token")
+        if self.positions is not None and len(given) > self.positions:
+            raise InputError(
+                f"{self.name}: the input has {len(given)} tokens; at most {self.positions} positions are declared"
+            )
+        for place, token in enumerate(given):
+            whole = _as_int(token)
+            if whole is None or not 0 <= whole < self.tokens:
+                raise InputError(
+                    f"{self.name}: token {token!r} at position {place} is outside the alphabet 0 … {self.tokens - 1}"
+                )
+        return [int(token) for token in given]
+
+
+# --- the class that checks it all -----------------------------------------------------------------------
+
+
+class _Body(dict[str, Any]):
+    """A class body that refuses to declare one variable's name twice."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if isinstance(self.get(name), Variable | Head):
+            raise ProgramError(f"'{name}' is declared twice; every variable and head has a name of its own")
+        super().__setitem__(name, value)
+
+
+class ProgramClass(type):
+    """The class of programs: checks a program when it is made, and gives it its verbs."""
+
+    spec: Spec
+
+    @classmethod
+    def __prepare__(mcs, name: str, bases: tuple[type, ...], **options: Any) -> Any:
+        return _Body()
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> ProgramClass:
+        cls = super().__new__(mcs, name, bases, dict(body))
+        if bases:
+            cls.spec = _specify(cls)
+        return cls
+
+    def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Any:
+        """Run the program as written; the outputs, position by position, with `.layers`."""
+        from kleene.machines.interpreter import run
+
+        return run(cls, tokens, layers=layers, max_layers=max_layers)
+
+    def trace(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Any:
+        """Run the program as written and keep every variable, position and layer."""
+        from kleene.machines.interpreter import trace
+
+        return trace(cls, tokens, layers=layers, max_layers=max_layers)
+
+    def __repr__(cls) -> str:
+        return f"<program {cls.__name__}>"
+
+
+class Program(metaclass=ProgramClass):
+    """The base class of attention programs.
+
+    >>> class Copy(Program):
+    ...     tokens = 2
+    ...     here = cat(2, token=lambda t: t)
+    ...     left = relative(here, -1, default=0)
+    ...     output = here
+    ...     layers = 1
+    ...     def step(z):
+    ...         z.here = z.left
+    >>> Copy.run([1, 0, 1])
+    [0, 1, 0]
+    """
+
+    step: Callable[[Any], None]
+
+
+def _specify(cls: ProgramClass) -> Spec:
+    body: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if isinstance(base, ProgramClass):
+            body |= vars(base)
+    name = cls.__name__
+    names: dict[int, str] = {}
+    for attribute, thing in body.items():
+        if attribute in RESERVED or not isinstance(thing, Variable | Head):
+            continue
+        if attribute.startswith("_"):
+            raise ProgramError(f"{name}: the variable '{attribute}' must not start with an underscore")
+        if id(thing) in names:
+            raise ProgramError(
+                f"{name}: '{names[id(thing)]}' and '{attribute}' are one declaration; declare each variable by itself"
+            )
+        names[id(thing)] = attribute
+    return _Checker(name, body, names).spec()
+
+
+class _Checker:
+    """Turns a class body into a `Spec`, or says which variable breaks which rule."""
+
+    def __init__(self, name: str, body: dict[str, Any], names: dict[int, str]) -> None:
+        self.name, self.body, self.names = name, body, names
+
+    def fail(self, message: str) -> ProgramError:
+        return ProgramError(f"{self.name}: {message}")
+
+    def spec(self) -> Spec:
+        tokens = self._whole("tokens", at_least=1)
+        if tokens is None:
+            raise self.fail("'tokens', the size of the input alphabet, is missing")
+        if not callable(self.body.get("step")):
+            raise self.fail("'step' is missing: def step(z): …")
+        declared = {self.names[id(thing)]: thing for thing in self.body.values() if id(thing) in self.names}
+        plain = {name: thing for name, thing in declared.items() if isinstance(thing, Variable)}
+        positions = self._positions(plain)
+        variables = {name: self._variable(name, thing, tokens, positions) for name, thing in plain.items()}
+        heads = {name: self._head(name, thing) for name, thing in declared.items() if isinstance(thing, Head)}
+        halt, layers = self._halt(plain), self._whole("layers", at_least=1)
+        stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
+        if not halt and layers is None:
+            raise self.fail("say when it ends: halt = {variable: value}, or layers = a number")
+        if max_tokens is not None and (halt or layers is None):
+            raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
+        causal = bool(self.body.get("causal", False)) or max_tokens is not None
+        return Spec(
+            self.name, tokens, positions, variables, heads, self._output(plain, tokens if max_tokens else None), halt,
+            layers, causal, stop, max_tokens,
+        )  # fmt: skip
+
+    def _whole(self, attribute: str, at_least: int) -> int | None:
+        value = self.body.get(attribute)
+        if value is None:
+            return None
+        whole = _as_int(value)
+        if whole is None or whole < at_least:
+            raise self.fail(f"'{attribute}' must be a whole number of at least {at_least}, not {value!r}")
+        return whole
+
+    def _initial(self, name: str, variable: Variable, function: Callable[[int], Any], of: str, at: int) -> int:
+        try:
+            value = function(at)
+        except Exception as error:
+            raise self.fail(f"the initialiser of '{name}' raises {error!r} for {of} {at}") from None
+        index = variable.kind.index(value)
+        if index is None:
+            raise self.fail(
+                f"the initialiser of '{name}' gives {value!r} for {of} {at}, outside {variable.kind.describe()}"
+            )
+        return index
+
+    def _positions(self, variables: dict[str, Variable]) -> int | None:
+        declared = self._whole("positions", at_least=1)
+        placed = {name: variable for name, variable in variables.items() if variable.position is not None}
+        if declared is not None or not placed:
+            return declared
+        for place in range(MAX_DEFAULT_POSITIONS):
+            for name, variable in placed.items():
+                try:
+                    assert variable.position is not None
+                    self._initial(name, variable, variable.position, "position", place)
+                except ProgramError:
+                    if place == 0:
+                        raise
+                    return place
+        return MAX_DEFAULT_POSITIONS
+
+    def _variable(self, name: str, variable: Variable, tokens: int, positions: int | None) -> VariableSpec:
+        kind, by_token, by_position = variable.kind, None, None
+        if variable.token is not None:
+            by_token = tuple(self._initial(name, variable, variable.token, "token", t) for t in range(tokens))
+        if variable.position is not None:
+            assert positions is not None
+            by_position = tuple(
+                self._initial(name, variable, variable.position, "position", p) for p in range(positions)
+            )
+        return VariableSpec(name, kind, by_token, by_position, self._default(name, kind, variable.default))
+
+    def _default(self, name: str, kind: Kind, value: Any) -> int:
+        if value is None:  # the natural zero of the kind where it has one, else its first value
+            zero = kind.index(frozenset() if isinstance(kind, Subset) else 0)
+            return 0 if zero is None else zero
+        index = kind.index(value)
+        if index is None:
+            raise self.fail(f"the default {value!r} of '{name}' is outside {kind.describe()}")
+        return index
+
+    def _named(self, head: str, role: str, thing: Any) -> str:
+        if isinstance(thing, Head):
+            raise self.fail(
+                f"the head '{head}' has the head '{self.names.get(id(thing), '?')}' as its {role}; "
+                "heads of a layer run in parallel: copy it into a variable in step"
+            )
+        if not isinstance(thing, Variable) or id(thing) not in self.names:
+            raise self.fail(f"the {role} of the head '{head}' is {thing!r}, not a variable of this program")
+        return self.names[id(thing)]
+
+    def _head(self, name: str, head: Head) -> HeadSpec:
+        value = self._named(name, "value", head.value)
+        query = key = None
+        if (head.query is None) != (head.key is None):
+            raise self.fail(f"the head '{name}' needs both a query and a key")
+        if head.query is not None and head.key is not None:
+            query, key = self._named(name, "query", head.query), self._named(name, "key", head.key)
+            self._match(name, query, head.query.kind, key, head.key.kind)
+        kind = head.output or head.value.kind
+        if kind != head.value.kind and not (
+            isinstance(kind, Numerical) and isinstance(head.value.kind, Numerical | Categorical)
+        ):
+            raise self.fail(
+                f"the head '{name}' cannot turn its value '{value}' ({head.value.kind.name}) into a {kind.name}; "
+                "output= may be kl.num(values=…) for a cat or num value"
+            )
+        if head.offsets is not None and not head.offsets:
+            raise self.fail(f"the head '{name}' has no offsets; give at least one")
+        default = None if head.default is None else self._default(name, kind, head.default)
+        return HeadSpec(name, query, key, value, head.offsets, default, kind)
+
+    def _match(self, head: str, query: str, asked: Kind, key: str, held: Kind) -> None:
+        if isinstance(asked, Word) and isinstance(held, Word):
+            sizes = (asked.bits, held.bits)
+        elif isinstance(asked, Categorical | Subset) and isinstance(held, Categorical):
+            sizes = (asked.range, held.range)
+        else:
+            raise self.fail(
+                f"the head '{head}' cannot match the query '{query}' ({asked.name}) with the key '{key}' "
+                f"({held.name}); a query is a cat or subset with a cat key, or a word with a word key"
+            )
+        if sizes[0] != sizes[1]:
+            raise self.fail(
+                f"the head '{head}' matches the query '{query}' (range {sizes[0]}) with the key '{key}' "
+                f"(range {sizes[1]}); the ranges must be equal"
+            )
+
+    def _output(self, variables: dict[str, Variable], tokens: int | None) -> str:
+        output = self.body.get("output")
+        name = self.names.get(id(output))
+        if output is None:
+            raise self.fail("'output', the variable that is the result, is missing")
+        if name not in variables:
+            raise self.fail("'output' must be one of this program's variables (a head's value: copy it in step)")
+        kind = variables[name].kind
+        if not isinstance(kind, Categorical | Word):
+            raise self.fail(f"the output '{name}' is a {kind.name}; it must be categorical (kl.cat)")
+        if tokens is not None and len(kind) > tokens:
+            raise self.fail(f"the output '{name}' of a decoder has {len(kind)} values, more than the {tokens} tokens")
+        return name
+
+    def _halt(self, variables: dict[str, Variable]) -> dict[str, int]:
+        halt = self.body.get("halt") or {}
+        if not isinstance(halt, dict):
+            raise self.fail(f"halt must be {{variable: value}}, not {halt!r}")
+        result = {}
+        for variable, value in halt.items():
+            name = self.names.get(id(variable))
+            if name not in variables:
+                raise self.fail(f"halt names {variable!r}, which is not a variable of this program")
+            index = variables[name].kind.index(value)
+            if index is None or not isinstance(variables[name].kind, Categorical):
+                raise self.fail(f"halt waits for {value!r} in '{name}'; it must be a value of a categorical variable")
+            result[name] = index
+        return result
