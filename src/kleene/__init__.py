@@ -22,12 +22,17 @@ from kleene.errors import (
     TooManyRules,
     UndefinedRead,
 )
+from kleene import library
+from kleene.lowering.symbolic import among, table
+from kleene.machines.program import Program, attend, cat, num, relative, subset, word
 from kleene.verbs import certify, compile, decompile, explain, load, verify
 
 __version__ = "0.1.0"
 
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
+    "rules": "kleene.lowering.rules",
+    "RuleBuilder": "kleene.lowering.rules",
 }
 
 

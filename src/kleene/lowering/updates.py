@@ -213,7 +213,7 @@ def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate
         guard = simplify_guard(spec, tests)
         line = lines.get((leaf.form, leaf.table))
         updates.append(GuardedUpdate(name, guard, leaf.form, leaf.table, line))
-    return _merged(spec, updates)
+    return merged(spec, updates)
 
 
 def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment) -> bool:
@@ -271,7 +271,7 @@ def index_test(spec: Spec, name: str, allowed: Iterable[int]) -> Test:
     return Test(variable_form(name, len(spec.kinds[name])), frozenset(allowed))
 
 
-def _merged(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
+def merged(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
     """Join updates that do the same and whose guards differ in one test only."""
     changed = True
     while changed:

@@ -174,6 +174,20 @@ class Word(Kind):
         return {"kind": "word", "bits": self.bits}
 
 
+def kind_from_json(content: Any) -> Kind:
+    """The kind that a kind's `to_json` described."""
+    name = content["kind"]
+    if name == "cat":
+        return Categorical(int(content["range"]))
+    if name == "num":
+        return Numerical(tuple(as_number(value) for value in content["values"]))
+    if name == "subset":
+        return Subset(int(content["range"]), tuple(frozenset(members) for members in content["values"]))
+    if name == "word":
+        return Word(int(content["bits"]))
+    raise InputError(f"unknown kind of variable {name!r}; known: cat, num, subset, word")
+
+
 def as_number(value: Any) -> int | Fraction:
     """An exact number: an int where it is whole, a Fraction otherwise."""
     exact = Fraction(value)
@@ -381,6 +395,61 @@ class Spec:
         kinds = {name: variable.kind for name, variable in self.variables.items()}
         kinds |= {name: head.kind for name, head in self.heads.items()}
         object.__setattr__(self, "kinds", kinds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `from_json` gives an equal Spec back."""
+        return {
+            "name": self.name,
+            "tokens": self.tokens,
+            "positions": self.positions,
+            "variables": {
+                name: {
+                    **variable.kind.to_json(),
+                    "by_token": variable.by_token,
+                    "by_position": variable.by_position,
+                    "default": variable.default,
+                }
+                for name, variable in self.variables.items()
+            },
+            "heads": {
+                name: {
+                    **head.kind.to_json(),
+                    "query": head.query,
+                    "key": head.key,
+                    "value": head.value,
+                    "offsets": None if head.offsets is None else sorted(head.offsets),
+                    "default": head.default,
+                }
+                for name, head in self.heads.items()
+            },
+            "output": self.output,
+            "halt": self.halt,
+            "layers": self.layers,
+            "causal": self.causal,
+            "stop": self.stop,
+            "max_tokens": self.max_tokens,
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> Spec:
+        """The Spec that `to_json` described."""
+
+        def table(entry: Any) -> tuple[int, ...] | None:
+            return None if entry is None else tuple(int(index) for index in entry)
+
+        variables = {
+            name: VariableSpec(name, kind_from_json(v), table(v["by_token"]), table(v["by_position"]), int(v["default"]))
+            for name, v in content["variables"].items()
+        }
+        heads = {
+            name: HeadSpec(
+                name, h["query"], h["key"], h["value"],
+                None if h["offsets"] is None else frozenset(h["offsets"]), h["default"], kind_from_json(h),
+            )
+            for name, h in content["heads"].items()
+        }  # fmt: skip
+        rest = {key: content[key] for key in ("output", "halt", "layers", "causal", "stop", "max_tokens")}
+        return cls(content["name"], content["tokens"], content["positions"], variables, heads, **rest)
 
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
         """The input as a list of ints, or an InputError that says what is wrong with it."""

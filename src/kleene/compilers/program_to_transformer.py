@@ -1,0 +1,352 @@
+"""Attention programs to transformers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+from kleene.errors import KleeneError, NotExact, NotSupported
+from kleene.lowering.averages import PRECISION, clearing_scale, resolvable
+from kleene.lowering.forms import Number
+from kleene.lowering.rules import lower_to_rules
+from kleene.lowering.thresholds import Lowering, Unit, lower_rules_to_units, lower_to_thresholds
+from kleene.lowering.updates import Updates, guarded_updates
+from kleene.machines.interpreter import HeadOutput, Layer, run_step
+from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
+from kleene.networks.transformer import DTYPES, Block, Config, Transformer
+from kleene.residual import Layout
+
+# A match scores GAP more than the null key, the null key GAP more than a mismatch. exp(−768) is zero in
+# float64 too, and a power of two is exact in every format.
+GAP = 1024
+DEFAULT_LENGTH = 512  # of inputs, where a numerical head needs a limit and the program has none
+
+
+def compile_program(
+    program: ProgramClass,
+    *,
+    lowering: str = "thresholds",
+    shape: str | None = None,
+    layers: int | None = None,
+    length: int | None = None,
+    dtype: str | torch.dtype | None = None,
+    shared: bool = True,
+) -> Transformer:
+    """A transformer that computes exactly what an attention program does.
+
+    lowering: "thresholds" (compact) or "rules" (one unit a transition rule). shape: "universal" (halts by
+    itself), "encoder" (`layers` layers, one block each unless `shared`) or "decoder". length: the longest
+    input that numerical heads must resolve. dtype: "float32" (default), "float64" or "bfloat16".
+    """
+    updates = guarded_updates(program)
+    units = lower(updates, lowering)
+    config = configure(program.spec, units, shape, layers, shared)
+    net = assemble(updates, units, config, length, dtype_name(dtype), lowering)
+    check_weights(program, net)
+    return net
+
+
+def lower(updates: Updates, lowering: str) -> Lowering:
+    """Units for the guarded updates."""
+    if lowering == "thresholds":
+        return lower_to_thresholds(updates)
+    if lowering == "rules":
+        return lower_rules_to_units(lower_to_rules(updates), updates)
+    raise NotSupported(f"there is no lowering {lowering!r}; there are 'thresholds' and 'rules'")
+
+
+def dtype_name(dtype: str | torch.dtype | None) -> str:
+    name = "float32" if dtype is None else str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise NotSupported(f"there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
+    return name
+
+
+# --- checking the weights against step itself -------------------------------------------------------------
+
+
+def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000, seed: int = 0) -> None:
+    """Run the MLP block beside `step` on plain values: a state for each update, and random states."""
+    spec, chance = program.spec, random.Random(seed)
+    states = [*_witnesses(guarded_updates(program), chance), *[{} for _ in range(samples)]]
+    for state in states:
+        state |= {n: chance.randrange(len(kind)) for n, kind in spec.kinds.items() if n not in state}
+    expected = [_step_on(program, state) for state in states]
+    block, layout = net.block(0), net.layout
+    before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds}).to(net.dtype)
+    wanted = encode(layout, spec, {n: [state[n] for state in expected] for n in spec.variables})
+    after = torch.cat([block.second_half(block.first_half(part)) for part in before.split(256)]).double()
+    if not torch.equal(after, wanted):
+        row, dim = torch.nonzero(after != wanted)[0].tolist()
+        raise KleeneError(
+            f"{spec.name}: internal error: the weights differ from step in '{layout.names[dim]}' for {states[row]}"
+        )
+
+
+def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:
+    """For each guarded update a state that passes its tests on single variables."""
+    for update in updates:
+        yield {t.variable: chance.choice(sorted(t.indices)) for t in update.guard if t.variable is not None}
+
+
+class _Given(Layer):
+    """A layer whose heads give chosen values."""
+
+    def __init__(self, spec: Spec, values: dict[str, Any]) -> None:
+        super().__init__(spec, [{name: values[name] for name in spec.variables}], 1)
+        self.given = values
+
+    def output(self, head: HeadSpec, position: int) -> HeadOutput:
+        return HeadOutput((0,), self.given[head.name])
+
+
+def _step_on(program: ProgramClass, indices: dict[str, int]) -> dict[str, int]:
+    """The variables' indices after `step` on plain values."""
+    spec = program.spec
+    values = {name: kind.values[indices[name]] for name, kind in spec.kinds.items()}
+    after = run_step(program, _Given(spec, values), 0)
+    return {name: spec.variables[name].kind.index(value) or 0 for name, value in after.items()}
+
+
+def encode(layout: Layout, spec: Spec, indices: Mapping[str, Sequence[int]]) -> torch.Tensor:
+    """Residual streams (state, dim) for given values of variables; what is not given is zero."""
+    rows = len(next(iter(indices.values())))
+    x = torch.zeros(rows, layout.size, dtype=torch.float64)
+    for name, chosen in indices.items():
+        segment, kind = layout[name], spec.kinds[name]
+        if segment.coding == "scalar":
+            codes = torch.tensor([[float(value * segment.scale)] for value in kind.values], dtype=torch.float64)
+            x[:, segment.slice] = codes[torch.tensor(chosen)]
+        else:
+            x[:, segment.slice] = code(kind, chosen)
+    return x
+
+
+# --- from units to a network ------------------------------------------------------------------------------
+
+
+def configure(spec: Spec, units: Lowering, shape: str | None, layers: int | None, shared: bool) -> Config:
+    """The shape of the network."""
+    if shape is None:
+        shape = "decoder" if spec.max_tokens is not None else "universal"
+    if shape not in ("universal", "encoder", "decoder"):
+        raise NotSupported(f"there is no shape {shape!r}; there are 'universal', 'encoder' and 'decoder'")
+    if (shape == "decoder") != (spec.max_tokens is not None):
+        raise NotSupported(f"{spec.name}: a decoder is a program with max_tokens (and stop), and only that")
+    count = layers if layers is not None else spec.layers
+    if shape == "encoder" and count is None:
+        raise NotSupported(f"{spec.name}: shape='encoder' needs layers=, the fixed number of layers to run")
+    output = spec.kinds[spec.output]
+    offsets = [abs(offset) for head in spec.heads.values() for offset in head.offsets or ()]
+    return Config(
+        name=spec.name, shape=shape, tokens=spec.tokens, positions=_embedded_positions(spec), max_length=None,
+        dim=units.layout.size, heads=tuple(spec.heads),
+        key_size=max([_key_size(spec, head) for head in spec.heads.values()], default=0),
+        value_size=max([_value_size(head) for head in spec.heads.values()], default=0),
+        hidden=(0, 0), window=max(offsets, default=0),
+        classes=output.bits if isinstance(output, Word) else len(output),
+        output_coding="bits" if isinstance(output, Word) else "one-hot",
+        causal=spec.causal, halts=shape == "universal" and bool(spec.halt), layers=count,
+        blocks=1 if shared or shape != "encoder" else count or 1, stop=spec.stop, max_tokens=spec.max_tokens,
+    )  # fmt: skip
+
+
+def _embedded_positions(spec: Spec) -> int | None:
+    """The rows of the position embedding; None where no variable starts from the position."""
+    placed = any(variable.by_position is not None for variable in spec.variables.values())
+    return spec.positions if placed else None
+
+
+def _key_size(spec: Spec, head: HeadSpec) -> int:
+    if head.key is None:
+        return 0
+    kind = spec.kinds[head.key]
+    return kind.bits if isinstance(kind, Word) else len(kind)
+
+
+def _value_size(head: HeadSpec) -> int:
+    return 1 if head.numerical else head.kind.bits if isinstance(head.kind, Word) else len(head.kind)
+
+
+def assemble(
+    updates: Updates, lowering: Lowering, config: Config, length: int | None, dtype: str, way: str
+) -> Transformer:
+    """Put embeddings, attention and units into tensors."""
+    spec = updates.spec
+    averaging = [name for name, head in spec.heads.items() if head.numerical]
+    longest = length or spec.positions or (DEFAULT_LENGTH if averaging else None)
+    units = list(lowering.units)
+    for head in averaging:
+        units += average_units(spec, lowering, head, longest or 1, dtype)
+    check_magnitudes(spec, units, dtype)
+    halves = ([u for u in units if u.half == 1], [u for u in units if u.half == 2])
+    limit = longest if averaging or length else spec.positions
+    config = replace(config, hidden=(len(halves[0]), len(halves[1])), max_length=limit)
+    net = Transformer(config, describe(updates, lowering, halves, way, dtype), DTYPES[dtype])
+    with torch.no_grad():
+        fill_embeddings(net, spec, lowering.layout)
+        for block in net.blocks:
+            assert isinstance(block, Block)
+            fill_attention(block, spec, lowering.layout)
+            fill_mlp(block, lowering.layout, halves)
+    return net
+
+
+def average_units(spec: Spec, lowering: Lowering, head: str, length: int, dtype: str) -> list[Unit]:
+    """Units that put a numerical head's average into its bucket, and those that clear it."""
+    made = []
+    values = spec.heads[head].kind.values
+    for k, boundary in enumerate(resolvable(spec, head, length, dtype), start=1):
+        bucket = f"{head}≥{values[k]}"
+        if bucket in lowering.layout:
+            reads, writes = (((head, 0), boundary.slope),), (((bucket, 0), 1),)
+            made.append(Unit(reads, -boundary.offset, writes, 1, head, "bucket"))
+    size, positive, negative = clearing_scale(spec, head)
+    for sign in [1] * positive + [-1] * negative:
+        weight: Any = Fraction(sign, size)
+        made.append(Unit((((head, 0), weight),), 0, (((head, 0), -sign * size),), 2, head, "clear average"))
+    return made
+
+
+def check_magnitudes(spec: Spec, units: list[Unit], dtype: str) -> None:
+    """Whole numbers are exact only up to the format's precision."""
+    limit = 1 << PRECISION[dtype]
+    for unit in units:
+        if unit.why in ("bucket", "clear average"):
+            continue
+        total = abs(unit.bias) + sum(abs(weight) for _, weight in unit.reads)
+        if total > limit:
+            raise NotExact(
+                f"{spec.name}: a unit of '{unit.purpose}' sums up to {total:,}, beyond the whole numbers that "
+                f"{dtype} holds exactly ({limit:,}); use a wider dtype or smaller ranges"
+            )
+
+
+def describe(updates: Updates, lowering: Lowering, halves: Any, way: str, dtype: str) -> dict[str, Any]:
+    """What the network was made from, as plain data: saved beside the weights."""
+    place = {(s.name, i): s.start + i for s in lowering.layout for i in range(s.size)}
+    reads = []
+    for head, tests in lowering.reads:
+        spec = updates.spec.heads[head]
+        reads.append({
+            "head": head,
+            "at_least": 0 if spec.default is not None else 1,
+            "at_most": 1 << 30 if spec.numerical else 1,
+            "tests": [
+                {
+                    "dims": [place[dim] for dim in test.linear.weights],
+                    "weights": list(test.linear.weights.values()),
+                    "constant": test.linear.constant,
+                    "allowed": list(test.allowed),
+                }
+                for test in tests
+            ],
+        })  # fmt: skip
+    return {
+        "program": updates.spec.to_json(),
+        "lowering": way,
+        "layout": lowering.layout.to_json(),
+        "updates": updates.to_json(),
+        "reads": reads,
+        "units": [[[unit.purpose, unit.why] for unit in half] for half in halves],
+    }
+
+
+def fill_embeddings(net: Transformer, spec: Spec, layout: Layout) -> None:
+    for name, variable in spec.variables.items():
+        rows = code(variable.kind, variable.by_position or variable.by_token or (variable.default,))
+        place = layout[name].slice
+        if variable.by_position is not None:
+            net.position_embedding[:, place] = rows.to(net.dtype)
+        elif variable.by_token is not None:
+            net.token_embedding[:, place] = rows.to(net.dtype)
+        else:
+            net.token_embedding[:, place] = rows[0].to(net.dtype)
+    output = layout[spec.output]
+    net.unembedding[:, output.slice] = torch.eye(output.size, dtype=net.dtype)
+    for name, index in spec.halt.items():
+        net.halt_weight[layout[name].start + index] = 1
+    net.halt_bias[0] = 1 - max(1, len(spec.halt))
+
+
+def code(kind: Kind, indices: Sequence[int]) -> torch.Tensor:
+    """Values in the residual stream, a row each: one-hot, or binary for a word."""
+    chosen = torch.tensor(indices, dtype=torch.long)
+    if isinstance(kind, Word):
+        return (chosen[:, None] >> torch.arange(kind.bits) & 1).double()
+    return torch.nn.functional.one_hot(chosen, len(kind)).double()
+
+
+def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
+    """Scores: a match is 2·GAP, the null key GAP, a mismatch 0 or less."""
+    for h, head in enumerate(spec.heads.values()):
+        block.null_score[h] = GAP
+        if head.key is None or head.query is None:
+            block.relative[h] = 2 * GAP if head.offsets is None else 0
+            for offset in head.offsets or ():
+                block.relative[h, offset + block.window + 1] = 2 * GAP
+        else:
+            fill_match(block, h, spec, head, layout)
+            if head.offsets is not None:
+                block.relative[h] = -2 * GAP
+                for offset in head.offsets:
+                    block.relative[h, offset + block.window + 1] = 0
+        fill_value(block, h, spec, head, layout)
+
+
+def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
+    assert head.query is not None and head.key is not None
+    query, key = layout[head.query], layout[head.key]
+    kind = spec.kinds[head.query]
+    if isinstance(kind, Word):  # bipolar bits: a match is worth `bits`, one wrong bit two less
+        for bit in range(kind.bits):
+            block.query[h, bit, query.start + bit], block.query_bias[h, bit] = 2 * GAP, -GAP
+            block.key[h, bit, key.start + bit], block.key_bias[h, bit] = 2, -1
+        block.null_score[h] = (kind.bits - 1) * GAP
+        return
+    for place in range(key.size):
+        block.key[h, place, key.start + place] = 1
+    for index, value in enumerate(kind.values):
+        for member in value if isinstance(kind, Subset) else (value,):
+            block.query[h, member, query.start + index] = 2 * GAP
+
+
+def fill_value(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
+    source, target = layout[head.value], layout[head.name]
+    if head.numerical:
+        numbers: list[Number] = list(spec.kinds[head.value].values)
+        for index, number in enumerate(numbers):
+            block.value[h, 0, source.start + index] = int(number * target.scale)
+        block.out[h, target.start, 0] = 1
+        if head.default is not None:
+            block.null_value[h, 0] = int(head.kind.values[head.default] * target.scale)
+        return
+    for place in range(target.size):
+        block.value[h, place, source.start + place] = 1
+        block.out[h, target.start + place, place] = 1
+    if head.default is not None:
+        block.null_value[h, : target.size] = code(head.kind, [head.default])[0].to(block.value.dtype)
+
+
+def fill_mlp(block: Block, layout: Layout, halves: tuple[list[Unit], list[Unit]]) -> None:
+    place = {(s.name, i): s.start + i for s in layout for i in range(s.size)}
+    for (into, bias, out), units in zip(
+        ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)), halves
+    ):
+        rows, columns, values = [], [], []
+        writes: tuple[list[int], list[int], list[float]] = ([], [], [])
+        for row, unit in enumerate(units):
+            for dim, weight in unit.reads:
+                rows.append(row), columns.append(place[dim]), values.append(float(weight))
+            for dim, weight in unit.writes:
+                writes[0].append(place[dim]), writes[1].append(row), writes[2].append(float(weight))
+        if units:
+            into[rows, columns] = torch.tensor(values, dtype=into.dtype)
+            out[writes[0], writes[1]] = torch.tensor(writes[2], dtype=out.dtype)
+            bias[:] = torch.tensor([float(unit.bias) for unit in units], dtype=bias.dtype)
+

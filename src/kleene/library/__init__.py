@@ -1,0 +1,23 @@
+"""Ready programs. Those with parameters are functions that make a program."""
+
+from kleene.library.addition import addition, addition_scratchpad
+from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
+from kleene.library.parity import parity_absolute, parity_relative, parity_scratchpad, parity_sum
+from kleene.library.subleq import subleq
+
+__all__ = [
+    "addition",
+    "addition_scratchpad",
+    "dyck1",
+    "dyck2",
+    "histogram",
+    "most_frequent",
+    "parity_absolute",
+    "parity_relative",
+    "parity_scratchpad",
+    "parity_sum",
+    "reverse",
+    "sort",
+    "sort_unique",
+    "subleq",
+]

@@ -1,0 +1,137 @@
+"""Parity three ways, as in the ALTA paper, and with a scratchpad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from kleene.machines.program import Program, attend, cat, num, relative
+
+START = 2
+
+
+def bits_after_start(text: str) -> list[int]:
+    """A text of 0s and 1s as tokens, START first."""
+    return [START, *bits(text)]
+
+
+def bits(text: str) -> list[int]:
+    """A text of 0s and 1s as tokens."""
+    from kleene.errors import InputError
+
+    for place, letter in enumerate(text):
+        if letter not in "01":
+            raise InputError(f"'{text}': the character {letter!r} at place {place} is not 0 or 1")
+    return [int(letter) for letter in text]
+
+
+def last_bit(outputs: Sequence[int]) -> str:
+    """The parity of the whole input: the last position's output."""
+    return str(outputs[-1])
+
+
+class parity_relative(Program):
+    """Running parity, one position a layer, by relative attention; halts when every position is done."""
+
+    tokens = 3
+    parity = cat(2, token=lambda t: 0 if t == START else t)
+    done = cat(2, token=lambda t: t == START)
+    parity_left = relative(parity, -1)
+    done_left = relative(done, -1)
+    output = parity
+    halt = {done: 1}
+    encode, decode = staticmethod(bits_after_start), staticmethod(last_bit)
+
+    def step(z: Any) -> None:
+        if not z.done and z.done_left:
+            z.parity = z.parity_left ^ z.parity
+            z.done = 1
+
+
+def parity_absolute(length: int = 50) -> Any:
+    """Running parity by absolute positions (the paper's Figure 2), for inputs of up to `length` bits."""
+
+    class parity_absolute(Program):
+        tokens = 2
+        positions = length
+        parity = cat(2, token=lambda t: t)
+        done = cat(2, position=lambda p: p == 0)
+        index = cat(length, position=lambda p: p)
+        index_left = cat(length, position=lambda p: max(0, p - 1))
+        parity_left = attend(index_left, index, parity)
+        done_left = attend(index_left, index, done)
+        output = parity
+        halt = {done: 1}
+        encode, decode = staticmethod(bits), staticmethod(last_bit)
+
+        def step(z: Any) -> None:
+            if not z.done and z.done_left:
+                z.parity = z.parity_left ^ z.parity
+                z.done = 1
+
+    return parity_absolute
+
+
+def parity_sum(length: int = 50) -> Any:
+    """Parity in one layer: the share of START among START and the ones is 1 / (1 + ones)."""
+
+    class parity_sum(Program):
+        tokens = 3
+        positions = length + 1
+        parity = cat(2)
+        start = num([0, 1], token=lambda t: t == START)
+        start_or_one = cat(2, token=lambda t: t in (1, START))
+        query = cat(2, default=1)
+        share = attend(query, start_or_one, start, output=num(Fraction(1, ones + 1) for ones in range(length + 1)))
+        output = parity
+        layers = 1
+        encode, decode = staticmethod(bits_after_start), staticmethod(last_bit)
+
+        def step(z: Any) -> None:
+            ones = round(1 / z.share) - 1
+            z.parity = ones % 2
+
+    return parity_sum
+
+
+def parity_scratchpad(length: int = 20) -> Any:
+    """A decoder: after the bits and `=` it writes the running parities, one a token, and stops."""
+    equals, end = 2, 3
+
+    class parity_scratchpad(Program):
+        tokens = 4
+        positions = 2 * length + 1
+        stop = end
+        max_tokens = length + 1
+        layers = 2
+        token = cat(4, token=lambda t: t)
+        index = cat(2 * length + 1, position=lambda p: p)
+        is_equals = cat(2, token=lambda t: t == equals)
+        one = cat(2, default=1)
+        source = cat(2 * length + 1)
+        second = cat(2)  # whether this is the second layer
+        result = cat(4)
+        equals_index = attend(one, is_equals, index, default=0)
+        bit = attend(source, index, token)
+        output = result
+
+        @staticmethod
+        def encode(text: str) -> list[int]:
+            return [*bits(text), equals]
+
+        @staticmethod
+        def decode(outputs: Sequence[int]) -> str:
+            return "".join(str(token) for token in outputs if token != end)
+
+        def step(z: Any) -> None:
+            if not z.second:
+                z.source = (z.index - z.equals_index) % (2 * length + 1)
+                z.second = 1
+            elif z.bit >= equals:  # every bit has been used
+                z.result = end
+            else:
+                before = 0 if z.token == equals else z.token
+                z.result = (before + z.bit) % 2
+
+    return parity_scratchpad

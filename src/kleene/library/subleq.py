@@ -1,0 +1,91 @@
+"""A SUBLEQ computer on categorical values (the ALTA paper's D.3), with heads in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kleene.errors import InputError, ProgramError
+from kleene.machines.program import Program, attend, cat
+
+FETCH, EXECUTE, NEXT, DONE = range(4)
+
+
+def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
+    """One memory of up to `registers` words low … high, self-modifying; three layers an instruction.
+
+    `a b c`: mem[b] −= mem[a] (wrapping round in low … high), then on to c where the result is 0 or less.
+    It halts on a negative a or b, and on a jump to a negative c.
+    """
+    if low > -1 or high < registers - 1 or registers < 3:
+        raise ProgramError(
+            f"subleq: words {low} … {high} must hold −1 and every address 0 … {registers - 1}, and an instruction "
+            "needs 3 registers"
+        )
+    size = high - low + 1
+    zero = -low  # the index of the value 0
+
+    class subleq(Program):
+        tokens = size
+        positions = registers
+        mem = cat(size, token=lambda t: t)
+        address = cat(size, position=lambda p: p + zero)
+        address_less_1 = cat(size, position=lambda p: p - 1 + zero)
+        address_less_2 = cat(size, position=lambda p: p - 2 + zero if p > 1 else size - 1)
+        pc = cat(size, default=zero)
+        at_a = cat(size)  # operands of the current instruction
+        at_b = cat(size)
+        goto = cat(size)
+        jump = cat(2)
+        state = cat(4, default=FETCH)
+        a = attend(pc, address, mem)
+        b = attend(pc, address_less_1, mem)
+        c = attend(pc, address_less_2, mem)
+        mem_a = attend(at_a, address, mem)
+        mem_b = attend(at_b, address, mem)
+        output = mem
+        halt = {state: DONE}
+
+        @staticmethod
+        def encode(memory: str | Sequence[int]) -> list[int]:
+            """A memory image as tokens; a text of whole numbers or a list of them."""
+            words = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
+            try:
+                values = [int(word) for word in words]
+            except ValueError:
+                raise InputError(f"subleq: '{memory}' is not a list of whole numbers") from None
+            for place, value in enumerate(values):
+                if not low <= value <= high:
+                    raise InputError(f"subleq: the word {value} at address {place} is outside {low} … {high}")
+            return [value - low for value in values]
+
+        @staticmethod
+        def decode(outputs: Sequence[int]) -> list[int]:
+            """The memory at the end."""
+            return [token + low for token in outputs]
+
+        def step(z: Any) -> None:
+            if z.state == FETCH:
+                if z.a < zero or z.b < zero:
+                    z.state = DONE
+                else:
+                    z.at_a = z.a
+                    z.at_b = z.b
+                    z.goto = z.c
+                    z.state = EXECUTE
+            elif z.state == EXECUTE:
+                z.jump = (z.mem_b - z.mem_a + zero) % size <= zero
+                if z.address == z.at_b:
+                    z.mem = (z.mem - z.mem_a + zero) % size
+                z.state = NEXT
+            elif z.state == NEXT:
+                if not z.jump:
+                    z.pc = min(z.pc + 3, size - 1)
+                    z.state = FETCH
+                elif z.goto < zero:
+                    z.state = DONE
+                else:
+                    z.pc = z.goto
+                    z.state = FETCH
+
+    return subleq

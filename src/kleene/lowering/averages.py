@@ -1,0 +1,93 @@
+"""The one inexact operation: averages. Slopes and offsets that put a rounded average into the right bucket.
+
+A numerical head's scalar holds P/q, a sum of whole numbers over the number of positions selected, rounded
+once. A bucket boundary m lies between two declared values; the unit clip(slope · x − offset) must be 0 for
+every P/q ≤ m and 1 for every P/q > m, for all q up to the longest input. The slope is a power of two and
+the offset a whole number, so that nothing but the average itself is rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+from kleene.errors import NotExact
+from kleene.lowering.layout import average_scale, averaged_values
+from kleene.machines.program import Spec
+
+# bits of precision, the largest exponent that is used, of each number format
+PRECISION = {"float64": 53, "float32": 24, "bfloat16": 8}
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """[average ≥ declared value k] = clip(slope · x − offset)."""
+
+    slope: int
+    offset: int
+
+
+def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary] | None:
+    """A boundary for each declared value but the first; None where the format cannot resolve one."""
+    scale = average_scale(spec, head)
+    values = spec.heads[head].kind.values
+    made = []
+    for low, high in zip(values, values[1:]):
+        boundary = _boundary(Fraction(low + high, 2) * scale, length, PRECISION[dtype])
+        if boundary is None:
+            return None
+        made.append(boundary)
+    return made
+
+
+def neighbours(middle: Fraction, length: int) -> tuple[Fraction, Fraction]:
+    """The fractions P/q with q ≤ length next to `middle`: the largest not above it, the smallest above it."""
+    a, b = middle.numerator, middle.denominator
+    below = max((Fraction((a * q) // b, q) for q in range(1, length + 1)), default=Fraction(0))
+    above = min(Fraction((a * q) // b + 1, q) for q in range(1, length + 1))
+    return below, above
+
+
+def _boundary(middle: Fraction, length: int, precision: int) -> Boundary | None:
+    below, above = neighbours(middle, length)
+    error = Fraction(1, 1 << precision)  # of one rounding; what follows is exact
+    below, above = below + abs(below) * error, above - abs(above) * error
+    slope = 1
+    while slope * max(abs(below), abs(above)) < 1 << precision:
+        offset = ceil(slope * below)
+        if offset + 1 <= slope * above:
+            return Boundary(slope, offset) if abs(offset) < 1 << precision else None
+        slope *= 2
+    return None
+
+
+def resolvable(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]:
+    """The boundaries for a length, or an error that names the largest length that works."""
+    found = boundaries(spec, head, length, dtype)
+    if found is not None and length * _largest(spec, head) < 1 << PRECISION[dtype]:
+        return found
+    low, high = 0, length  # works at low, fails at high
+    while high - low > 1:
+        middle = (low + high) // 2
+        works = boundaries(spec, head, middle, dtype) is not None
+        works = works and middle * _largest(spec, head) < 1 << PRECISION[dtype]
+        low, high = (middle, high) if works else (low, middle)
+    raise NotExact(
+        f"{spec.name}: {dtype} cannot tell the declared values of '{head}' apart for inputs of length {length}; "
+        f"the largest length that works is {low}"
+    )
+
+
+def _largest(spec: Spec, head: str) -> int:
+    scale = average_scale(spec, head)
+    return max(1, ceil(max(abs(value) * scale for value in averaged_values(spec, head))))
+
+
+def clearing_scale(spec: Spec, head: str) -> tuple[int, bool, bool]:
+    """A power of two that no average exceeds in size, and whether averages can be positive or negative."""
+    values = averaged_values(spec, head)
+    size = 1
+    while size < _largest(spec, head):
+        size *= 2
+    return size, max(values) > 0, floor(min(values)) < 0

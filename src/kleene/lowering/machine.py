@@ -1,0 +1,308 @@
+"""The vectorised rule machine: runs guarded updates on integer arrays, batch × position × variable.
+
+It needs no Python of the program, only its Spec and its updates, so it also runs what was saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from kleene.errors import DidNotHalt, RangeError, UndefinedRead
+from kleene.lowering.forms import Form
+from kleene.lowering.layout import average_scale
+from kleene.lowering.updates import GuardedUpdate, Test, Updates
+from kleene.machines.program import HeadSpec, Numerical, Spec, Subset
+from kleene.results import Output
+
+Array = np.ndarray[Any, Any]
+UNDEFINED = -1
+OUTSIDE = -2  # an average outside the declared values
+
+
+@dataclass(frozen=True)
+class _FormTable:
+    """A form in whole numbers: a constant and a table for each variable's column."""
+
+    constant: int
+    tables: tuple[tuple[str, Array], ...]
+
+    @classmethod
+    def of(cls, form: Form) -> _FormTable:
+        whole = form.whole
+        # one entry more, for undefined heads: whatever they give, no guard that holds reads it
+        tables = tuple((name, np.array([*table, 0], dtype=np.int64)) for name, table in whole.terms)
+        return cls(int(whole.constant), tables)
+
+    def evaluate(self, state: dict[str, Array], rows: Any) -> Any:
+        total: Any = self.constant
+        for name, table in self.tables:
+            total = total + table[state[name][rows]]
+        return total
+
+
+@dataclass(frozen=True)
+class _TestTable:
+    form: _FormTable
+    low: int
+    allowed: Array  # by value − low
+
+    @classmethod
+    def of(cls, test: Test) -> _TestTable:
+        scale = test.form.denominator
+        values = [int(value * scale) for value in test.form.values]
+        # undefined heads count as zero: keep room for what forms can then be
+        low, high = min(*values, 0) - 2 * _span(test.form), max(*values, 0) + 2 * _span(test.form)
+        allowed = np.zeros(high - low + 1, dtype=bool)
+        allowed[[int(value * scale) - low for value in test.allowed]] = True
+        return cls(_FormTable.of(test.form), low, allowed)
+
+    def holds(self, state: dict[str, Array], rows: Any) -> Array:
+        result: Array = self.allowed[self.form.evaluate(state, rows) - self.low]
+        return result
+
+
+def _span(form: Form) -> int:
+    whole = form.whole
+    return sum(int(max(map(abs, table))) for _, table in whole.terms) + abs(int(whole.constant))
+
+
+class RuleMachine:
+    """Runs a program from its guarded updates, many inputs at once."""
+
+    def __init__(self, updates: Updates) -> None:
+        self.spec, self.updates = updates.spec, updates
+        self._tests: dict[Test, _TestTable] = {}
+        self._compiled = [self._compile(update) for update in updates]
+        self._reads = [(read.head, [self._test(test) for test in read.guard]) for read in updates.reads]
+
+    def _test(self, test: Test) -> _TestTable:
+        return self._tests.setdefault(test, _TestTable.of(test))
+
+    def _compile(self, update: GuardedUpdate) -> tuple[str, list[_TestTable], _FormTable, int, Array]:
+        scale = update.form.denominator
+        known = {int(value * scale): index for value, index in update.table}
+        low = min(known)
+        results = np.zeros(max(known) - low + 1, dtype=np.int32)
+        for value, index in known.items():
+            results[value - low] = index
+        tests = [self._test(test) for test in update.guard]
+        return update.variable, tests, _FormTable.of(update.form), low, results
+
+    # --- one layer ---
+
+    def heads(self, state: dict[str, Array], lengths: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Output indices and numbers of selected positions of every head, (batch, position)."""
+        outputs, counts = {}, {}
+        for name, head in self.spec.heads.items():
+            outputs[name], counts[name] = _attend(self.spec, head, state, lengths)
+        return outputs, counts
+
+    def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:
+        """The variables after the updates; rows are positions of all sequences, flattened."""
+        everything = {**state, **heads}
+        after = dict(state)
+        for variable, tests, form, low, results in self._compiled:
+            rows: Any = np.arange(len(next(iter(state.values()))))
+            for test in tests:
+                rows = rows[test.holds(everything, rows)]
+                if not len(rows):
+                    break
+            if len(rows):
+                if after[variable] is state[variable]:
+                    after[variable] = state[variable].copy()
+                places = form.evaluate(everything, rows) - low
+                after[variable][rows] = results[places]
+        return after
+
+    def _check_reads(self, state: dict[str, Array], counts: dict[str, Array], shape: Any, mask: Array, layer: int) -> None:
+        first: dict[int, tuple[str, int]] = {}
+        for name, tests in self._reads:
+            count = counts[name].reshape(-1)
+            output = state[name]
+            rows = np.nonzero(mask.reshape(-1) & (output < 0))[0]
+            for test in tests:
+                rows = rows[test.holds(state, rows)]
+            for row in rows.tolist():
+                first.setdefault(row, (name, int(count[row]) if output[row] == UNDEFINED else OUTSIDE))
+        if first:
+            row, (name, found) = min(first.items())
+            position = row % shape[1]
+            if found == OUTSIDE:
+                raise RangeError(
+                    f"{self.spec.name}: '{name}' at position {position} in layer {layer}: "
+                    "the average is outside the declared values"
+                )
+            raise UndefinedRead(self.spec.name, name, position, layer, found)
+
+    # --- running ---
+
+    def run_batch(
+        self,
+        inputs: Sequence[Sequence[int]],
+        *,
+        layers: int | None = None,
+        max_layers: int = 10_000,
+        check: bool = True,
+        watch: Callable[[int, Array, dict[str, Array]], None] | None = None,
+    ) -> list[Output]:
+        """Outputs of many inputs; sequences that have halted leave the batch."""
+        spec = self.spec
+        given = [spec.check_input(tokens) for tokens in inputs]
+        rows = np.arange(len(given))
+        lengths = np.array([len(tokens) for tokens in given])
+        state = self._initial(given, lengths)
+        fixed, layer = (layers if layers is not None else None if spec.halt else spec.layers), 0
+        results: list[Output | None] = [None] * len(given)
+        while layer != fixed and len(rows):
+            if fixed is None and layer >= max_layers:
+                raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
+            layer += 1
+            state = self._layer(state, lengths, layer, check)
+            if watch is not None:
+                watch(layer, rows, state)
+            if fixed is None:
+                done = self._halted(state, lengths)
+                if done.any():
+                    self._collect(results, rows[done], {n: a[done] for n, a in state.items()}, lengths[done], layer)
+                    keep = ~done
+                    rows, lengths = rows[keep], lengths[keep]
+                    longest = int(lengths.max()) if len(lengths) else 0
+                    state = {n: a[keep][:, :longest] for n, a in state.items()}
+        self._collect(results, rows, state, lengths, layer)
+        return [result for result in results if result is not None]
+
+    def run(self, tokens: Sequence[int], **options: Any) -> Output:
+        """The outputs of one input."""
+        if self.spec.max_tokens is not None:
+            return self._decode(tokens, **options)
+        return self.run_batch([tokens], **options)[0]
+
+    def _decode(self, tokens: Sequence[int], **options: Any) -> Output:
+        spec, made, layers = self.spec, [], 0
+        assert spec.max_tokens is not None
+        while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
+            output = self.run_batch([[*tokens, *made]], **options)[0]
+            made.append(output[-1])
+            layers += output.layers
+        return Output(made, layers=layers)
+
+    def _initial(self, given: list[list[int]], lengths: Array) -> dict[str, Array]:
+        shape = (len(given), int(lengths.max()))
+        tokens = np.zeros(shape, dtype=np.int64)
+        for row, sequence in enumerate(given):
+            tokens[row, : len(sequence)] = sequence
+        state = {}
+        for name, variable in self.spec.variables.items():
+            if variable.by_token is not None:
+                state[name] = np.array(variable.by_token, dtype=np.int32)[tokens]
+            elif variable.by_position is not None:
+                places = np.array(variable.by_position, dtype=np.int32)[: shape[1]]
+                state[name] = np.broadcast_to(places, shape).copy()
+            else:
+                state[name] = np.full(shape, variable.default, dtype=np.int32)
+        return state
+
+    def _layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
+        shape = next(iter(state.values())).shape
+        heads, counts = self.heads(state, lengths)
+        flat = {name: array.reshape(-1) for name, array in state.items()}
+        flat_heads = {name: array.reshape(-1) for name, array in heads.items()}
+        if check:
+            mask = np.arange(shape[1]) < lengths[:, None]
+            self._check_reads({**flat, **flat_heads}, counts, shape, mask, layer)
+        after = self.step(flat, flat_heads)
+        return {name: array.reshape(shape) for name, array in after.items()}
+
+    def _halted(self, state: dict[str, Array], lengths: Array) -> Array:
+        padding = np.arange(next(iter(state.values())).shape[1]) >= lengths[:, None]
+        done: Array = np.ones(len(lengths), dtype=bool)
+        for name, index in self.spec.halt.items():
+            done &= ((state[name] == index) | padding).all(axis=1)
+        return done
+
+    def _collect(self, results: list[Output | None], rows: Array, state: Any, lengths: Array, layer: int) -> None:
+        for row, values, length in zip(rows.tolist(), state[self.spec.output].tolist(), lengths.tolist()):
+            results[row] = Output(values[:length], layers=layer)
+
+
+def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array) -> tuple[Array, Array]:
+    """One head: output indices (UNDEFINED where it has none) and numbers of selected positions."""
+    values = state[head.value]
+    batch, size = values.shape
+    if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical:
+        return _shift(spec, head, values, lengths)
+    selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
+    counts = selected.sum(axis=2)
+    if head.numerical:
+        return _average(spec, head, selected, values, counts), counts
+    first = selected.argmax(axis=2)
+    found = np.take_along_axis(values, first, axis=1)
+    output = np.where(counts == 1, found, UNDEFINED)
+    return _with_default(head, output, counts), counts
+
+
+def _with_default(head: HeadSpec, output: Array, counts: Array) -> Array:
+    result = output if head.default is None else np.where(counts == 0, head.default, output)
+    return result.astype(np.int32)
+
+
+def _shift(spec: Spec, head: HeadSpec, values: Array, lengths: Array) -> tuple[Array, Array]:
+    (offset,) = head.offsets or (0,)
+    size = values.shape[1]
+    source = np.arange(size) + offset
+    valid = (source >= 0) & (source < lengths[:, None]) & (np.arange(size) < lengths[:, None])
+    if spec.causal and offset > 0:
+        valid &= False
+    moved = values[:, source.clip(0, size - 1)]
+    counts = valid.astype(np.int64)
+    return _with_default(head, np.where(valid, moved, UNDEFINED), counts), counts
+
+
+def _selection(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array) -> Array:
+    size = state[head.value].shape[1]
+    places = np.arange(size)
+    offsets = places[None, :] - places[:, None]
+    allowed: Array = (places < lengths[:, None])[:, None, :]
+    if head.offsets is not None:
+        allowed = allowed & np.isin(offsets, list(head.offsets))
+    if spec.causal:
+        allowed = allowed & (offsets <= 0)
+    allowed = np.broadcast_to(allowed, (len(lengths), size, size))
+    if head.query is None or head.key is None:
+        return allowed
+    query, key = state[head.query], state[head.key]
+    kind = spec.kinds[head.query]
+    if isinstance(kind, Subset):
+        member = np.array([[k in members for k in range(kind.range)] for members in kind.values], dtype=bool)
+        match: Array = member[query[:, :, None], key[:, None, :]]
+    else:
+        match = query[:, :, None] == key[:, None, :]
+    return match & allowed
+
+
+def _average(spec: Spec, head: HeadSpec, selected: Array, values: Array, counts: Array) -> Array:
+    """The declared value nearest to each exact average: each different (sum, count) is decided once."""
+    kind = head.kind
+    assert isinstance(kind, Numerical)
+    scale = average_scale(spec, head.name)
+    whole = np.array([int(value * scale) for value in spec.kinds[head.value].values], dtype=np.int64)[values]
+    totals = np.einsum("bij,bj->bi", selected.astype(np.int64), whole)
+    pairs, places = np.unique(np.stack([totals.ravel(), counts.ravel()]), axis=1, return_inverse=True)
+    nearest = [_bucket(kind, int(total), int(count), scale) for total, count in pairs.T]
+    output = np.array(nearest, dtype=np.int32)[places.ravel()].reshape(totals.shape)
+    return _with_default(head, output, counts)
+
+
+def _bucket(kind: Numerical, total: int, count: int, scale: int) -> int:
+    if count == 0:
+        return UNDEFINED
+    try:
+        found = kind.index(kind.nearest(Fraction(total, count * scale)))
+    except RangeError:
+        return OUTSIDE
+    return UNDEFINED if found is None else found

@@ -1,0 +1,470 @@
+"""The compact lowering: threshold units on separable forms.
+
+A unit is clip(weights · x + bias) with clip(y) = min(max(y, 0), 1); on whole numbers it is the predicate
+weights · x + bias ≥ 1. A conjunction of value sets is one unit. A function of a form costs one unit for each
+place where it changes. Predicates on forms of several variables, and the buckets of numerical heads, are
+computed in the first half of the MLP block, into scratch dimensions that the second half uses and clears.
+For each update the cheapest way is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import Any
+
+from kleene.errors import ProgramError
+from kleene.lowering.forms import Form, Number
+from kleene.lowering.layout import Layout, build_layout
+from kleene.lowering.rules import Rules
+from kleene.lowering.updates import GuardedUpdate, Test, Updates, index_test, merged, simplify_guard
+from kleene.machines.program import Numerical, Spec
+
+Dim = tuple[str, int]  # (variable or scratch name, place in its segment)
+Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
+
+MAX_CUBES = 200_000
+
+# the ways of lowering an update
+WRITE = "write, then clear"
+TRANSITIONS = "old to new"
+DIRECT = "threshold as guard"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One hidden unit: clip(Σ reads · x + bias), which adds `writes`. `half` is 1 or 2."""
+
+    reads: tuple[tuple[Dim, int], ...]
+    bias: int
+    writes: tuple[tuple[Dim, int], ...]
+    half: int
+    purpose: str  # the variable, head or scratch value that it is for
+    why: str  # what it does there
+
+
+@dataclass
+class Linear:
+    """A linear function of the residual stream with whole coefficients, and bounds on its value."""
+
+    weights: dict[Dim, int] = field(default_factory=dict)
+    constant: int = 0
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(frozen=True)
+class ReadTest:
+    """A test of a read guard, on the residual stream between the two halves."""
+
+    linear: Linear
+    allowed: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """Units of both halves, the layout they live in, and the comparison of what each way would cost."""
+
+    spec: Spec
+    layout: Layout
+    units: tuple[Unit, ...]
+    costs: tuple[tuple[str, str, dict[str, int]], ...] = ()  # (variable, description, way → units), best first
+    reads: tuple[tuple[str, list[ReadTest]], ...] = ()  # (head, tests) in the order of reading
+
+    def half(self, number: int) -> list[Unit]:
+        return [unit for unit in self.units if unit.half == number]
+
+
+class Builder:
+    """Collects units; keeps track of which scratch values exist."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.units: list[Unit] = []
+        self.scratch: dict[Any, str] = {}  # what it is → its dimension's name
+        self.costs: list[tuple[str, str, dict[str, int]]] = []
+
+    # --- linear functions of the residual stream ---
+
+    def linear(self, form: Form) -> Linear:
+        """A form as a linear function (times its denominator), with bounds over all values of its variables
+        and over undefined heads, whose dimensions are zero or an average."""
+        whole = form.whole
+        result = Linear(constant=int(whole.constant))
+        result.low = result.high = result.constant
+        for name, table in whole.terms:
+            entries = [int(entry) for entry in table]
+            if self.averaged(name):
+                self.buckets(name)
+                result.constant += entries[0]
+                for k in range(1, len(entries)):
+                    if entries[k] != entries[k - 1]:
+                        result.weights[(self._bucket_name(name, k), 0)] = entries[k] - entries[k - 1]
+            else:
+                result.weights |= {(name, i): entry for i, entry in enumerate(entries) if entry}
+            undefined = [0] if name in self.spec.heads else []
+            result.low += min(entries + undefined)
+            result.high += max(entries + undefined)
+        return result
+
+    def averaged(self, name: str) -> bool:
+        return name in self.spec.heads and isinstance(self.spec.kinds[name], Numerical)
+
+    def _bucket_name(self, head: str, k: int) -> str:
+        return f"{head}≥{self.spec.kinds[head].values[k]}"
+
+    def buckets(self, head: str) -> None:
+        """Thermometer dimensions of a numerical head: value k or more. Their units come with the weights,
+        since their slopes depend on the number format and the length (see compilers)."""
+        for k in range(1, len(self.spec.kinds[head].values)):
+            self.scratch.setdefault(("bucket", head, k), self._bucket_name(head, k))
+
+    def indicator(self, test: Test) -> Linear:
+        """1 where the test holds, 0 where not. Tests on several variables become a scratch value."""
+        if test.variable is None:
+            return self._scratch_indicator(test)
+        name, allowed = test.variable, test.indices
+        size = len(self.spec.kinds[name])
+        if self.averaged(name):
+            return self.linear(Form.of(0, {name: tuple(int(i in allowed) for i in range(size))}))
+        if len(allowed) <= size - len(allowed):
+            return Linear({(name, i): 1 for i in sorted(allowed)}, 0, 0, 1)
+        return Linear({(name, i): -1 for i in range(size) if i not in allowed}, 1, 0, 1)  # the shorter way
+
+    def _scratch_indicator(self, test: Test) -> Linear:
+        values = [int(v * test.form.denominator) for v in test.form.values]
+        allowed = {int(v * test.form.denominator) for v in test.allowed}
+        positive = values[0] not in allowed  # a value that starts off needs no unit to switch it on
+        on = allowed if positive else set(values) - allowed
+        key = (test.form, frozenset(on))
+        if key not in self.scratch:
+            name = self.scratch[key] = f"[{test.form.describe()} ∈ {_runs(sorted(on))}]"
+            steps: list[tuple[int, Column]] = [(v, {(name, 0): 1} if v in on else {}) for v in values]
+            self.chain([], self.linear(test.form), steps, 1, name, "predicate")
+        name = self.scratch[key]
+        return Linear({(name, 0): 1}, 0, 0, 1) if positive else Linear({(name, 0): -1}, 1, 0, 1)
+
+    def read_test(self, test: Test) -> ReadTest:
+        scale = test.form.denominator
+        return ReadTest(self.linear(test.form), tuple(sorted(int(value * scale) for value in test.allowed)))
+
+    # --- units ---
+
+    def add(self, total: Linear, column: Column, half: int, purpose: str, why: str) -> None:
+        reads = tuple(sorted((dim, w) for dim, w in total.weights.items() if w))
+        writes = tuple(sorted((dim, w) for dim, w in column.items() if w))
+        if writes:
+            self.units.append(Unit(reads, total.constant, writes, half, purpose, why))
+
+    def conjunction(self, tests: Sequence[Linear], column: Column, half: int, purpose: str, why: str) -> None:
+        """One unit that is on where all indicators are 1."""
+        total = Linear(constant=1 - len(tests))
+        for test in tests:
+            _accumulate(total, test, 1)
+        self.add(total, column, half, purpose, why)
+
+    def chain(
+        self,
+        tests: Sequence[Linear],
+        form: Linear,
+        steps: Sequence[tuple[int, Column]],
+        half: int,
+        purpose: str,
+        why: str,
+    ) -> None:
+        """Units for a piecewise constant column of a form: one for each change, gated by the tests."""
+        (_, current), rest = steps[0], steps[1:]
+        if current:
+            self.conjunction(tests, current, half, purpose, why)
+        for value, column in rest:
+            if column == current:
+                continue
+            change = {dim: column.get(dim, 0) - current.get(dim, 0) for dim in {*column, *current}}
+            gate = max(1, form.high - value + 1)
+            total = Linear(constant=1 - value - gate * len(tests))
+            _accumulate(total, form, 1)
+            for test in tests:
+                _accumulate(total, test, gate)
+            self.add(total, change, half, purpose, f"{why}, from {value} on")
+            current = column
+
+    def clear_scratch(self) -> None:
+        for name in self.scratch.values():
+            self.add(Linear({(name, 0): 1}), {(name, 0): -1}, 2, name, "clear")
+
+    def clear_heads(self) -> None:
+        """One unit for each dimension of a head: x − clip(x) is 0 for every x in [0, 1], averages included.
+        Scalars are cleared with the weights, since their range decides the scale."""
+        for name, head in self.spec.heads.items():
+            if not self.averaged(name):
+                for index in range(len(head.kind)):
+                    self.add(Linear({(name, index): 1}), {(name, index): -1}, 2, name, "clear head")
+
+
+def _accumulate(total: Linear, part: Linear, times: int) -> None:
+    for dim, weight in part.weights.items():
+        total.weights[dim] = total.weights.get(dim, 0) + times * weight
+    total.constant += times * part.constant
+
+
+def _runs(values: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    shown = [str(a) if a == b else f"{a}…{b}" for a, b in runs]
+    return "{" + ", ".join(shown[:6] + (["…"] if len(shown) > 6 else [])) + "}"
+
+
+# --- the ways of lowering one update ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of an update: under some tests, a column for each value of a form."""
+
+    tests: tuple[Test, ...]
+    form: Form
+    column_of: Callable[[Number], Column]
+
+
+class UpdateLowering:
+    """Ways to lower one guarded update, each with its exact number of units."""
+
+    def __init__(self, builder: Builder, update: GuardedUpdate) -> None:
+        self.builder, self.update, self.spec = builder, update, builder.spec
+        self.name = update.variable
+        self.size = len(self.spec.kinds[self.name])
+        self.domains = self._domains()
+
+    def _domains(self) -> dict[str, frozenset[int]]:
+        domains = {n: frozenset(range(len(self.spec.kinds[n]))) for n in {*self.update.reads, self.name}}
+        for test in self.update.guard:
+            if test.variable is not None:
+                domains[test.variable] &= test.indices
+        return domains
+
+    def ways(self) -> dict[str, list[Piece]]:
+        """Name of the way → the pieces that make it."""
+        tied = [t for t in self.update.guard if t.variable is None]
+        direct = self.direct()
+        options = {} if direct is None else {DIRECT: direct}
+        if not any(self.builder.averaged(name) for test in tied for name in test.form.variables):
+            options |= {WRITE: [self._write()], TRANSITIONS: self._transitions()}
+        return options
+
+    def _write(self) -> Piece:
+        results = self.update.results
+        return Piece(self.update.guard, self.update.form, lambda v: {(self.name, results[v]): 1})
+
+    def clears(self) -> list[Piece]:
+        return [
+            Piece(self._with_old(old), Form(0, ()), lambda _, old=old: {(self.name, old): -1})  # type: ignore[misc]
+            for old in sorted(self.domains[self.name])
+        ]
+
+    def _with_old(self, old: int) -> tuple[Test, ...]:
+        others = [test for test in self.update.guard if test.variable != self.name]
+        return (*others, index_test(self.spec, self.name, [old])) if self.size > 1 else tuple(others)
+
+    def _fixed(self, old: int) -> Form:
+        """The form where the variable's own old value is known."""
+        form = self.update.form
+        if self.name not in form.tables:
+            return form
+        rest = {name: table for name, table in form.terms if name != self.name}
+        return Form.of(form.constant + form.tables[self.name][old], rest)
+
+    def _transitions(self) -> list[Piece]:
+        """One piece for each old value: minus old, plus new, nothing where they are the same."""
+        results = self.update.results
+        pieces = []
+        for old in sorted(self.domains[self.name]):
+
+            def column(value: Number, old: int = old) -> Column:
+                new = results[value]
+                return {(self.name, old): -1, (self.name, new): 1} if new != old else {}
+
+            pieces.append(Piece(self._with_old(old), self._fixed(old), column))
+        return pieces
+
+    def direct(self) -> list[Piece] | None:
+        """A constant under one test on several variables: thresholds on that test's form, no scratch."""
+        tied = [test for test in self.update.guard if test.variable is None]
+        if len(tied) != 1 or self.update.form.terms:
+            return None
+        test, (new,) = tied[0], self.update.results.values()
+        others = tuple(t for t in self.update.guard if t is not test)
+        if any(t.variable in test.form.tables for t in others) or self.name in test.form.tables:
+            return None
+        pieces = []
+        for old in sorted(self.domains[self.name]):
+            if old != new:
+                change = {(self.name, old): -1, (self.name, new): 1}
+                guard = (*(t for t in others if t.variable != self.name), index_test(self.spec, self.name, [old]))
+
+                def column(value: Number, change: Column = change) -> Column:
+                    return change if value in test.allowed else {}
+
+                pieces.append(Piece(guard, test.form, column))
+        return pieces
+
+    # --- pieces into units ---
+
+    def values(self, piece: Piece) -> list[Number]:
+        """The values of a piece's form under its tests on single variables."""
+        domains = dict(self.domains)
+        for test in piece.tests:
+            if test.variable is not None:
+                domains[test.variable] = domains.get(test.variable, test.indices) & test.indices
+        results = self.update.results
+        return [v for v in piece.form.values_on(domains) if piece.form != self.update.form or v in results]
+
+    def plan(self, piece: Piece) -> tuple[int, str]:
+        """The number of units of a piece, and how: "chain" or "sets"."""
+        columns = [_frozen(piece.column_of(value)) for value in self._reachable(piece)]
+        chain = 1 if columns and columns[0] else 0
+        chain += sum(1 for before, after in zip(columns, columns[1:]) if before != after)
+        if len(piece.form.terms) == 1:
+            sets = len({column for column in columns if column})
+            if sets < chain:
+                return sets, "sets"
+        return chain, "chain"
+
+    def _reachable(self, piece: Piece) -> list[Number]:
+        return [value for value in self.values(piece) if self._known(piece, value)]
+
+    def _known(self, piece: Piece, value: Number) -> bool:
+        try:
+            piece.column_of(value)
+            return True
+        except KeyError:  # a value that conditions on several variables exclude
+            return False
+
+    def emit(self, piece: Piece, why: str) -> None:
+        builder, (count, how) = self.builder, self.plan(piece)
+        if not count:
+            return
+        reachable = self._reachable(piece)
+        if how == "sets":
+            self._emit_sets(piece, reachable, why)
+            return
+        tests = [builder.indicator(test) for test in piece.tests]
+        scale = piece.form.denominator
+        steps = [(int(value * scale), piece.column_of(value)) for value in reachable]
+        builder.chain(tests, builder.linear(piece.form), steps, 2, self.name, why)
+
+    def _emit_sets(self, piece: Piece, reachable: list[Number], why: str) -> None:
+        ((name, table),) = piece.form.terms
+        groups: dict[tuple[tuple[Dim, int], ...], set[int]] = {}
+        allowed = frozenset(range(len(table)))
+        for test in piece.tests:
+            if test.variable == name:
+                allowed &= test.indices
+        for index in sorted(allowed):
+            value = piece.form.constant + table[index]
+            if value in reachable:
+                groups.setdefault(_frozen(piece.column_of(value)), set()).add(index)
+        others = [self.builder.indicator(test) for test in piece.tests if test.variable != name]
+        for column, indices in groups.items():
+            if column:
+                here = [] if len(indices) == len(table) else [self.builder.indicator(index_test(self.spec, name, indices))]
+                self.builder.conjunction([*others, *here], dict(column), 2, self.name, why)
+
+
+def _frozen(column: Column) -> tuple[tuple[Dim, int], ...]:
+    return tuple(sorted((dim, w) for dim, w in column.items() if w))
+
+
+def lower_to_thresholds(updates: Updates) -> Lowering:
+    """Units for guarded updates, the cheapest way for each."""
+    builder = Builder(updates.spec)
+    clearing: dict[str, list[GuardedUpdate]] = {}
+    for given in updates:
+        for update in _without_tied_averages(builder, given):
+            lowering = UpdateLowering(builder, update)
+            ways = lowering.ways()
+            costs = {way: _cost(lowering, update, way, pieces) for way, pieces in ways.items()}
+            best = min(costs, key=lambda way: costs[way])
+            builder.costs.append((update.variable, _described(update), {best: costs[best], **costs}))
+            for piece in ways[best]:
+                lowering.emit(piece, best)
+            if best == WRITE:
+                blank = GuardedUpdate(update.variable, update.guard, Form(0, ()), ((0, 0),))
+                clearing.setdefault(update.variable, []).append(blank)
+    for blanks in clearing.values():  # guards that differ in one test are cleared together
+        for blank in merged(updates.spec, blanks):
+            lowering = UpdateLowering(builder, blank)
+            for piece in lowering.clears():
+                lowering.emit(piece, "clear")
+    return finish(builder, updates)
+
+
+def _cost(lowering: UpdateLowering, update: GuardedUpdate, way: str, pieces: list[Piece]) -> int:
+    cost = sum(lowering.plan(piece)[0] for piece in pieces)
+    if way == WRITE:
+        cost += len(lowering.domains[update.variable])
+    if way != DIRECT:
+        cost += _predicate_cost(test for test in update.guard if test.variable is None)
+    return cost
+
+
+def _described(update: GuardedUpdate) -> str:
+    return f"a function of {update.form.describe()}" if update.form.terms else "a constant"
+
+
+def _predicate_cost(tests: Iterable[Test]) -> int:
+    cost = 1
+    for test in tests:
+        inside = [value in test.allowed for value in test.form.values]
+        cost += sum(a != b for a, b in zip(inside, inside[1:]))
+    return cost if cost > 1 else 0
+
+
+def _without_tied_averages(builder: Builder, update: GuardedUpdate) -> list[GuardedUpdate]:
+    """Buckets of numerical heads exist only from the second half on, so a test that ties such a head to
+    other variables cannot be a scratch value: it is taken apart into value sets, unless thresholds on its
+    form can serve as the guard."""
+    tied = [t for t in update.guard if t.variable is None and any(map(builder.averaged, t.form.variables))]
+    if not tied or UpdateLowering(builder, update).direct() is not None:
+        return [update]
+    (test, *_), spec = tied, builder.spec
+    rest = [t for t in update.guard if t is not test]
+    *fixed, last = test.form.variables
+    made = []
+    sizes = [range(len(spec.kinds[name])) for name in fixed]
+    if prod(map(len, sizes)) > MAX_CUBES:
+        raise ProgramError(f"{spec.name}: a condition on {', '.join(test.form.variables)} has too many combinations")
+    for choice in product(*sizes):
+        chosen = dict(zip(fixed, choice))
+        kept = [i for i in range(len(spec.kinds[last])) if test.holds({**chosen, last: i})]
+        if kept:
+            tests = [index_test(spec, name, [i]) for name, i in chosen.items()] + [index_test(spec, last, kept)]
+            guard = simplify_guard(spec, [*rest, *tests])
+            made.append(GuardedUpdate(update.variable, guard, update.form, update.table, update.line))
+    return [part for one in made for part in _without_tied_averages(builder, one)]
+
+
+def finish(builder: Builder, updates: Updates) -> Lowering:
+    """Add the read guards and the units that clear, and settle the layout."""
+    reads = [(read.head, [builder.read_test(test) for test in read.guard]) for read in updates.reads]
+    builder.clear_heads()
+    builder.clear_scratch()
+    layout = build_layout(builder.spec, builder.scratch.values())
+    return Lowering(builder.spec, layout, tuple(builder.units), tuple(builder.costs), tuple(reads))
+
+
+def lower_rules_to_units(rules: Rules, updates: Updates) -> Lowering:
+    """The papers' form: one unit a rule (and thermometer scratch values where numerical heads are read)."""
+    builder = Builder(rules.spec)
+    for rule in rules:
+        if rule.new is None:
+            continue
+        tests = [builder.indicator(index_test(rules.spec, name, [index])) for name, index in rule.antecedent]
+        column = {(rule.variable, rule.old): -1, (rule.variable, rule.new): 1}
+        builder.conjunction(tests, column, 2, rule.variable, "rule")
+    return finish(builder, updates)

@@ -1,0 +1,1 @@
+"""What we compile to: plain torch modules that know nothing of machines."""

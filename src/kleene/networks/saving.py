@@ -1,0 +1,98 @@
+"""Transformers on disk: weights.safetensors and kleene.json. Loading checks everything and runs nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from kleene.errors import FileError
+from kleene.files import read_json, written_atomically
+from kleene.networks.transformer import DTYPES, Config, Transformer
+
+VERSION = 1
+MAX_PARAMETERS = 2_000_000_000
+
+
+def save_transformer(net: Transformer, folder: str | Path) -> None:
+    """Write a transformer to a folder, whole or not at all."""
+    weights = save({name: tensor.contiguous().cpu() for name, tensor in net.state_dict().items()})
+    content = {
+        "kind": "transformer",
+        "version": VERSION,
+        "dtype": str(net.dtype).removeprefix("torch."),
+        "config": dataclasses.asdict(net.config),
+        "description": net.description,
+        "weights": hashlib.sha256(weights).hexdigest(),
+    }
+    with written_atomically(folder) as beside:
+        beside.mkdir()
+        (beside / "weights.safetensors").write_bytes(weights)
+        text = json.dumps({**content, "digest": _digest(content)}, ensure_ascii=False)
+        (beside / "kleene.json").write_text(text, encoding="utf-8")
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """Of everything in kleene.json but the digest itself: a changed byte shows."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load_transformer(folder: Path) -> Transformer:
+    """Read a transformer; a file that is not exactly what was saved is refused."""
+    path = folder / "kleene.json"
+    content = read_json(path)
+    if content.get("version") != VERSION:
+        raise FileError(f"{path}: version {content.get('version')!r}; this Kleene reads version {VERSION}")
+    digest = content.pop("digest", None)
+    if digest != _digest(content):
+        raise FileError(f"{path}: its content has changed since it was saved (the digest differs)")
+    try:
+        fields = {key: tuple(v) if isinstance(v, list) else v for key, v in content["config"].items()}
+        config, dtype = Config(**fields), DTYPES[content["dtype"]]
+        description = dict(content["description"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileError(f"{path}: not a description of a transformer ({error!r})") from None
+    if _parameters(config) > MAX_PARAMETERS:
+        raise FileError(f"{path}: {_parameters(config):,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
+    net = Transformer(config, description, dtype)
+    net.load_state_dict(_read_weights(folder / "weights.safetensors", content["weights"], net))
+    return net
+
+
+def _parameters(config: Config) -> int:
+    """The number of parameters that a shape asks for, before any memory is taken."""
+    d, h = config.dim, len(config.heads)
+    block = h * (2 * config.key_size + 2 * config.value_size) * d + 2 * sum(config.hidden) * d
+    return config.blocks * block + (config.tokens + (config.positions or 0) + config.classes) * d
+
+
+def _read_weights(path: Path, expected: str, net: Transformer) -> dict[str, Any]:
+    try:
+        size = path.stat().st_size
+        if size > 8 * MAX_PARAMETERS:
+            raise FileError(f"{path}: {size:,} bytes, too large")
+        data = path.read_bytes()
+        tensors = load(data)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+    except SafetensorError as error:
+        raise FileError(f"{path}: not a safetensors file ({error})") from None
+    for name, tensor in net.state_dict().items():
+        if name not in tensors:
+            raise FileError(f"{path}: the tensor '{name}' is missing")
+        if tensors[name].shape != tensor.shape or tensors[name].dtype != tensor.dtype:
+            raise FileError(
+                f"{path}: '{name}' is {tuple(tensors[name].shape)} {tensors[name].dtype}, "
+                f"it should be {tuple(tensor.shape)} {tensor.dtype}"
+            )
+    extra = set(tensors) - set(net.state_dict())
+    if extra:
+        raise FileError(f"{path}: the tensor '{sorted(extra)[0]}' does not belong to this network")
+    if hashlib.sha256(data).hexdigest() != expected:
+        raise FileError(f"{path}: its bytes have changed since it was saved (the digest differs)")
+    return tensors

@@ -1,0 +1,407 @@
+"""A transformer without layer norm: universal (one looped, halting block), encoder or decoder.
+
+Attention has a null key, whose score lies between mismatch and match: where nothing is selected the output
+is the null value. The MLP block is two residual halves, each x + B·clip(A·x + b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kleene.errors import DidNotHalt, InputError, NotSupported, UndefinedRead
+from kleene.residual import Layout
+from kleene.results import Output
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The shape of a transformer, and the names of what is in it."""
+
+    name: str
+    shape: str  # "universal" | "encoder" | "decoder"
+    tokens: int
+    positions: int | None
+    max_length: int | None  # the longest input for which averages are resolved, None: any
+    dim: int
+    heads: tuple[str, ...]
+    key_size: int
+    value_size: int
+    hidden: tuple[int, int]  # of the two halves of the MLP block
+    window: int  # relative biases are told apart up to this offset
+    classes: int
+    output_coding: str  # "one-hot" | "bits"
+    causal: bool
+    halts: bool
+    layers: int | None  # where it does not halt
+    blocks: int = 1  # 1: shared by all layers
+    stop: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a network is; `hidden` counts the clipped units of both halves of one block."""
+
+    residual: int
+    heads: int
+    hidden: int
+    parameters: int
+    nonzero: int
+
+
+class Block(nn.Module):
+    """One layer: attention, then the two halves of the MLP block."""
+
+    def __init__(self, config: Config, dtype: torch.dtype) -> None:
+        super().__init__()
+        d, h, k, v = config.dim, len(config.heads), config.key_size, config.value_size
+        first, second = config.hidden
+        self.causal, self.window = config.causal, config.window
+
+        def weight(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.zeros(*shape, dtype=dtype))
+
+        self.query, self.query_bias = weight(h, k, d), weight(h, k)
+        self.key, self.key_bias = weight(h, k, d), weight(h, k)
+        self.value, self.out = weight(h, v, d), weight(h, d, v)
+        self.relative = weight(h, 2 * config.window + 3)  # the ends: all offsets further away
+        self.null_score, self.null_value = weight(h), weight(h, v)
+        self.in1, self.bias1, self.out1 = weight(first, d), weight(first), weight(d, first)
+        self.in2, self.bias2, self.out2 = weight(second, d), weight(second), weight(d, second)
+
+    def scores(self, x: Tensor, keys: Tensor, mask: Tensor, start: int = 0) -> Tensor:
+        """Attention scores of queries at positions start … against all keys; excluded keys are −inf."""
+        queries = torch.einsum("bnd,hkd->bhnk", x, self.query) + self.query_bias[:, None]  # (batch, head, n, key)
+        scores = queries @ keys.transpose(-1, -2)  # (batch, head, n, m)
+        here = torch.arange(start, start + x.shape[1], device=x.device)
+        offsets = torch.arange(keys.shape[2], device=x.device)[None, :] - here[:, None]  # (n, m)
+        reach = self.window + 1
+        scores = scores + self.relative[:, (offsets.clamp(-reach, reach) + reach)]
+        excluded = ~mask[:, None, None, :]
+        if self.causal:
+            excluded = excluded | (offsets > 0)
+        return scores.masked_fill(excluded, -torch.inf)
+
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        keys = torch.einsum("bnd,hkd->bhnk", x, self.key) + self.key_bias[:, None]
+        return keys, torch.einsum("bnd,hvd->bhnv", x, self.value)
+
+    def attend(self, x: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+        """softmax(scores, null key included) · values, normalised after the sum: with hard scores the sum
+        is then exact and the average rounded once."""
+        b, h, n, _ = scores.shape
+        null = self.null_score[None, :, None, None].expand(b, h, n, 1)
+        scores = torch.cat([scores, null], dim=-1)
+        weights = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
+        padded = torch.cat([values, self.null_value[None, :, None].expand(b, h, 1, -1)], dim=2)
+        mixed = (weights @ padded) / weights.sum(dim=-1, keepdim=True)  # (batch, head, n, value)
+        return x + torch.einsum("bhnv,hdv->bnd", mixed, self.out)
+
+    def first_half(self, x: Tensor) -> Tensor:
+        if not self.in1.shape[0]:
+            return x
+        return x + (x @ self.in1.T + self.bias1).clamp(0, 1) @ self.out1.T
+
+    def second_half(self, x: Tensor) -> Tensor:
+        return x + (x @ self.in2.T + self.bias2).clamp(0, 1) @ self.out2.T
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        keys, values = self.keys_values(x)
+        return self.second_half(self.first_half(self.attend(x, self.scores(x, keys, mask), values)))
+
+
+@dataclass
+class Cache:
+    """A decoder's keys and values of the positions so far, one pair a layer."""
+
+    keys: list[Tensor] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+
+
+class Transformer(nn.Module):
+    """Embeddings, blocks, unembedding; see `Config`. `description` is data about what it was made from."""
+
+    def __init__(self, config: Config, description: dict[str, Any], dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.config, self.description = config, description
+        self.token_embedding = nn.Parameter(torch.zeros(config.tokens, config.dim, dtype=dtype))
+        if config.positions is not None:
+            self.position_embedding = nn.Parameter(torch.zeros(config.positions, config.dim, dtype=dtype))
+        self.blocks = nn.ModuleList([Block(config, dtype) for _ in range(config.blocks)])
+        self.unembedding = nn.Parameter(torch.zeros(config.classes, config.dim, dtype=dtype))
+        self.halt_weight = nn.Parameter(torch.zeros(config.dim, dtype=dtype))
+        self.halt_bias = nn.Parameter(torch.zeros(1, dtype=dtype))
+        self.requires_grad_(False)
+        self._sparse: Any = None
+
+    # --- what it is ---
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.token_embedding.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.token_embedding.device
+
+    @property
+    def sizes(self) -> Sizes:
+        every = list(self.parameters())
+        return Sizes(
+            residual=self.config.dim,
+            heads=len(self.config.heads),
+            hidden=sum(self.config.hidden),
+            parameters=sum(p.numel() for p in every),
+            nonzero=sum(int(torch.count_nonzero(p)) for p in every),
+        )
+
+    @property
+    def layout(self) -> Layout:
+        """Every residual dimension by name."""
+        return Layout.from_json(self.description["layout"])
+
+    def extra_repr(self) -> str:
+        c = self.config
+        return f"{c.name}, {c.shape}, residual {c.dim}, heads {len(c.heads)}, hidden {sum(c.hidden)}, {self.dtype}"
+
+    # --- the pass through the network ---
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        x = self.token_embedding[tokens]  # (batch, position, dim)
+        if self.config.positions is not None:
+            x = x + self.position_embedding[start : start + tokens.shape[1]]
+        return x
+
+    def block(self, layer: int) -> Block:
+        chosen = self.blocks[layer % len(self.blocks)]
+        assert isinstance(chosen, Block)
+        return chosen
+
+    def done(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Which sequences have the halt value at every position."""
+        return ((x @ self.halt_weight + self.halt_bias > 0) | ~mask).all(dim=1)
+
+    def logits(self, x: Tensor) -> Tensor:
+        return x @ self.unembedding.T
+
+    def read(self, x: Tensor) -> Tensor:
+        """The output at every position as whole numbers."""
+        logits = self.logits(x)
+        if self.config.output_coding == "bits":
+            powers = 2 ** torch.arange(logits.shape[-1], device=x.device)
+            return ((logits > 0.5) * powers).sum(dim=-1)
+        return logits.argmax(dim=-1)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None, layers: int | None = None) -> Tensor:
+        """Logits (batch, position, class) after a fixed number of layers."""
+        mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
+        count = layers or self.config.layers
+        if count is None:
+            raise InputError(f"{self.config.name}: forward needs layers=, since it halts by itself only in run")
+        x = self.embed(tokens)
+        for layer in range(count):
+            x = self.block(layer)(x, mask)
+        return self.logits(x)
+
+    # --- running ---
+
+    def run(
+        self,
+        tokens: Sequence[int],
+        *,
+        layers: int | None = None,
+        max_layers: int = 10_000,
+        check: bool = False,
+        evaluator: str | None = None,
+    ) -> Output:
+        """The outputs for one input, with `.layers`. `check` raises UndefinedRead where the program would."""
+        return self.run_batch(
+            [tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator
+        )[0]
+
+    def run_batch(
+        self,
+        inputs: Sequence[Sequence[int]],
+        *,
+        layers: int | None = None,
+        max_layers: int = 10_000,
+        check: bool = False,
+        evaluator: str | None = None,
+        watch: Callable[[int, Tensor, Tensor], None] | None = None,
+    ) -> list[Output]:
+        """Outputs for many inputs of any lengths. Evaluators: "dense", or "sparse" on a CPU; by default
+        sparse on a CPU and dense elsewhere. `watch(layer, rows, residual)` sees every layer (dense)."""
+        if not inputs:
+            return []
+        checked = [self.check_input(tokens) for tokens in inputs]
+        if self.config.shape == "decoder":
+            return self.decode_batch(checked, layers=layers, check=check)
+        if evaluator is None:
+            evaluator = "sparse" if self.device.type == "cpu" and not (check or watch) else "dense"
+        if evaluator == "sparse":
+            return self._sparse_copy().run_batch(checked, self._count(layers), max_layers)
+        if evaluator != "dense":
+            raise NotSupported(f"there is no evaluator {evaluator!r}; there are 'dense' and 'sparse'")
+        return self._run_dense(checked, layers, max_layers, check, watch)
+
+    def _count(self, layers: int | None) -> int | None:
+        return layers if layers is not None else None if self.config.halts else self.config.layers
+
+    def _sparse_copy(self) -> Any:
+        """Sparse weights for the CPU, made again when a weight has changed."""
+        from kleene.networks.sparse import SparseTransformer
+
+        stamp = tuple((p.data_ptr(), p._version) for p in self.parameters())
+        if self._sparse is None or self._sparse[0] != stamp:
+            self._sparse = (stamp, SparseTransformer(self))
+        return self._sparse[1]
+
+    def check_input(self, tokens: Sequence[Any]) -> list[int]:
+        """The input as a list of ints, or an error that says what is wrong with it."""
+        c = self.config
+        given = [int(token) for token in tokens]
+        if not given:
+            raise InputError(f"{c.name}: the input is empty; give at least one token")
+        limits = [limit for limit in (c.positions, c.max_length) if limit is not None]
+        if limits and len(given) > min(limits):
+            raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {min(limits)}")
+        for place, token in enumerate(given):
+            if not 0 <= token < c.tokens:
+                raise InputError(f"{c.name}: token {token} at position {place} is outside 0 … {c.tokens - 1}")
+        return given
+
+    @torch.no_grad()
+    def _run_dense(
+        self, inputs: list[list[int]], layers: int | None, max_layers: int, check: bool, watch: Any
+    ) -> list[Output]:
+        tokens, mask = pad(inputs, self.device)
+        rows = torch.arange(len(inputs), device=self.device)
+        x, fixed, layer = self.embed(tokens), self._count(layers), 0
+        results: list[Output | None] = [None] * len(inputs)
+        while layer != fixed:
+            if fixed is None and layer >= max_layers:
+                raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
+            x = self.block(layer)(x, mask) if not check else self._checked_layer(layer, x, mask)
+            layer += 1
+            if watch is not None:
+                watch(layer, rows, x)
+            if fixed is None:
+                done = self.done(x, mask)
+                if bool(done.any()):  # finished sequences leave the batch
+                    self._collect(results, rows[done], x[done], mask[done], layer)
+                    x, mask, rows = x[~done], mask[~done], rows[~done]
+                if not len(rows):
+                    break
+        self._collect(results, rows, x, mask, layer)
+        return [result for result in results if result is not None]
+
+    def _collect(self, results: list[Output | None], rows: Tensor, x: Tensor, mask: Tensor, layer: int) -> None:
+        lengths = mask.sum(dim=1).tolist()
+        for row, values, length in zip(rows.tolist(), self.read(x).tolist(), lengths):
+            results[row] = Output(values[:length], layers=layer)
+
+    def _checked_layer(self, layer: int, x: Tensor, mask: Tensor) -> Tensor:
+        """A layer that counts what each head selects, and raises where the program would read nothing."""
+        block = self.block(layer)
+        keys, values = block.keys_values(x)
+        scores = block.scores(x, keys, mask)
+        selected = (scores > block.null_score[None, :, None, None]).sum(dim=-1)  # (batch, head, position)
+        x = block.first_half(block.attend(x, scores, values))
+        check_reads(self.config, self.description["reads"], x, selected, mask, layer + 1)
+        return block.second_half(x)
+
+    # --- decoding ---
+
+    @torch.no_grad()
+    def decode_batch(
+        self, inputs: list[list[int]], *, layers: int | None = None, check: bool = False, cached: bool = True
+    ) -> list[Output]:
+        """Append each input's last output until `stop` or `max_tokens`; gives what was appended."""
+        return [self._decode(tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
+
+    def _decode(self, tokens: list[int], layers: int, check: bool, cached: bool) -> Output:
+        c, made, cache = self.config, [], Cache()
+        fresh, run = list(tokens), 0
+        while len(made) < (c.max_tokens or 1) and (c.stop is None or made[-1:] != [c.stop]):
+            self.check_input(tokens + made)
+            if check or not cached:
+                cache, fresh = Cache(), tokens + made
+            x = self._extend(fresh, len(tokens) + len(made) - len(fresh), layers, cache, check)
+            run += layers
+            made.append(int(self.read(x)[0, -1]))
+            fresh = made[-1:]
+        return Output(made, layers=run)
+
+    def _extend(self, fresh: list[int], start: int, layers: int, cache: Cache, check: bool) -> Tensor:
+        """Run the new positions through all layers; earlier ones are in the cache, which grows."""
+        x = self.embed(torch.tensor([fresh], device=self.device), start)
+        for layer in range(layers):
+            block = self.block(layer)
+            keys, values = block.keys_values(x)
+            if len(cache.keys) > layer:
+                keys = torch.cat([cache.keys[layer], keys], dim=2)
+                values = torch.cat([cache.values[layer], values], dim=2)
+                cache.keys[layer], cache.values[layer] = keys, values
+            else:
+                cache.keys.append(keys)
+                cache.values.append(values)
+            mask = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
+            scores = block.scores(x, keys, mask, start)
+            selected = (scores > block.null_score[None, :, None, None]).sum(dim=-1)
+            x = block.first_half(block.attend(x, scores, values))
+            if check:
+                check_reads(self.config, self.description["reads"], x, selected, mask[:, start:], layer + 1)
+            x = block.second_half(x)
+        return x
+
+    # --- files ---
+
+    def save(self, folder: str | Path) -> None:
+        """Write the network to a folder: weights.safetensors and kleene.json. Nothing is half-written."""
+        from kleene.networks.saving import save_transformer
+
+        save_transformer(self, folder)
+
+
+def pad(inputs: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Token ids (batch, position) and which of them are real."""
+    longest = max(len(tokens) for tokens in inputs)
+    padded = [[*tokens, *[0] * (longest - len(tokens))] for tokens in inputs]
+    lengths = torch.tensor([len(tokens) for tokens in inputs], device=device)
+    return torch.tensor(padded, device=device), torch.arange(longest, device=device) < lengths[:, None]
+
+
+def check_reads(
+    config: Config, reads: list[dict[str, Any]], x: Tensor, selected: Tensor, mask: Tensor, layer: int
+) -> None:
+    """Raise UndefinedRead at the first position where a head is read that selected too little or too much."""
+    first: dict[tuple[int, int], tuple[str, int]] = {}  # (row, position) → head, selected
+    for read in reads:  # in the order of reading
+        head = config.heads.index(read["head"])
+        count = selected[:, head]
+        bad = mask & ((count < read["at_least"]) | (count > read["at_most"]))
+        for test in read["tests"]:
+            dims = torch.tensor(test["dims"], dtype=torch.long, device=x.device)
+            weights = torch.tensor(test["weights"], dtype=torch.float64, device=x.device)
+            value = x[..., dims].double() @ weights + test["constant"]
+            bad = bad & torch.isin(value, torch.tensor(test["allowed"], dtype=torch.float64, device=x.device))
+        for row, position in torch.nonzero(bad).tolist():
+            first.setdefault((row, position), (read["head"], int(count[row, position])))
+    if first:
+        (row, position), (name, count_) = min(first.items())
+        raise UndefinedRead(config.name, name, position, layer, count_)
+
+
+def load(folder: Path) -> Transformer:
+    """Read a saved transformer (through kl.load)."""
+    from kleene.networks.saving import load_transformer
+
+    return load_transformer(folder)

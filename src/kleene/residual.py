@@ -1,0 +1,75 @@
+"""The residual stream by name: which dimension holds what. Plain data, shared by both sides of the house."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The dimensions of one variable, head or set of scratch values.
+
+    `coding`: "one-hot" (a dimension a value), "scalar" (a numerical head's average, times `scale`),
+    "bits" (a word's binary digits, lowest first) or "scratch" (written in the first half of the MLP block,
+    cleared in the second).
+    """
+
+    name: str
+    start: int
+    size: int
+    coding: str
+    labels: tuple[str, ...]
+    scale: int = 1
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.size
+
+    @property
+    def slice(self) -> slice:
+        return slice(self.start, self.stop)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "start": self.start, "size": self.size, "coding": self.coding,
+            "labels": list(self.labels), "scale": self.scale,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The residual stream, segment by segment."""
+
+    segments: tuple[Segment, ...]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+    def __getitem__(self, name: str) -> Segment:
+        return self._by_name[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Segment]:
+        return {segment.name: segment for segment in self.segments}
+
+    @property
+    def size(self) -> int:
+        return self.segments[-1].stop if self.segments else 0
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of every dimension."""
+        return tuple(label for segment in self.segments for label in segment.labels)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [segment.to_json() for segment in self.segments]
+
+    @classmethod
+    def from_json(cls, content: Any) -> Layout:
+        return cls(tuple(Segment(**{**entry, "labels": tuple(entry["labels"])}) for entry in content))
