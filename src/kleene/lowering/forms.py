@@ -96,7 +96,7 @@ class Form:
             if len(sums) * len(entries) > 50 * MAX_FORM_VALUES:
                 raise ProgramError(f"an expression on {', '.join(self.variables)} has too many values")
             sums = {total + entry for total in sums for entry in entries}
-        return tuple(sorted(as_number(total) for total in sums))
+        return tuple(sorted(total if type(total) is int else as_number(total) for total in sums))
 
     def describe(self) -> str:
         """The form as a reader would write it: `carry + a − b + 3`, tables where it is not a multiple."""

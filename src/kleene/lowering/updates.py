@@ -110,11 +110,11 @@ class Updates:
         return after
 
     def __eq__(self, other: object) -> bool:
-        from kleene.checks.diagrams import first_difference
+        from kleene.lowering.functions import first_difference
 
         if not isinstance(other, Updates):
             return NotImplemented
-        return first_difference(self, other) is None
+        return self.spec == other.spec and first_difference(self, other) is None
 
     def __hash__(self) -> int:
         return hash(self.spec.name)

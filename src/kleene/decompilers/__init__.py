@@ -1,0 +1,1 @@
+"""From a network back to the machine that its weights implement."""

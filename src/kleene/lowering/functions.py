@@ -1,0 +1,176 @@
+"""Next-value functions and their exact comparison.
+
+A lowered program gives every variable a next value: a function of some variables' values. Two such
+functions are compared by walking through the values of one variable after the other and keeping, for each
+side, only the state that still matters: different prefixes that come to the same states are walked once.
+Separable forms have few partial sums, so this is exact and fast where enumeration is hopeless.
+
+A head may also be undefined (index None). A function that would then read it has no value there (UNREAD).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from kleene.lowering.forms import Form, Number
+from kleene.lowering.updates import GuardedUpdate, Updates
+from kleene.machines.program import Spec
+
+UNREAD = -1  # the result where an undefined head is read
+SPOILED = ...  # a partial sum that an undefined head is in
+
+State = Any
+
+
+class NextValue(Protocol):
+    """One variable's next value, fed with the values of variables in a fixed order."""
+
+    def begin(self, order: Sequence[str]) -> State: ...
+    def classes(self, place: int) -> Any: ...
+    def advance(self, state: State, place: int, indices: Sequence[int | None]) -> Sequence[State]: ...
+    def key(self, state: State) -> Hashable: ...
+    def result(self, state: State, old: int) -> int: ...
+
+
+class UpdatesFunction:
+    """One variable's next value by its guarded updates."""
+
+    def __init__(self, spec: Spec, updates: Sequence[GuardedUpdate]) -> None:
+        self.spec, self.updates = spec, list(updates)
+        self.forms: list[Form] = list(
+            dict.fromkeys(form for u in self.updates for form in [u.form, *(test.form for test in u.guard)])
+        )
+        self.number = {form: place for place, form in enumerate(self.forms)}
+        self.valued = {self.number[update.form] for update in self.updates}
+
+    def begin(self, order: Sequence[str]) -> State:
+        self.order = list(order)
+        self.tables = [[form.tables.get(name) for form in self.forms] for name in order]
+        last = [max((order.index(n) for n in form.variables), default=-1) for form in self.forms]
+        self.ends = [[f for f, place in enumerate(last) if place == at] for at in range(len(order))]
+        self.testing = [
+            [(u, t.allowed) for u, update in enumerate(self.updates) for t in update.guard if self.number[t.form] == f]
+            for f in range(len(self.forms))
+        ]
+        alive = (1 << len(self.updates)) - 1
+        sums = tuple(form.constant if self._used(f, alive) else None for f, form in enumerate(self.forms))
+        return alive, 0, sums  # which updates may still apply, which have read an undefined head, partial sums
+
+    def _used(self, form: int, alive: int) -> bool:
+        """Whether a live update still needs a form's sum."""
+        return any(
+            alive >> u & 1 and (self.number[update.form] == form or any(self.number[t.form] == form for t in update.guard))
+            for u, update in enumerate(self.updates)
+        )
+
+    def classes(self, place: int) -> Any:
+        """A number for each value of a variable: values with the same number do the same to every form."""
+        tables = [table for table in self.tables[place] if table is not None]
+        numbers: dict[tuple[Number, ...], int] = {}
+        size = len(self.spec.kinds[self.order[place]])
+        return np.array([numbers.setdefault(tuple(t[i] for t in tables), len(numbers)) for i in range(size)])
+
+    def advance(self, state: State, place: int, indices: Sequence[int | None]) -> Sequence[State]:
+        return [self._advance(state, place, index) for index in indices]
+
+    def _advance(self, state: State, place: int, index: int | None) -> State:
+        alive, poisoned, sums = state
+        tables, name = self.tables[place], self.order[place]
+        if index is None:
+            poisoned |= sum(1 << u for u, update in enumerate(self.updates) if name in update.reads) & alive
+            new = [s if t is None or s is None else SPOILED for s, t in zip(sums, tables)]
+        else:
+            new = [s if t is None or s is None or s is SPOILED else s + t[index] for s, t in zip(sums, tables)]
+        for f in self.ends[place]:
+            if new[f] is None or new[f] is SPOILED:
+                continue  # a test on an undefined head is left open: its update's other tests decide
+            for u, allowed in self.testing[f]:
+                if new[f] not in allowed:
+                    alive &= ~(1 << u)
+            if f not in self.valued:
+                new[f] = None
+        if alive != state[0]:
+            new = [s if s is not None and self._used(f, alive) else None for f, s in enumerate(new)]
+        return alive, poisoned & alive, tuple(new)
+
+    def key(self, state: State) -> Hashable:
+        return state  # type: ignore[no-any-return]
+
+    def result(self, state: State, old: int) -> int:
+        alive, poisoned, sums = state
+        if poisoned:
+            return UNREAD
+        if not alive:
+            return old
+        update = self.updates[alive.bit_length() - 1]
+        return update.results.get(sums[self.number[update.form]], UNREAD)
+
+
+def reading_order(spec: Spec, variable: str, updates: Iterable[GuardedUpdate], also: Iterable[str] = ()) -> list[str]:
+    """Variables in an order that keeps the walk small: single tests, tied tests, the form, the variable."""
+    names: dict[str, None] = {}
+    updates = list(updates)
+    for tied in (False, True):
+        for update in updates:
+            for test in update.guard:
+                if (test.variable is None) == tied:
+                    names |= dict.fromkeys(n for n in test.form.variables if tied or n not in update.form.tables)
+    for update in updates:
+        names |= dict.fromkeys(n for test in update.guard for n in test.form.variables)
+        names |= dict.fromkeys(update.form.variables)
+    names |= dict.fromkeys(also)
+    names.pop(variable, None)
+    return [*names, variable]
+
+
+def difference(
+    spec: Spec, variable: str, first: NextValue, second: NextValue, order: Sequence[str], undefined: bool
+) -> dict[str, int | None] | None:
+    """Values for which the two functions differ, or None. With `undefined`, heads may be undefined too;
+    where `first` is UNREAD, anything goes."""
+    start = (first.begin(order), second.begin(order))
+    seen: set[Hashable] = set()
+    stack: list[tuple[int, State, State, tuple[int | None, ...]]] = [(0, *start, ())]
+    own = order.index(variable)
+    choices = [_choices(spec, name, first.classes(i), second.classes(i), i == own) for i, name in enumerate(order)]
+    for i, name in enumerate(order):
+        if undefined and name in spec.heads:
+            choices[i].append(None)
+    while stack:
+        place, one, two, values = stack.pop()
+        options = choices[place]
+        for index, a, b in zip(options, first.advance(one, place, options), second.advance(two, place, options)):
+            old = index if place == own else values[own] if own < place else None
+            if place + 1 < len(order):
+                key = (place, first.key(a), second.key(b), old)
+                if key not in seen:
+                    seen.add(key)
+                    stack.append((place + 1, a, b, (*values, index)))
+                continue
+            assert old is not None
+            wanted = first.result(a, old)
+            if wanted != UNREAD and wanted != second.result(b, old):
+                return dict(zip(order, (*values, index)))
+    return None
+
+
+def _choices(spec: Spec, name: str, one: Any, two: Any, own: bool) -> list[int | None]:
+    """One value of a variable for each way in which its values differ for either function."""
+    if own:
+        return list(range(len(spec.kinds[name])))
+    _, first = np.unique(np.stack([one, two]), axis=1, return_index=True)
+    return sorted(first.tolist())
+
+
+def first_difference(one: Updates, two: Updates) -> tuple[str, dict[str, int | None]] | None:
+    """A variable and values for which two sets of updates differ, or None where they do the same."""
+    for name in one.spec.variables:
+        a, b = one.of(name), two.of(name)
+        order = reading_order(one.spec, name, [*a, *b])
+        found = difference(one.spec, name, UpdatesFunction(one.spec, a), UpdatesFunction(one.spec, b), order, undefined=False)
+        if found is not None:
+            return name, found
+    return None
