@@ -1,0 +1,380 @@
+"""Traces, guarded updates and rules as text and terminal tables."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kleene.lowering.forms import Form, Number
+from kleene.lowering.layout import show_value
+from kleene.lowering.rules import Rule, Rules
+from kleene.lowering.updates import GuardedUpdate, Test, Updates
+from kleene.machines.interpreter import Trace
+from kleene.machines.program import Kind, Numerical, Spec, Subset
+
+UNDEFINED = "∅"
+TEXT_WIDTH = 110
+MAX_LISTED = 8  # values or entries of a table that are written out
+MAX_RULES_SHOWN = 200
+
+Value = Any
+
+# --- traces -----------------------------------------------------------------------------------------------
+
+
+def plain(value: Value) -> Any:
+    """A value as JSON has it: a fraction as "1/3", a set as a sorted list."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return str(value) if isinstance(value, Fraction) and value.denominator != 1 else int(value)
+
+
+def trace_json(trace: Trace) -> dict[str, Any]:
+    """A trace as plain data: `states[k]` is after k layers, `heads[k]` is what layer k + 1 reads."""
+    return {
+        "program": trace.spec.name,
+        "tokens": list(trace.tokens),
+        "layers": trace.layers,
+        "output": trace.spec.output,
+        "outputs": list(trace.outputs),
+        "states": [
+            [{name: plain(value) for name, value in state.items()} for state in states]
+            for states in trace.states
+        ],
+        "heads": [
+            {
+                name: [
+                    {"selected": list(at.selected), "value": None if at.value is None else plain(at.value)}
+                    for at in outputs
+                ]
+                for name, outputs in heads.items()
+            }
+            for heads in trace.heads
+        ],
+    }
+
+
+def trace_text(trace: Trace) -> str:
+    """A trace as plain text, at most `TEXT_WIDTH` wide; a change reads `old→new`."""
+    return as_text(TraceTables(trace))
+
+
+def trace_table(trace: Trace) -> RenderableType:
+    """A trace as terminal tables, one a layer; changes are highlighted."""
+    return TraceTables(trace)
+
+
+def as_text(renderable: RenderableType, width: int = TEXT_WIDTH) -> str:
+    """What the terminal would show, without colours."""
+    console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
+    console.print(renderable)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+class TraceTables:
+    """The tables of a trace. Variables that never change are shown at the start only; a long input is cut
+    into groups of positions that fit the terminal."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.spec = trace, trace.spec
+        self.moving = [
+            name
+            for name in self.spec.variables
+            if any(len({state[at][name] for state in trace.states}) > 1 for at in range(len(trace.tokens)))
+        ]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield Text(f"{self.spec.name}, tokens {' '.join(map(str, self.trace.tokens))}", style="bold")
+        for layer in range(self.trace.layers + 1):
+            cells = self._cells(layer)
+            groups = list(self._groups(cells, options.max_width))
+            for places in groups:
+                title = f"layer {layer}" if layer else "start"
+                if len(groups) > 1:
+                    title += f", positions {_range_text(places[0], places[-1])}"
+                yield Text(f"\n{title}", style="bold")
+                yield self._table(cells, places)
+        still = [name for name in self.spec.variables if name not in self.moving]
+        if still:
+            yield Text(f"\nnever changed: {', '.join(still)}", style="dim")
+
+    def _cells(self, layer: int) -> dict[str, list[Text]]:
+        """Row by row: heads as read in this layer, then variables after it."""
+        states = self.trace.states
+        if layer == 0:
+            return {
+                name: [Text(show_value(state[name])) for state in states[0]] for name in self.spec.variables
+            }
+        rows = {
+            name: [_head_text(at.value) for at in row] for name, row in self.trace.heads[layer - 1].items()
+        }
+        for name in self.moving:
+            rows[name] = [
+                _change_text(old[name], new[name]) for old, new in zip(states[layer - 1], states[layer])
+            ]
+        return rows
+
+    def _groups(self, cells: dict[str, list[Text]], width: int) -> Iterator[range]:
+        """Ranges of positions that fit beside the names."""
+        room = width - max([len("position"), *(len(name) for name in cells)]) - 6
+        start, used = 0, 0
+        for place in range(len(self.trace.tokens)):
+            wide = 2 + max([len(str(place)), *(row[place].cell_len for row in cells.values())])
+            if used + wide > room and place > start:
+                yield range(start, place)
+                start, used = place, 0
+            used += wide
+        yield range(start, len(self.trace.tokens))
+
+    def _table(self, cells: dict[str, list[Text]], places: range) -> Table:
+        table = Table(box=None, padding=(0, 1), pad_edge=False)
+        table.add_column("position", header_style="dim", no_wrap=True)
+        for place in places:
+            table.add_column(str(place), justify="right", header_style="dim", no_wrap=True)
+        for name, row in cells.items():
+            label = Text(name, style="cyan italic" if name in self.spec.heads else "bold")
+            table.add_row(label, *(row[place] for place in places))
+        return table
+
+
+def _head_text(value: Value | None) -> Text:
+    return Text(UNDEFINED, style="dim") if value is None else Text(show_value(value), style="cyan")
+
+
+def _change_text(old: Value, new: Value) -> Text:
+    if old == new:
+        return Text(show_value(new))
+    return Text(f"{show_value(old)}→{show_value(new)}", style="bold black on yellow")
+
+
+# --- guarded updates --------------------------------------------------------------------------------------
+
+
+def updates_text(updates: Updates) -> str:
+    """Guarded updates, one a line: `value_out := (carry + a + b) % 10   if stage = 1, a ≠ 11`."""
+    spec = updates.spec
+    lines = [
+        (f"{update.variable} := {_result_text(spec, update)}", _guard_text(spec, update.guard))
+        for update in updates
+    ]
+    width = min(60, max((len(left) for left, _ in lines), default=0))
+    counts = _counted(len(updates), "guarded update"), _counted(len(updates.variables), "variable")
+    head = f"{spec.name}: {counts[0]} of {counts[1]}"
+    return "\n".join([head, *(f"  {left:<{width}}  {right}".rstrip() for left, right in lines)])
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _guard_text(spec: Spec, guard: Sequence[Test]) -> str:
+    return f"if {', '.join(_test_text(spec, test) for test in guard)}" if guard else "always"
+
+
+def _test_text(spec: Spec, test: Test) -> str:
+    if test.variable is not None:
+        kind = spec.kinds[test.variable]
+        return _choice_text(test.variable, [kind.values[i] for i in sorted(test.indices)], kind.values, kind)
+    every = test.form.values
+    allowed = [value for value in every if value in test.allowed]
+    sides, right = _sides(spec, test.form)
+    compared = _compared(sides, {value + right for value in allowed}, {value + right for value in every})
+    return compared or _choice_text(_form_text(spec, test.form), allowed, every)
+
+
+def as_plain_number(value: Number) -> Number:
+    return int(value) if Fraction(value).denominator == 1 else value
+
+
+def _sides(spec: Spec, form: Form) -> tuple[tuple[str, str] | None, Number]:
+    """For a form a − b + c: ((a, b), −c), so that a test on it is a comparison of two variables."""
+    slopes = {name: _slope(spec.kinds[name], table) for name, table in form.terms}
+    plus = [name for name, slope in slopes.items() if slope == 1]
+    minus = [name for name, slope in slopes.items() if slope == -1]
+    if len(form.terms) != 2 or len(plus) != 1 or len(minus) != 1:
+        return None, 0
+    (a,), (b,) = plus, minus
+    return (a, b), -(form.constant - spec.kinds[a].values[0] + spec.kinds[b].values[0])
+
+
+def _compared(sides: tuple[str, str] | None, allowed: set[Number], every: set[Number]) -> str | None:
+    """`a < b` where the allowed differences a − b are all the negative ones, and so on."""
+    if sides is None:
+        return None
+    signs = {"<": {-1}, "≤": {-1, 0}, "=": {0}, "≥": {0, 1}, ">": {1}, "≠": {-1, 1}}
+    for symbol, wanted in signs.items():
+        if allowed == {d for d in every if (d > 0) - (d < 0) in wanted}:
+            return f"{sides[0]} {symbol} {sides[1]}"
+    return None
+
+
+def _choice_text(
+    name: str, allowed: Sequence[Value], every: Sequence[Value], kind: Kind | None = None
+) -> str:
+    """A set of values as `= 3`, `≠ 3`, `≥ 3`, `in 3 … 5` or `in {1, 4}`."""
+    count, total = len(allowed), len(every)
+    if count == 1:
+        return f"{name} = {show_value(allowed[0])}"
+    if count == total - 1 and total > 2:
+        (missing,) = set(every) - set(allowed)
+        return f"{name} ≠ {show_value(missing)}"
+    if not isinstance(kind, Subset) and count:
+        first, last = list(every).index(allowed[0]), list(every).index(allowed[-1])
+        if last - first + 1 == count:
+            if last == total - 1:
+                return f"{name} ≥ {show_value(allowed[0])}"
+            if first == 0:
+                return f"{name} ≤ {show_value(allowed[-1])}"
+            return f"{name} in {show_value(allowed[0])} … {show_value(allowed[-1])}"
+    return f"{name} in {{{_listed(show_value(value) for value in allowed)}}}"
+
+
+def _listed(shown: Iterable[str]) -> str:
+    every = list(shown)
+    return ", ".join(every if len(every) <= MAX_LISTED else [*every[: MAX_LISTED - 2], "…", every[-1]])
+
+
+def _slope(kind: Kind, table: Sequence[Number]) -> Number | None:
+    """What a term multiplies its variable's value with; None where it is another function of it."""
+    if isinstance(kind, Subset):
+        return None
+    values = kind.values
+    slope = as_plain_number(Fraction(table[1]) / Fraction(values[1] - values[0]))
+    return slope if all(entry == slope * (value - values[0]) for entry, value in zip(table, values)) else None
+
+
+def _form_text(spec: Spec, form: Form) -> str:
+    """A form as a reader would write it: `carry + a − b + 3`; a function that is no multiple as `f(a)`."""
+    constant, terms = form.constant, []
+    for name, table in form.terms:
+        kind, slope = spec.kinds[name], _slope(spec.kinds[name], table)
+        if slope is None:
+            entries = _listed(f"{show_value(value)}→{entry}" for value, entry in zip(kind.values, table))
+            terms.append((False, f"{name}[{entries}]"))
+        else:
+            constant -= slope * kind.values[0]
+            terms.append((slope < 0, name if abs(slope) == 1 else f"{abs(slope)}·{name}"))
+    if constant or not terms:
+        terms.append((constant < 0, str(abs(constant))))
+    terms.sort(key=lambda term: term[0])  # what is added first
+    text = " ".join(f"{'−' if negative else '+'} {shown}" for negative, shown in terms)
+    return text.removeprefix("+ ")
+
+
+def _result_text(spec: Spec, update: GuardedUpdate) -> str:
+    """The right-hand side of an update, on the values that its guard leaves."""
+    target = spec.kinds[update.variable]
+    domains = {t.variable: t.indices for t in update.guard if t.variable in update.form.variables}
+    reached = set(
+        update.form.values_on({name: allowed for name, allowed in domains.items() if name is not None})
+    )
+    table = {value: target.values[index] for value, index in update.table if value in reached}
+    if not update.form.terms or len(set(table.values())) == 1:
+        return show_value(next(iter(table.values()), target.values[update.table[0][1]]))
+    if len(update.form.terms) == 1:
+        return _of_one(spec, update.form, domains, table)
+    return _of_form(_form_text(spec, update.form), table)
+
+
+def _of_one(
+    spec: Spec, form: Form, domains: Mapping[Any, Iterable[int]], table: Mapping[Number, Value]
+) -> str:
+    """A function of one variable, on its values."""
+    ((name, entries),) = form.terms
+    kind = spec.kinds[name]
+    places = sorted(domains.get(name, range(len(kind))))
+    mapping = {
+        kind.values[i]: table[form.constant + entries[i]]
+        for i in places
+        if form.constant + entries[i] in table
+    }
+    if all(value == result for value, result in mapping.items()):
+        return name
+    numbers = not isinstance(kind, Subset) and not any(
+        isinstance(result, frozenset) for result in mapping.values()
+    )
+    if numbers and not isinstance(kind, Numerical):
+        return _of_form(name, mapping)
+    return _mapping_text(name, mapping)
+
+
+def _of_form(text: str, table: Mapping[Number, Value]) -> str:
+    """A function of a number: itself, moved, turned round, `% n`, `// n`, or its table."""
+    inside = f"({text})" if " " in text else text
+    first, result = next(iter(table.items()))
+    if all(isinstance(found, int | Fraction) for found in table.values()):
+        if all(found - value == result - first for value, found in table.items()):
+            return _moved(text, result - first)
+        if all(found + value == result + first for value, found in table.items()):
+            return f"{as_plain_number(result + first)} − {inside}"
+        top = max(table.values()) + 1
+        if all(value % top == found for value, found in table.items()):
+            return f"{inside} % {top}"
+        for shift in range(-top + 1, top) if isinstance(top, int) and top <= 4096 else ():
+            if (first + shift) % top == result and all(
+                (v + shift) % top == found for v, found in table.items()
+            ):
+                return f"({_moved(text, shift)}) % {top}"
+        for divisor in range(2, len(table) + 1):
+            if all(value // divisor == found for value, found in table.items()):
+                return f"{inside} // {divisor}"
+    return _mapping_text(inside, table)
+
+
+def _moved(text: str, by: Number) -> str:
+    return text if by == 0 else f"{text} {'−' if by < 0 else '+'} {abs(by)}"
+
+
+def _mapping_text(text: str, mapping: Mapping[Value, Value]) -> str:
+    """A table, with neighbours that have one result joined: `a [0 … 4 → 0, 5 … 9 → 1]`."""
+    runs: list[tuple[Value, Value, Value]] = []
+    ordered = any(isinstance(value, frozenset) for value in mapping)
+    for value, result in mapping.items() if ordered else sorted(mapping.items()):
+        if runs and runs[-1][2] == result:
+            runs[-1] = (runs[-1][0], value, result)
+        else:
+            runs.append((value, value, result))
+    shown = [f"{_range_text(low, high)} → {show_value(result)}" for low, high, result in runs]
+    return f"{text} [{_listed(shown)}]"
+
+
+def _range_text(low: Value, high: Value) -> str:
+    return show_value(low) if low == high else f"{show_value(low)} … {show_value(high)}"
+
+
+# --- rules ------------------------------------------------------------------------------------------------
+
+
+def rules_text(rules: Rules) -> str:
+    """Transition rules, one a line; those that clear a head are counted."""
+    updating = [rule for rule in rules if rule.new is not None]
+    cleared: dict[str, int] = {}
+    for rule in rules:
+        if rule.new is None:
+            cleared[rule.variable] = cleared.get(rule.variable, 0) + 1
+    lines = [f"{rules.spec.name}: {_counted(len(rules), 'transition rule')}"]
+    lines += [f"  {_rule_text(rules.spec, rule)}" for rule in updating[:MAX_RULES_SHOWN]]
+    if len(updating) > MAX_RULES_SHOWN:
+        lines.append(f"  … and {len(updating) - MAX_RULES_SHOWN:,} more (all are in .rules and .to_json())")
+    lines += [
+        f"  {head}: any value → {UNDEFINED}  ({_counted(count, 'rule')})" for head, count in cleared.items()
+    ]
+    return "\n".join(lines)
+
+
+def _rule_text(spec: Spec, rule: Rule) -> str:
+    def shown(name: str, index: int) -> str:
+        return show_value(spec.kinds[name].values[index])
+
+    new = UNDEFINED if rule.new is None else shown(rule.variable, rule.new)
+    rest = [f"{name} = {shown(name, index)}" for name, index in rule.antecedent if name != rule.variable]
+    guard = f"  if {', '.join(rest)}" if rest else ""
+    return f"{rule.variable}: {shown(rule.variable, rule.old)} → {new}{guard}"
