@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -17,19 +21,82 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
-def main() -> None:
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: exit code 0 when what is printed holds, 1 when a check fails, 2 for bad input."""
     try:
-        app()
+        code = app(arguments, prog_name="kleene", standalone_mode=False)
     except KleeneError as error:
-        print(f"kleene: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(complain(str(error)))
     except KeyboardInterrupt:
-        print("kleene: interrupted", file=sys.stderr)
+        complain("interrupted")
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        sys.exit(complain(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
+    except Exception as error:
+        sys.exit(_usage_error(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def complain(message: str) -> int:
+    """One line on standard error; gives the exit code for bad input."""
+    print(f"kleene: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _usage_error(error: Exception) -> int:
+    """What typer finds wrong with the arguments, in one line; anything else is a mistake of ours."""
+    explain = getattr(error, "format_message", None)
+    if explain is None:
+        raise error
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # type: ignore[attr-defined]
+        return 2
+    context = getattr(error, "ctx", None)
+    hint = f" (see {context.command_path} --help)" if context is not None else ""
+    return complain(f"{explain()}{hint}")
+
+
+# --- what commands share ------------------------------------------------------------------------------------
+
+
+def print_json(content: Any) -> None:
+    """A result for other programs, on standard output."""
+    print(json.dumps(content, ensure_ascii=False))
+
+
+def show(thing: Any) -> None:
+    """A result for people: text as it is, tables to fit the terminal."""
+    from rich.console import Console
+
+    if isinstance(thing, str):
+        print(thing)
+    else:
+        Console().print(thing)
+
+
+@contextlib.contextmanager
+def busy(doing: str, quiet: bool = False) -> Iterator[None]:
+    """A moving bar on standard error, gone when the work is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        bar.add_task(doing, total=None)
+        yield
+
+
+def finish(holds: bool) -> None:
+    """Exit code 1 where what was checked does not hold."""
+    if not holds:
+        raise typer.Exit(1)
 
 
 # Each module adds its commands to `app`.
+from kleene.cli import demo, programs  # noqa: E402, F401

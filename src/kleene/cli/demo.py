@@ -1,0 +1,100 @@
+"""`kleene demo`: several programs, compiled, run on both sides, verified and certified."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kleene import verbs
+from kleene.cli import AsJson, app, busy, finish, print_json, show
+from kleene.cli.names import answer, find_program, read_tokens
+from kleene.cli.programs import layers_text, outputs_text, sizes_of, sizes_text
+from kleene.machines.program import ProgramClass
+
+ADDER = "9 11 3 11 10 6 11 11 -1 5 7 0"  # adds word 9 to word 10, by way of word 11
+
+# program, an input, and what is compared
+DEMO: list[tuple[str, str, dict[str, Any]]] = [
+    ("parity_relative", "10110", {"lengths": range(1, 9)}),
+    ("addition", "95+3817", {"inputs": [f"{a}+{b}" for a in range(0, 100, 7) for b in range(0, 100, 7)]}),
+    ("sort:length=10,values=10", "3 1 4 1 5 9 2 6", {"random": 100, "seed": 0}),
+    ("histogram:length=10,values=5", "1 0 1 3 1", {"random": 100, "seed": 0}),
+    ("dyck2:length=10", "([)]][", {"lengths": range(1, 6)}),
+    ("subleq", ADDER, {"inputs": [ADDER, "0 0 -1", "3 4 -1 5 9"]}),
+    ("addition_scratchpad:digits=4", "95+3817", {"inputs": ["95+3817", "1+1", "99+1", "9999+9999", "0+0"]}),
+]
+
+
+@app.command("demo")
+def demo(as_json: AsJson = False) -> None:
+    """Compile, run, verify and certify several programs.
+
+    Example: kleene demo
+    """
+    rows = []
+    if not as_json:
+        show("Each program is plain Python. Its network's weights are constructed, not trained.\n")
+    with busy("importing torch", as_json):
+        import torch  # noqa: F401  (it is no part of the time that compiling takes)
+    for name, text, options in DEMO:
+        with busy(name, as_json):
+            row = demonstrate(name, text, options)
+        rows.append(row)
+        if not as_json:
+            show(demo_text(row))
+    holds = all(row["holds"] for row in rows)
+    if as_json:
+        print_json({"holds": holds, "programs": rows})
+    else:
+        checked = sum(row["checked"] for row in rows)
+        verdict = "every answer agrees" if holds else "NOT all of this holds"
+        show(f"{len(rows)} programs, {checked:,} inputs compared: {verdict}.")
+        show("Next: kleene list, kleene trace parity_relative 101, kleene decompile addition")
+    finish(holds)
+
+
+def demonstrate(name: str, text: str, options: dict[str, Any]) -> dict[str, Any]:
+    """One program: interpreter and network on one input, then the counted check and the certificate."""
+    program = find_program(name)
+    tokens = read_tokens(program, text)
+    start = time.perf_counter()
+    net = verbs.compile(program)
+    seconds = time.perf_counter() - start
+    expected, got = program.run(tokens), net.run(tokens)
+    given = {
+        key: [read_tokens(program, i) for i in v] if key == "inputs" else v for key, v in options.items()
+    }
+    report, certificate = verbs.verify(program, net, **given), verbs.certify(net)
+    same = list(expected) == list(got) and expected.layers == got.layers
+    return {
+        "program": name,
+        "input": text,
+        "answer": answer_text(program, expected),
+        "network": answer_text(program, got),
+        "layers": got.layers,
+        "size": sizes_text(net),
+        **sizes_of(net),
+        "compile_seconds": round(seconds, 3),
+        "checked": report.checked,
+        "mismatches": report.mismatches if isinstance(report.mismatches, int) else len(report.mismatches),
+        "certified": certificate.holds,
+        "reasons": list(certificate.reasons),
+        "holds": same and report.holds and certificate.holds,
+    }
+
+
+def answer_text(program: ProgramClass, outputs: list[int]) -> str:
+    decoded = answer(program, outputs)
+    return outputs_text(outputs if decoded is None else decoded)
+
+
+def demo_text(row: dict[str, Any]) -> str:
+    same = "the same" if row["answer"] == row["network"] else row["network"]
+    certified = "certified exact" if row["certified"] else f"NOT certified: {'; '.join(row['reasons'])}"
+    return (
+        f"{row['program']}\n"
+        f"  {row['input']}  →  {row['answer']}   by the interpreter\n"
+        f"  the network says {same}, after {layers_text(row['layers'])}\n"
+        f"  {row['size']}; compiled in {row['compile_seconds']:.2f} s\n"
+        f"  {row['checked']:,} inputs compared, {row['mismatches']:,} differ; {certified}\n"
+    )

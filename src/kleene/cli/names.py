@@ -1,0 +1,207 @@
+"""How the command line names programs, networks and inputs."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kleene import library, verbs
+from kleene.cli import busy
+from kleene.errors import FileError, InputError, KleeneError, ProgramError
+from kleene.machines.program import Program, ProgramClass
+
+
+def library_programs() -> dict[str, Any]:
+    """The library's programs by name; those with parameters are functions."""
+    every = {name: getattr(library, name) for name in library.__all__}
+    return {
+        name: made
+        for name, made in every.items()
+        if isinstance(made, ProgramClass) or inspect.isfunction(made)
+    }
+
+
+def find_program(name: str) -> ProgramClass:
+    """The program called `addition`, `sort:length=20` or `path/to/file.py:Name`."""
+    in_file = re.fullmatch(r"(?P<path>.+\.py)(?::(?P<name>[^:]*))?(?::(?P<parameters>[^:]*))?", name)
+    if in_file is not None:
+        path, inside = in_file["path"], in_file["name"]
+        return _made(f"{path}:{inside}", _from_file(path, inside), in_file["parameters"] or "")
+    plain, _, parameters = name.partition(":")
+    programs = library_programs()
+    if plain in programs:
+        return _made(plain, programs[plain], parameters)
+    if "/" in plain or Path(plain).exists():
+        raise FileError(
+            f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name"
+        )
+    close = difflib.get_close_matches(plain, programs, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else "'kleene list' shows those there are"
+    raise InputError(f"there is no program '{plain}'; {hint}")
+
+
+def _made(name: str, found: Any, parameters: str) -> ProgramClass:
+    """A program as it is, or made by its function from `length=20,values=10`."""
+    if isinstance(found, ProgramClass):
+        if parameters:
+            raise InputError(f"{name}:{parameters}: {name} takes no parameters")
+        return found
+    given = dict(_parameter(name, part) for part in parameters.split(",") if part.strip())
+    known = inspect.signature(found).parameters
+    for parameter in given:
+        if parameter not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise InputError(f"{name}: there is no parameter '{parameter}'; {takes}")
+    missing = [key for key, p in known.items() if p.default is p.empty and key not in given]
+    if missing:
+        raise InputError(
+            f"{name}: the parameter '{missing[0]}' is missing; give it as {name}:{missing[0]}=20"
+        )
+    try:
+        made = found(**given)
+    except KleeneError:
+        raise
+    except Exception as error:
+        raise ProgramError(
+            f"{name}: raises {type(error).__name__}: {error} for {parameters or 'its defaults'}"
+        ) from None
+    if not isinstance(made, ProgramClass):
+        raise ProgramError(
+            f"{name}: gives a {type(made).__name__}, not a program (a class made from kl.Program)"
+        )
+    return made
+
+
+def _parameter(name: str, part: str) -> tuple[str, int]:
+    key, _, value = (piece.strip() for piece in part.partition("="))
+    try:
+        return key, int(value)
+    except ValueError:
+        raise InputError(
+            f"{name}: the parameter '{part.strip()}' is not name=whole number, such as length=20"
+        ) from None
+
+
+def _from_file(path: str, name: str | None) -> Any:
+    """What a user's Python file calls `name`. The file is run: it is the user's own code."""
+    module = _imported(Path(path))
+    programs = [
+        key for key, thing in vars(module).items() if isinstance(thing, ProgramClass) and thing is not Program
+    ]
+    makers = [
+        key for key, t in vars(module).items() if inspect.isfunction(t) and t.__module__ == module.__name__
+    ]
+    offered = ", ".join([*programs, *makers]) or "none"
+    if not name:
+        raise InputError(f"{path}: say which program, as {path}:Name; it has: {offered}")
+    found = vars(module).get(name)
+    if found is None:
+        raise InputError(f"{path}: has no program '{name}'; it has: {offered}")
+    if not isinstance(found, ProgramClass) and not inspect.isfunction(found):
+        raise InputError(
+            f"{path}:{name}: not a program (a class made from kl.Program, or a function making one)"
+        )
+    return found
+
+
+def _imported(path: Path) -> Any:
+    if not path.is_file():
+        raise FileError(f"{path}: no such file")
+    spec = importlib.util.spec_from_file_location(f"kleene_file_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module
+    sys.path.insert(
+        0, str(path.parent.resolve())
+    )  # as Python does for a script: its neighbours can be imported
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        line = f", line {error.lineno}" if error.lineno else ""
+        raise FileError(f"{path}: not Python ({error.msg}{line})") from None
+    except KleeneError as error:
+        raise ProgramError(f"{path}: {error}") from None
+    except (Exception, SystemExit) as error:
+        raise FileError(f"{path}: raises {type(error).__name__}: {error} when it is imported") from None
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def is_folder(name: str) -> bool:
+    """Whether a name is a saved network's folder; a path that is neither that nor a file is refused."""
+    path = Path(name)
+    if (path / "kleene.json").exists():
+        return True
+    if name.partition(":")[0] in library_programs():
+        return False
+    if path.is_dir() or ("/" in name and ".py" not in name and not path.exists()):
+        what = "not a saved network" if path.is_dir() else "no such folder"
+        raise FileError(f"{name}: {what}; a saved network is a folder with kleene.json in it")
+    return False
+
+
+def find_network(name: str, quiet: bool = False) -> Any:
+    """The network saved in a folder, or compiled from a program."""
+    if is_folder(name):
+        return verbs.load(name)
+    program = find_program(name)
+    with busy(f"compiling {name}", quiet):
+        return verbs.compile(program)
+
+
+NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")
+
+
+def read_tokens(machine: Any, text: str) -> list[int]:
+    """An input: tokens as `[2,1,0]`, else what the program's `encode` makes of it, else whole numbers."""
+    name = getattr(getattr(machine, "spec", None), "name", "the network")
+    listed = text.strip()
+    encode = getattr(machine, "encode", None)
+    if listed[:1] == "[" and listed[-1:] == "]" and NUMBERS.fullmatch(listed[1:-1]):
+        return [int(word) for word in listed[1:-1].replace(",", " ").split()]
+    if encode is not None:
+        return _encoded(name, encode, text)
+    if not listed or listed == "[]":
+        return []
+    if not NUMBERS.fullmatch(listed):
+        raise InputError(
+            f"{name}: the input '{text}' is not a list of whole numbers such as 2 1 0 or [2,1,0]"
+        )
+    return [int(word) for word in listed.replace(",", " ").split()]
+
+
+def _encoded(name: str, encode: Callable[[str], Sequence[int]], text: str) -> list[int]:
+    try:
+        return list(encode(text))
+    except KleeneError as error:
+        raise InputError(
+            f"{name}: {str(error).removeprefix(f'{name}: ')}; tokens are taken as [2,1,0]"
+        ) from None
+    except Exception as error:
+        raise InputError(
+            f"{name}: encode raises {type(error).__name__}: {error} for the input '{text}'"
+        ) from None
+
+
+def joined(words: list[str]) -> str:
+    """The words of an input as one text."""
+    for word in words:
+        if re.match(r"--?[A-Za-z]", word):
+            raise InputError(f"{word}: no such option; options and the input are listed by --help")
+    return " ".join(words)
+
+
+def answer(machine: Any, outputs: list[int]) -> Any:
+    """The outputs as the program's `decode` reads them; None where it has none or cannot."""
+    decode = getattr(machine, "decode", None)
+    try:
+        return None if decode is None else decode(outputs)
+    except Exception:  # outputs of an input that encode would not make
+        return None

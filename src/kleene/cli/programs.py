@@ -1,0 +1,384 @@
+"""Commands on attention programs and on the networks that they become."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kleene import verbs
+from kleene.cli import AsJson, app, busy, finish, print_json, show
+from kleene.cli.names import (
+    answer,
+    find_network,
+    find_program,
+    is_folder,
+    joined,
+    library_programs,
+    read_tokens,
+)
+from kleene.errors import FileError, InputError, NotSupported
+from kleene.machines.program import ProgramClass
+
+PROGRAM_HELP = "addition, sort:length=20,values=10 or path/to/file.py:Name"
+ProgramName = Annotated[str, typer.Argument(metavar="PROGRAM", help=f"A program: {PROGRAM_HELP}.")]
+NetworkName = Annotated[
+    str, typer.Argument(metavar="DIR", help="A folder with a saved network, or a PROGRAM.")
+]
+Words = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Text, numbers, or tokens as [2,1,0].")]
+Layers = Annotated[int | None, typer.Option("--layers", min=1, help="Run exactly so many layers.")]
+MaxLayers = Annotated[int, typer.Option("--max-layers", min=1, help="Give up after so many layers.")]
+WORDS = {"ignore_unknown_options": True}  # so that an input may hold negative numbers
+
+
+class Evaluator(StrEnum):
+    """Who computes the answer."""
+
+    interpreter = "interpreter"
+    rules = "rules"
+    network = "network"
+
+
+NAMES = {
+    Evaluator.interpreter: "interpreter",
+    Evaluator.rules: "rule machine",
+    Evaluator.network: "network (dense, every read checked)",
+}
+
+
+class Lowering(StrEnum):
+    thresholds = "thresholds"
+    rules = "rules"
+
+
+class Shape(StrEnum):
+    universal = "universal"
+    encoder = "encoder"
+    decoder = "decoder"
+
+
+class Dtype(StrEnum):
+    float32 = "float32"
+    float64 = "float64"
+    bfloat16 = "bfloat16"
+
+
+@app.command("list")
+def list_programs(as_json: AsJson = False) -> None:
+    """List the programs of the library.
+
+    Example: kleene list
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "parameters": _parameters(made),
+            "about": (inspect.getdoc(made) or "").split("\n\n")[0],
+        }
+        for name, made in library_programs().items()
+    ]
+    if as_json:
+        return print_json(rows)
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("program", "what it does", box=None, pad_edge=False, header_style="dim")
+    for row in rows:
+        values = ",".join(f"{key}={value}" for key, value in row["parameters"].items())
+        name = Text(row["name"], style="bold").append(f":{values}" if values else "", style="not bold dim")
+        table.add_row(name, Text(" ".join(row["about"].split())))
+    show(table)
+    show(
+        "\nkleene run sort 3 1 2 takes the parameters shown; kleene run sort:length=5,values=10 3 1 2 others."
+    )
+
+
+def _parameters(made: Any) -> dict[str, Any]:
+    if isinstance(made, ProgramClass):
+        return {}
+    return {name: parameter.default for name, parameter in inspect.signature(made).parameters.items()}
+
+
+@app.command("run", context_settings=WORDS)
+def run_program(
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a saved network's folder.")
+    ],
+    words: Words,
+    on: Annotated[
+        Evaluator | None, typer.Option("--on", help="Who computes: interpreter (default), rules, network.")
+    ] = None,
+    layers: Layers = None,
+    max_layers: MaxLayers = 10_000,
+    as_json: AsJson = False,
+) -> None:
+    """Run a program, or a saved network, on one input.
+
+    Example: kleene run addition 34+56 --on network
+    """
+    text = joined(words)
+    if is_folder(program):
+        if on not in (None, Evaluator.network):
+            raise InputError(
+                f"{program}: a saved network, which runs --on network only; name a program for --on {on}"
+            )
+        machine, evaluator = find_network(program), Evaluator.network
+        tokens, runner = read_tokens(None, text), machine
+    else:
+        machine, evaluator = find_program(program), on or Evaluator.interpreter
+        tokens = machine.spec.check_input(read_tokens(machine, text))
+        with busy(f"preparing the {evaluator}", as_json):
+            runner = _runner(machine, evaluator)
+    options = {"layers": layers, "max_layers": max_layers}
+    with busy(f"running {program}", as_json):
+        outputs = runner.run(tokens, **options, **({"check": True} if evaluator is Evaluator.network else {}))
+    decoded = answer(machine, outputs)
+    if as_json:
+        return print_json({
+            "program": program, "input": text, "tokens": tokens, "evaluator": str(evaluator),
+            "outputs": list(outputs), "decoded": decoded, "layers": outputs.layers,
+        })  # fmt: skip
+    show(outputs_text(outputs if decoded is None else decoded))
+    show(f"by the {NAMES[evaluator]}, in {layers_text(outputs.layers)}")
+
+
+def _runner(program: ProgramClass, evaluator: Evaluator) -> Any:
+    """What runs a program: itself, the rule machine, or its network."""
+    if evaluator is Evaluator.interpreter:
+        return program
+    if evaluator is Evaluator.network:
+        return verbs.compile(program)
+    from kleene.lowering.machine import RuleMachine
+    from kleene.lowering.updates import guarded_updates
+
+    return RuleMachine(guarded_updates(program))
+
+
+def outputs_text(outputs: Any) -> str:
+    return " ".join(map(str, outputs)) if isinstance(outputs, list) else str(outputs)
+
+
+def layers_text(count: int) -> str:
+    return f"{count:,} layer{'' if count == 1 else 's'}"
+
+
+@app.command("trace", context_settings=WORDS)
+def trace_program(
+    program: ProgramName,
+    words: Words,
+    layers: Layers = None,
+    max_layers: MaxLayers = 10_000,
+    as_json: AsJson = False,
+) -> None:
+    """Show every variable, position and layer of a run.
+
+    The interpreter runs; a change reads old→new, and ∅ is a head that selects nothing, or too much.
+
+    Example: kleene trace parity_relative 101
+    """
+    machine = find_program(program)
+    trace = machine.trace(read_tokens(machine, joined(words)), layers=layers, max_layers=max_layers)
+    if as_json:
+        return print_json(trace.to_json())
+    show(trace)
+    if machine.spec.max_tokens is not None:
+        show("\na decoder: these layers make the first token that it appends")
+    else:
+        show(f"\n{machine.spec.output} after {layers_text(trace.layers)}: {outputs_text(trace.outputs)}")
+
+
+@app.command("compile")
+def compile_program(
+    program: ProgramName,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")
+    ] = None,
+    lowering: Annotated[
+        Lowering | None, typer.Option(help="thresholds is compact; rules has a unit a rule.")
+    ] = None,
+    shape: Annotated[Shape | None, typer.Option(help="By default what fits the program.")] = None,
+    layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, help="The longest input that averages must resolve.")
+    ] = None,
+    dtype: Annotated[Dtype | None, typer.Option(help="The number format of the weights.")] = None,
+    report: Annotated[bool, typer.Option("--report", help="Say what each update costs, and why.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Construct the transformer that a program is.
+
+    Its weights are not trained, and it computes exactly what the program does.
+
+    Example: kleene compile addition -o adder
+    """
+    machine = find_program(program)
+    if output is not None:
+        check_folder(output)
+    given = {"lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
+    options = {key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None}
+    with busy("importing torch", as_json):
+        import torch  # noqa: F401  (it is no part of the time that compiling takes)
+    start = time.perf_counter()
+    with busy(f"compiling {program}", as_json):
+        net = verbs.compile(machine, **options)
+    result = {"program": program, "seconds": round(time.perf_counter() - start, 3), **sizes_of(net)}
+    costs = explain_size(machine) if report else None
+    if output is not None:
+        net.save(output)
+        result["folder"] = str(output)
+    if as_json:
+        return print_json(result | ({"report": costs.to_json()} if costs is not None else {}))
+    show(f"{program}: {sizes_text(net)}; compiled in {result['seconds']:.2f} s")
+    if costs is not None:
+        show(f"\n{costs}\n")
+    show(f"saved in {output}" if output is not None else "not saved; -o DIR saves it")
+
+
+def check_folder(folder: Path) -> None:
+    """Saving replaces a folder as a whole: only one that is empty or holds a saved network."""
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{folder}: a file; -o needs the name of a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "kleene.json").exists():
+        raise FileError(
+            f"{folder}: a folder with other files in it; -o needs a new folder or a saved network's"
+        )
+
+
+def sizes_of(net: Any) -> dict[str, Any]:
+    sizes = getattr(net, "sizes", None)
+    return {"sizes": dataclasses.asdict(sizes)} if dataclasses.is_dataclass(sizes) else {}  # type: ignore[arg-type]
+
+
+def sizes_text(net: Any) -> str:
+    named = {
+        "residual": "residual dimensions",
+        "heads": "heads",
+        "hidden": "hidden units",
+        "nonzero": "non-zero weights",
+    }
+    sizes = sizes_of(net).get("sizes", {})
+    return ", ".join(f"{sizes[key]:,} {name}" for key, name in named.items() if key in sizes)
+
+
+def explain_size(program: ProgramClass) -> Any:
+    from kleene.lowering.report import explain_size
+
+    return explain_size(program)
+
+
+@app.command("verify")
+def verify(
+    first: Annotated[str, typer.Argument(metavar="PROGRAM|DIR", help=f"{PROGRAM_HELP}, or a saved network.")],
+    second: Annotated[
+        str | None, typer.Argument(metavar="[PROGRAM]", help="The program to compare DIR with.")
+    ] = None,
+    lengths: Annotated[
+        str | None, typer.Option(help="All inputs of these lengths, such as 1-8 or 4.")
+    ] = None,
+    random: Annotated[int | None, typer.Option(min=1, help="So many random inputs.")] = None,
+    seed: Annotated[int, typer.Option(help="The seed of the random inputs.")] = 0,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", help="An input to try; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a network with its program.
+
+    Inputs are counted; exit code 1 where an answer differs. DIR alone is compared with the guarded updates
+    that are saved in it; a PROGRAM alone is compiled first.
+
+    Example: kleene verify parity_relative --lengths 1-8
+    """
+    if second is not None and not is_folder(first):
+        raise FileError(
+            f"{first}: no such folder; 'verify DIR PROGRAM' compares a saved network with a program"
+        )
+    machine = (
+        find_program(second) if second is not None else None if is_folder(first) else find_program(first)
+    )
+    options: dict[str, Any] = {"seed": seed} if random is not None else {}
+    options |= {"random": random} if random is not None else {}
+    options |= {"lengths": read_lengths(lengths)} if lengths is not None else {}
+    options |= {"inputs": [read_tokens(machine, text) for text in inputs]} if inputs else {}
+    net = find_network(first, as_json)
+    with busy(f"verifying {first}", as_json):
+        report = verbs.verify(machine if machine is not None else saved_machine(net), net, **options)
+    print_json(report.to_json()) if as_json else show(str(report))
+    finish(report.holds)
+
+
+def read_lengths(text: str) -> range:
+    """`1-8` or `4` as a range of lengths."""
+    found = re.fullmatch(r"\s*(\d+)\s*(?:(?:-|…|\.\.)\s*(\d+))?\s*", text)
+    low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 1 <= low <= high:
+        raise InputError(f"--lengths {text}: not a range of lengths such as 1-8")
+    return range(low, high + 1)
+
+
+def saved_machine(net: Any) -> Any:
+    """The machine that is described in a saved network."""
+    from kleene.lowering.updates import Updates
+    from kleene.machines.program import Spec
+
+    description = getattr(net, "description", {})
+    if "updates" not in description:
+        raise NotSupported(
+            f"a {type(net).__name__} holds no machine to compare with; name one: verify DIR PROGRAM"
+        )
+    return Updates.from_json(Spec.from_json(description["program"]), description["updates"])
+
+
+@app.command("certify")
+def certify(
+    network: NetworkName,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="The number format to certify for; by default its own.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove from its weights that a network is exact.
+
+    Exit code 1 where that cannot be shown, with the reasons.
+
+    Example: kleene certify adder --dtype bfloat16
+    """
+    net = find_network(network, as_json)
+    with busy(f"certifying {network}", as_json):
+        certificate = verbs.certify(net, **({"dtype": str(dtype)} if dtype is not None else {}))
+    print_json(certificate.to_json()) if as_json else show(str(certificate))
+    finish(certificate.holds)
+
+
+@app.command("decompile")
+def decompile(
+    network: NetworkName,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="Save it here.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read back from the weights what a network does.
+
+    Example: kleene decompile adder
+    """
+    net = find_network(network, as_json)
+    with busy(f"decompiling {network}", as_json):
+        found = verbs.decompile(net)
+    content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}
+    content |= {"updates": found.to_json()} if content else found.to_json()
+    if output is not None:
+        from kleene.files import write_json
+
+        write_json(output, content)
+    if as_json:
+        return print_json(content)
+    show(str(found))
+    if output is not None:
+        show(f"saved in {output}")
