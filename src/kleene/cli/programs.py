@@ -174,6 +174,7 @@ def trace_program(
     words: Words,
     layers: Layers = None,
     max_layers: MaxLayers = 10_000,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the tables as a picture.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show every variable, position and layer of a run.
@@ -182,8 +183,13 @@ def trace_program(
 
     Example: kleene trace parity_relative 101
     """
-    machine = find_program(program)
-    trace = machine.trace(read_tokens(machine, joined(words)), layers=layers, max_layers=max_layers)
+    machine, text = find_program(program), joined(words)
+    trace = machine.trace(read_tokens(machine, text), layers=layers, max_layers=max_layers)
+    if svg is not None:
+        from kleene.files import write_text
+        from kleene.show.terminal import trace_svg
+
+        write_text(svg, trace_svg(trace, f"kleene trace {program} {text}"))
     if as_json:
         return print_json(trace.to_json())
     show(trace)

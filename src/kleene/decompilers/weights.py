@@ -67,7 +67,10 @@ class State:
 class WeightsFunction:
     """One variable's next value by the MLP block's weights."""
 
-    def __init__(self, spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: str) -> None:
+    def __init__(
+        self, spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: str, given: bool = False
+    ) -> None:
+        """With `given`, scratch values are given like variables; otherwise the first half computes them."""
         self.spec, self.layout, self.variable = spec, layout, variable
         first, second = halves
         place = layout[variable].slice
@@ -76,32 +79,32 @@ class WeightsFunction:
         self.reads, self.bias = second.reads[chosen], second.bias[chosen]
         self.columns = second.writes[place][:, chosen].T  # (unit, own dimension)
         self.float_columns = self.columns.astype(np.float64)
-        buckets = {label for label in layout.names if self._bucket_of(label) is not None}
-        self.scratch = [
-            s.start for s in layout if s.coding == "scratch" and s.name not in buckets and self.reads[:, s.start].any()
-        ]
+        buckets = {f"{n}≥{v}" for n, h in spec.heads.items() if isinstance(h.kind, Numerical) for v in h.kind.values}
+        read = [s.name for s in layout if s.coding == "scratch" and s.name not in buckets and self.reads[:, s.start].any()]
+        self.given = read if given else []
+        self.scratch = [layout[name].start for name in read] if not given else []
         writers = np.nonzero(first.writes[self.scratch].any(axis=0))[0] if self.scratch else np.array([], dtype=int)
         self.first_reads, self.first_bias = first.reads[writers], first.bias[writers]
         self.first_writes = first.writes[self.scratch][:, writers]  # (scratch, first unit)
         self.through = self.reads[:, self.scratch]  # (unit, scratch)
         self.scratch_range = self._scratch_range()
 
-    def _bucket_of(self, label: str) -> tuple[str, int] | None:
-        for name, head in self.spec.heads.items():
-            if isinstance(head.kind, Numerical) and label.startswith(f"{name}≥"):
-                for k, value in enumerate(head.kind.values):
-                    if label == f"{name}≥{value}":
-                        return name, k
-        return None
-
     @property
     def variables(self) -> list[str]:
         """The variables and heads that the units read."""
-        return [name for name in self.spec.kinds if self._table(name, self.reads).any() or self._table(name, self.first_reads).any()]
+        names = [*self.given, *self.spec.kinds]
+        return [n for n in names if self.table(n, self.reads).any() or self.table(n, self.first_reads).any()]
 
-    def _table(self, name: str, reads: Array) -> Array:
+    def count(self, name: str) -> int:
+        """How many values a variable has; a given scratch value has two."""
+        return 2 if name in self.given else len(self.spec.kinds[name])
+
+    def table(self, name: str, reads: Array) -> Array:
         """What each value of a variable adds to each unit: (value, unit)."""
-        kind, segment = self.spec.kinds[name], self.layout[name]
+        segment = self.layout[name]
+        if name in self.given:
+            return np.stack([np.zeros(len(reads), dtype=np.int64), reads[:, segment.start]])
+        kind = self.spec.kinds[name]
         if isinstance(kind, Word):
             bits = np.arange(len(kind))[:, None] >> np.arange(kind.bits) & 1
             return bits @ reads[:, segment.slice].T
@@ -121,7 +124,7 @@ class WeightsFunction:
         if unread:
             raise ValueError(f"the order leaves out {sorted(unread)}")
         self.order = list(order)
-        self.tables = [(self._table(n, self.first_reads), self._table(n, self.reads)) for n in order]
+        self.tables = [(self.table(n, self.first_reads), self.table(n, self.reads)) for n in order]
         heads = [n in self.spec.heads for n in order]
         self.left = [self._bounds(half, heads) for half in (0, 1)]
         m1, m2 = len(self.first_bias), len(self.bias)

@@ -209,7 +209,7 @@ def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate
             leaf = None if _keeps(spec, path, name, leaf) else Assignment(leaf.form, leaf.table, None)
         ways.append((branches, leaf))
     updates = []
-    for tests, leaf in _leaves(_tree(ways, 0), ()):
+    for tests, leaf in leaves(_tree(ways, 0), ()):
         guard = simplify_guard(spec, tests)
         line = lines.get((leaf.form, leaf.table))
         updates.append(GuardedUpdate(name, guard, leaf.form, leaf.table, line))
@@ -241,13 +241,14 @@ def _tree(ways: list[tuple[list[Branch], Leaf]], depth: int) -> Tree:
     return (branch.form, tuple((allowed, child) for child, allowed in children.items()))
 
 
-def _leaves(tree: Tree, tests: tuple[Test, ...]) -> Iterator[tuple[tuple[Test, ...], Assignment]]:
+def leaves(tree: Tree, tests: tuple[Test, ...]) -> Iterator[tuple[tuple[Test, ...], Assignment]]:
+    """The assignments of a tree of decisions, each with the tests that lead to it."""
     if isinstance(tree, Assignment):
         yield tests, tree
     elif tree is not None:
         form, children = tree
         for allowed, child in children:
-            yield from _leaves(child, (*tests, Test(form, allowed)))
+            yield from leaves(child, (*tests, Test(form, allowed)))
 
 
 def simplify_guard(spec: Spec, tests: Iterable[Test]) -> tuple[Test, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -79,6 +80,14 @@ def as_text(renderable: RenderableType, width: int = TEXT_WIDTH) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
+def trace_svg(trace: Trace, title: str, width: int = 64) -> str:
+    """The tables of a trace as a picture that needs nothing from outside: fonts are the reader's own."""
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
+    console.print(TraceTables(trace))
+    picture = console.export_svg(title=title, unique_id="trace")
+    return re.sub(r"@font-face\s*{.*?}\s*", "", picture, flags=re.DOTALL)
+
+
 class TraceTables:
     """The tables of a trace. Variables that never change are shown at the start only; a long input is cut
     into groups of positions that fit the terminal."""
@@ -92,19 +101,27 @@ class TraceTables:
         ]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        tables = [self._cells(layer) for layer in range(self.trace.layers + 1)]
+        widths = [
+            max(len(str(place)), *(row[place].cell_len for cells in tables for row in cells.values()))
+            for place in range(len(self.trace.tokens))
+        ]
+        groups = list(self._groups(widths, options.max_width))
         yield Text(f"{self.spec.name}, tokens {' '.join(map(str, self.trace.tokens))}", style="bold")
-        for layer in range(self.trace.layers + 1):
-            cells = self._cells(layer)
-            groups = list(self._groups(cells, options.max_width))
+        for layer, cells in enumerate(tables):
             for places in groups:
                 title = f"layer {layer}" if layer else "start"
                 if len(groups) > 1:
                     title += f", positions {_range_text(places[0], places[-1])}"
                 yield Text(f"\n{title}", style="bold")
-                yield self._table(cells, places)
+                yield self._table(cells, places, widths)
         still = [name for name in self.spec.variables if name not in self.moving]
         if still:
             yield Text(f"\nnever changed: {', '.join(still)}", style="dim")
+
+    @property
+    def _name_width(self) -> int:
+        return max(len(name) for name in ["position", *self.spec.kinds])
 
     def _cells(self, layer: int) -> dict[str, list[Text]]:
         """Row by row: heads as read in this layer, then variables after it."""
@@ -122,23 +139,22 @@ class TraceTables:
             ]
         return rows
 
-    def _groups(self, cells: dict[str, list[Text]], width: int) -> Iterator[range]:
+    def _groups(self, widths: Sequence[int], room: int) -> Iterator[range]:
         """Ranges of positions that fit beside the names."""
-        room = width - max([len("position"), *(len(name) for name in cells)]) - 6
-        start, used = 0, 0
-        for place in range(len(self.trace.tokens)):
-            wide = 2 + max([len(str(place)), *(row[place].cell_len for row in cells.values())])
-            if used + wide > room and place > start:
+        start, used = 0, self._name_width
+        for place, width in enumerate(widths):
+            if used + 2 + width > room and place > start:
                 yield range(start, place)
-                start, used = place, 0
-            used += wide
-        yield range(start, len(self.trace.tokens))
+                start, used = place, self._name_width
+            used += 2 + width
+        yield range(start, len(widths))
 
-    def _table(self, cells: dict[str, list[Text]], places: range) -> Table:
+    def _table(self, cells: dict[str, list[Text]], places: range, widths: Sequence[int]) -> Table:
         table = Table(box=None, padding=(0, 1), pad_edge=False)
-        table.add_column("position", header_style="dim", no_wrap=True)
+        table.add_column("position", header_style="dim", no_wrap=True, min_width=self._name_width)
         for place in places:
-            table.add_column(str(place), justify="right", header_style="dim", no_wrap=True)
+            name, width = str(place), widths[place]
+            table.add_column(name, justify="right", header_style="dim", no_wrap=True, min_width=width)
         for name, row in cells.items():
             label = Text(name, style="cyan italic" if name in self.spec.heads else "bold")
             table.add_row(label, *(row[place] for place in places))

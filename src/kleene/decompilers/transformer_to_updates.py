@@ -1,0 +1,291 @@
+"""Transformers back to guarded updates: what the weights do, variable by variable.
+
+Embeddings and attention are read off directly. The MLP block is taken apart by asking it: variables that
+switch units off for good are split on, and what is left is tabulated as a function of a separable form,
+for which the units' own rows are the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+
+from kleene.decompilers.weights import Half, State, WeightsFunction, whole_halves
+from kleene.errors import NotExact
+from kleene.lowering.forms import Form, Grid, variable_form
+from kleene.lowering.symbolic import Assignment
+from kleene.lowering.updates import GuardedUpdate, Test, Updates, leaves, merged, simplify_guard
+from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec, Word
+from kleene.networks.transformer import Block, Transformer
+from kleene.residual import Layout
+
+MAX_GRID = 20_000
+
+
+def decompile_transformer(net: Transformer) -> Updates:
+    """The guarded updates that the weights implement, with the Spec read from the weights too."""
+    spec = read_spec(net)
+    halves = whole_halves(net.block(0), net.layout)
+    updates = [u for name in spec.variables for u in read_updates(spec, net.layout, halves, name)]
+    return Updates(spec, tuple(updates))
+
+
+# --- embeddings and attention -----------------------------------------------------------------------------
+
+
+def read_spec(net: Transformer) -> Spec:
+    """Initial values, heads, halt and output as the weights have them; kinds and names as declared."""
+    declared, layout = Spec.from_json(net.description["program"]), net.layout
+    variables = {name: _read_variable(net, layout, variable) for name, variable in declared.variables.items()}
+    partial = replace(declared, variables=variables)
+    block = net.block(0)
+    heads = {
+        name: _read_head(block, h, layout, partial, declared.heads[name].kind)
+        for h, name in enumerate(net.config.heads)
+    }
+    halt = {}
+    for name in variables:
+        hot = torch.nonzero(net.halt_weight[layout[name].slice]).flatten().tolist()
+        if hot:
+            halt[name] = int(hot[0])
+    outputs = [s.name for s in layout if bool((net.unembedding[:, s.slice] != 0).any())]
+    if len(outputs) != 1:
+        raise NotExact(f"{declared.name}: the unembedding reads {len(outputs)} variables; it should read one")
+    return replace(partial, heads=heads, halt=halt, output=outputs[0])
+
+
+def _read_variable(net: Transformer, layout: Layout, variable: VariableSpec) -> VariableSpec:
+    place = layout[variable.name].slice
+    by_token = [_index(variable.kind, row) for row in net.token_embedding[:, place]]
+    if net.config.positions is not None and bool(net.position_embedding[:, place].any()):
+        by_position = tuple(_index(variable.kind, row) for row in net.position_embedding[:, place])
+        return replace(variable, by_position=by_position, by_token=None)
+    if variable.by_position is not None or variable.by_token is not None:
+        return replace(variable, by_token=tuple(by_token))
+    return replace(variable, default=by_token[0])
+
+
+def _index(kind: Kind, row: torch.Tensor) -> int:
+    """The value that a row codes."""
+    values = row.double()
+    if isinstance(kind, Word):
+        return int((values * 2 ** torch.arange(kind.bits)).sum())
+    return int(values.argmax())
+
+
+def _first(classes: np.ndarray, index: int) -> int:
+    """The smallest value of the same class."""
+    return int(np.argmax(classes == classes[index]))
+
+
+def _segment(layout: Layout, weights: torch.Tensor) -> str | None:
+    """The one segment whose columns a weight matrix reads; None where it reads nothing."""
+    used = weights.reshape(-1, weights.shape[-1]).any(dim=0)
+    found = [s.name for s in layout if bool(used[s.slice].any())]
+    if len(found) > 1:
+        raise NotExact(f"a head reads {', '.join(found)} at once; it should read one variable")
+    return found[0] if found else None
+
+
+def _read_head(block: Block, h: int, layout: Layout, spec: Spec, kind: Kind) -> HeadSpec:
+    name = [s.name for s in layout if bool((block.out[h][s.slice] != 0).any())]
+    value = _segment(layout, block.value[h])
+    if len(name) != 1 or value is None:
+        raise NotExact(f"head {h} writes {len(name)} segments; it should write one")
+    query, key = _segment(layout, block.query[h]), _segment(layout, block.key[h])
+    reach = block.window + 1
+    best = block.relative[h].max()
+    open_ = [int(i) - reach for i in torch.nonzero(block.relative[h] == best).flatten()]
+    everywhere = len(open_) == 2 * reach + 1
+    default = None
+    if bool(block.null_value[h].any()):
+        row = block.null_value[h][: layout[name[0]].size]
+        if isinstance(kind, Numerical):
+            default = kind.index(float(row[0]) / layout[name[0]].scale)
+        else:
+            default = _index(kind, row)
+    elif spec.heads[name[0]].default is not None and not bool(block.null_value[h].any()):
+        default = kind.index(frozenset() if isinstance(kind, Subset) else 0)  # coded as zeros
+    return HeadSpec(name[0], query, key, value, None if everywhere else frozenset(open_), default, kind)
+
+
+# --- the MLP block ----------------------------------------------------------------------------------------
+
+
+def read_updates(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: str) -> list[GuardedUpdate]:
+    """One variable's guarded updates from the weights."""
+    function = WeightsFunction(spec, layout, halves, variable, given=True)
+    if not len(function.bias):
+        return []
+    predicates = {name: _read_predicate(spec, layout, halves[0], name) for name in function.given}
+    made = []
+    for tests, leaf in leaves(_Reader(spec, function, variable).read(), ()):
+        plain = [predicates[t.variable](t.indices) if t.variable in predicates else t for t in tests]
+        made.append(GuardedUpdate(variable, simplify_guard(spec, plain), leaf.form, leaf.table))
+    return merged(spec, made)
+
+
+def _read_predicate(spec: Spec, layout: Layout, first: Half, name: str) -> Callable[[frozenset[int]], Test]:
+    """A scratch value as a test on the form that its units read."""
+    writes = first.writes[layout[name].start]
+    units = np.nonzero(writes)[0]
+    if not len(units) or (first.reads[units] != first.reads[units[0]]).any():
+        raise NotExact(f"{spec.name}: the scratch value {name} is not a predicate on one form")
+    row = first.reads[units[0]]
+    terms = {v: tuple(row[layout[v].slice].tolist()) for v in spec.kinds if row[layout[v].slice].any()}
+    form = Form.of(0, terms)
+    value = {v: int(writes[units] @ (v + first.bias[units] >= 1)) for v in map(int, form.values)}
+    return lambda indices: Test(form, frozenset(v for v, on in value.items() if on in indices))
+
+
+class _Reader:
+    """Finds a decision tree with functions of forms at its leaves."""
+
+    def __init__(self, spec: Spec, function: WeightsFunction, variable: str) -> None:
+        self.spec, self.function, self.variable = spec, function, variable
+        others = [name for name in function.variables if name != variable]
+        self.order = [*sorted(others, key=lambda n: -self._switches(n)), variable]
+        self.seen: dict[tuple[int, Hashable], Any] = {}
+
+    def _switches(self, name: str) -> float:
+        """The share of units that some value of a variable switches off for good: guards come first."""
+        f = self.function
+        tables = {n: f.table(n, f.reads) for n in f.variables}
+        most = f.bias + sum(t.max(axis=0) for t in tables.values())
+        lost = tables[name].max(axis=0) - tables[name]  # (value, unit)
+        pure = ((lost == 0) | (lost >= most)).all(axis=0) & (lost > 0).any(axis=0)
+        return float(pure.mean()) if len(pure) else 0.0
+
+    def read(self) -> Any:
+        return self._node(self.function.begin(self.order), 0)
+
+    def _node(self, state: State, place: int) -> Any:
+        key = (place, self.function.key(state))
+        if key not in self.seen:
+            self.seen[key] = self._leaf_or_split(state, place)
+        return self.seen[key]
+
+    def _open(self, state: State) -> np.ndarray:
+        """The units that are not settled."""
+        m2 = len(self.function.bias)
+        return np.nonzero(state.second[2 * m2 : 3 * m2] == 0)[0]
+
+    def _leaf_or_split(self, state: State, place: int) -> Any:
+        units = self._open(state)
+        matters = [
+            p for p in range(place, len(self.order) - 1) if self.function.tables[p][1][:, units].any()
+        ]
+        size = prod(self.function.count(self.order[p]) for p in [*matters, -1])
+        if size <= MAX_GRID and not any(self.order[p] in self.function.given for p in matters):
+            found = self._leaf(state, place, matters)
+            if found is not False:
+                return found
+        if not matters:
+            return self._split(state, len(self.order) - 1, place)
+        return self._split(state, matters[0], place)
+
+    def _skip(self, states: list[State], start: int, stop: int) -> list[State]:
+        """Variables that no longer matter, with any value."""
+        for place in range(start, stop):
+            states = [self.function.advance(state, place, [0])[0] for state in states]
+        return states
+
+    def _choices(self, place: int) -> list[int]:
+        if self.order[place] == self.variable:
+            return list(range(len(self.spec.kinds[self.variable])))
+        _, first = np.unique(self.function.classes(place), return_index=True)
+        return sorted(first.tolist())
+
+    def _split(self, state: State, place: int, start: int) -> Any:
+        name, classes = self.order[place], self.function.classes(place)
+        (state,) = self._skip([state], start, place)
+        choices: list[int | None] = list(self._choices(place))
+        children: dict[Any, set[int]] = {}
+        for index, after in zip(choices, self.function.advance(state, place, choices)):
+            assert index is not None
+            child = self._node(after, place + 1) if place + 1 < len(self.order) else self._constant(after, index)
+            same = [index] if name == self.variable else np.nonzero(classes == classes[index])[0].tolist()
+            children.setdefault(child, set()).update(same)
+        if len(children) == 1:
+            return next(iter(children))
+        form = variable_form(name, self.function.count(name))
+        return (form, tuple((frozenset(indices), child) for child, indices in children.items()))
+
+    def _constant(self, state: State, old: int) -> Assignment | None:
+        new = self._result(state, old)
+        return None if new == old else Assignment(Form(0, ()), ((0, new),), None)
+
+    def _result(self, state: State, old: int) -> int:
+        new = self.function.result(state, old)
+        if new < 0:
+            raise NotExact(f"{self.spec.name}: the weights leave '{self.variable}' with no single value")
+        return new
+
+    def _leaf(self, state: State, place: int, matters: list[int]) -> Any:
+        """None (kept), an assignment, or False where it is no function of a form."""
+        places = [*matters, len(self.order) - 1]
+        names = [self.order[p] for p in places]
+        choices = [self._choices(p) for p in places]
+        states, at = [state], place
+        for p, options in zip(places, choices):
+            states = self._skip(states, at, p)
+            states = [after for before in states for after in self.function.advance(before, p, options)]
+            at = p + 1
+        olds = choices[-1]
+        results = np.array([self._result(after, olds[i % len(olds)]) for i, after in enumerate(states)])
+        results = results.reshape([len(options) for options in choices])
+        for axis, (p, options) in enumerate(zip(matters, choices)):  # a class does what its first value does
+            classes = self.function.classes(p)
+            results = results.take([options.index(_first(classes, i)) for i in range(len(classes))], axis=axis)
+        if (results == np.arange(results.shape[-1])).all():
+            return None
+        return self._as_form(state, names, results)
+
+    def _as_form(self, state: State, names: Sequence[str], results: np.ndarray) -> Any:
+        best: tuple[int, Assignment] | None = None
+        grid = Grid(names, {name: range(len(self.spec.kinds[name])) for name in names})
+        flat = results.transpose([names.index(name) for name in grid.names]).ravel()
+        for form in self._candidates(state, names):
+            values = np.broadcast_to(grid.evaluate(form), grid.shape).ravel()
+            ranked = np.argsort(values, kind="stable")
+            values, news = values[ranked], flat[ranked]
+            same = values[1:] == values[:-1]
+            changed = news[1:] != news[:-1]
+            if (same & changed).any():
+                continue
+            if best is None or changed.sum() < best[0]:
+                first = np.concatenate([[True], ~same])
+                table = tuple(zip(values[first].tolist(), news[first].tolist()))
+                best = int(changed.sum()), Assignment(form, table, None)
+        return False if best is None else best[1]
+
+    def _candidates(self, state: State, names: Sequence[str]) -> Iterable[Form]:
+        """A constant, the open units' rows, then sums and differences of the variables themselves."""
+        yield Form(0, ())
+        others = [name for name in names if name != self.variable]
+        for chosen in (others, list(names)):
+            for name in chosen:
+                yield variable_form(name, len(self.spec.kinds[name]))
+            if len(chosen) in (2, 3):
+                plain = [variable_form(name, len(self.spec.kinds[name])) for name in chosen]
+                for signs in product((1, -1), repeat=len(chosen) - 1):
+                    total = plain[0]
+                    for form, sign in zip(plain[1:], signs):
+                        total = total.plus(form, sign)
+                    yield total
+        still_open = self._open(state)[:40]
+        for kept in (others, list(names)):
+            tables = {n: self.function.tables[self.order.index(n)][1] for n in kept}
+            seen = set()
+            for unit in still_open:
+                form = Form.of(0, {n: tuple(int(v) for v in t[:, unit]) for n, t in tables.items()})
+                form = Form(0, form.terms)
+                if form.terms and form not in seen:
+                    seen.add(form)
+                    yield form
