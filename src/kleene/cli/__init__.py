@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -80,16 +80,16 @@ def show(thing: Any) -> None:
 
 
 @contextlib.contextmanager
-def busy(doing: str, quiet: bool = False) -> Iterator[None]:
-    """A moving bar on standard error, gone when the work is done."""
+def busy(doing: str, quiet: bool = False, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A moving bar on standard error, gone when the work is done; gives what says how far it is."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        bar.add_task(doing, total=None)
-        yield
+        task = bar.add_task(doing, total=total)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def finish(holds: bool) -> None:

@@ -37,6 +37,9 @@ MaxLayers = Annotated[int, typer.Option("--max-layers", min=1, help="Give up aft
 WORDS = {"ignore_unknown_options": True}  # so that an input may hold negative numbers
 
 
+DEFAULT_RANDOM = 200
+
+
 class Evaluator(StrEnum):
     """Who computes the answer."""
 
@@ -285,9 +288,11 @@ def verify(
         str | None, typer.Argument(metavar="[PROGRAM]", help="The program to compare DIR with.")
     ] = None,
     lengths: Annotated[
-        str | None, typer.Option(help="All inputs of these lengths, such as 1-8 or 4.")
+        str | None, typer.Option(help="All inputs of these lengths (1-8, or 4), or those of --random.")
     ] = None,
-    random: Annotated[int | None, typer.Option(min=1, help="So many random inputs.")] = None,
+    random: Annotated[
+        int | None, typer.Option(min=1, help="So many random inputs; 200 where nothing is asked for.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the random inputs.")] = 0,
     inputs: Annotated[
         list[str] | None, typer.Option("--input", help="An input to try; may be repeated.")
@@ -305,16 +310,18 @@ def verify(
         raise FileError(
             f"{first}: no such folder; 'verify DIR PROGRAM' compares a saved network with a program"
         )
-    machine = (
-        find_program(second) if second is not None else None if is_folder(first) else find_program(first)
-    )
-    options: dict[str, Any] = {"seed": seed} if random is not None else {}
-    options |= {"random": random} if random is not None else {}
-    options |= {"lengths": read_lengths(lengths)} if lengths is not None else {}
-    options |= {"inputs": [read_tokens(machine, text) for text in inputs]} if inputs else {}
+    program = second if second is not None else None if is_folder(first) else first
+    machine = find_program(program) if program is not None else None
+    tokens = [read_tokens(machine, text) for text in inputs or []]
     net = find_network(first, as_json)
-    with busy(f"verifying {first}", as_json):
-        report = verbs.verify(machine if machine is not None else saved_machine(net), net, **options)
+    reference = machine if machine is not None else saved_machine(net)
+    options: dict[str, Any] = {"inputs": tokens} if tokens else {"seed": seed}
+    if not tokens:
+        options |= {"lengths": read_lengths(lengths)} if lengths is not None else {}
+        options |= {"random": random or DEFAULT_RANDOM} if random is not None or lengths is None else {}
+    total = len(tokens) or options.get("random") or sum(reference.spec.tokens**n for n in options["lengths"])
+    with busy(f"verifying {first}", as_json, total) as progress:
+        report = verbs.verify(reference, net, progress=progress, **options)
     print_json(report.to_json()) if as_json else show(str(report))
     finish(report.holds)
 

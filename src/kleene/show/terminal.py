@@ -324,25 +324,29 @@ def _of_one(
 
 def _of_form(text: str, table: Mapping[Number, Value]) -> str:
     """A function of a number: itself, moved, turned round, `% n`, `// n`, or its table."""
-    inside = f"({text})" if " " in text else text
+    inside = _grouped(text)
+    if not all(isinstance(found, int | Fraction) for found in table.values()):
+        return _mapping_text(inside, table)
     first, result = next(iter(table.items()))
-    if all(isinstance(found, int | Fraction) for found in table.values()):
-        if all(found - value == result - first for value, found in table.items()):
-            return _moved(text, result - first)
-        if all(found + value == result + first for value, found in table.items()):
-            return f"{as_plain_number(result + first)} − {inside}"
-        top = max(table.values()) + 1
-        if all(value % top == found for value, found in table.items()):
-            return f"{inside} % {top}"
-        for shift in range(-top + 1, top) if isinstance(top, int) and top <= 4096 else ():
-            if (first + shift) % top == result and all(
-                (v + shift) % top == found for v, found in table.items()
-            ):
-                return f"({_moved(text, shift)}) % {top}"
-        for divisor in range(2, len(table) + 1):
-            if all(value // divisor == found for value, found in table.items()):
-                return f"{inside} // {divisor}"
+    if all(found - value == result - first for value, found in table.items()):
+        return _moved(text, result - first)
+    if all(found + value == result + first for value, found in table.items()):
+        return f"{as_plain_number(result + first)} − {inside}"
+    modulus = max(table.values()) + 1
+    for shift in sorted(((result - first) % modulus, (result - first) % modulus - modulus), key=abs):
+        if all((value + shift) % modulus == found for value, found in table.items()):
+            return f"{_grouped(_moved(text, shift))} % {modulus}"
+    steps = [(b, table[b]) for a, b in zip(sorted(table), sorted(table)[1:]) if table[a] != table[b]]
+    if len(steps) > 1:
+        divisor = steps[1][0] - steps[0][0]
+        shift = steps[0][1] * divisor - steps[0][0]
+        if all((value + shift) // divisor == found for value, found in table.items()):
+            return f"{_grouped(_moved(text, shift))} // {divisor}"
     return _mapping_text(inside, table)
+
+
+def _grouped(text: str) -> str:
+    return f"({text})" if " " in text else text
 
 
 def _moved(text: str, by: Number) -> str:
