@@ -72,11 +72,12 @@ def print_json(content: Any) -> None:
 def show(thing: Any) -> None:
     """A result for people: text as it is, tables to fit the terminal."""
     from rich.console import Console
+    from rich.text import Text
 
     if isinstance(thing, str):
         print(thing)
     else:
-        Console().print(thing)
+        Console().print(thing, soft_wrap=isinstance(thing, Text))
 
 
 @contextlib.contextmanager

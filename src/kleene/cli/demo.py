@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kleene import verbs
 from kleene.cli import AsJson, app, busy, finish, print_json, show
@@ -11,11 +11,14 @@ from kleene.cli.names import answer, find_program, read_tokens
 from kleene.cli.programs import layers_text, outputs_text, sizes_of, sizes_text
 from kleene.machines.program import ProgramClass
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 ADDER = "9 11 3 11 10 6 11 11 -1 5 7 0"  # adds word 9 to word 10, by way of word 11
 
 # program, an input, and what is compared
 DEMO: list[tuple[str, str, dict[str, Any]]] = [
-    ("parity_relative", "10110", {"lengths": range(1, 9)}),
+    ("parity_relative", "10110", {"lengths": range(1, 8)}),
     ("addition", "95+3817", {"inputs": [f"{a}+{b}" for a in range(0, 100, 7) for b in range(0, 100, 7)]}),
     ("sort:length=10,values=10", "3 1 4 1 5 9 2 6", {"random": 100, "seed": 0}),
     ("histogram:length=10,values=5", "1 0 1 3 1", {"random": 100, "seed": 0}),
@@ -88,13 +91,18 @@ def answer_text(program: ProgramClass, outputs: list[int]) -> str:
     return outputs_text(outputs if decoded is None else decoded)
 
 
-def demo_text(row: dict[str, Any]) -> str:
+def demo_text(row: dict[str, Any]) -> Text:
+    """What happened with one program; what does not hold stands out."""
+    from rich.text import Text
+
     same = "the same" if row["answer"] == row["network"] else row["network"]
     certified = "certified exact" if row["certified"] else f"NOT certified: {'; '.join(row['reasons'])}"
-    return (
-        f"{row['program']}\n"
-        f"  {row['input']}  →  {row['answer']}   by the interpreter\n"
-        f"  the network says {same}, after {layers_text(row['layers'])}\n"
-        f"  {row['size']}; compiled in {row['compile_seconds']:.2f} s\n"
-        f"  {row['checked']:,} inputs compared, {row['mismatches']:,} differ; {certified}\n"
+    text = Text(row["program"], style="bold").append("\n", style="not bold")
+    text.append(f"  {row['input']}  →  {row['answer']}\n", style="not bold cyan")
+    text.append(
+        f"  by the interpreter; the network says {same}, after {layers_text(row['layers'])}\n",
+        style="not bold",
     )
+    text.append(f"  {row['size']}; compiled in {row['compile_seconds']:.2f} s\n", style="not bold dim")
+    verdict = f"  {row['checked']:,} inputs compared, {row['mismatches']:,} differ; {certified}\n"
+    return text.append(verdict, style="not bold green" if row["holds"] else "bold red")
