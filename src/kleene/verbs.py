@@ -22,6 +22,7 @@ ARROWS: dict[str, dict[str, str]] = {
     },
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
+        "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
     },
     "certify": {
         "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.decompilers.weights import Half, State, WeightsFunction, whole_halves
+from kleene.decompilers.weights import FINE, Half, State, WeightsFunction, whole_halves
 from kleene.errors import NotExact
 from kleene.lowering.forms import Form, Grid, variable_form
 from kleene.lowering.symbolic import Assignment
@@ -284,7 +284,7 @@ class _Reader:
             tables = {n: self.function.tables[self.order.index(n)][1] for n in kept}
             seen = set()
             for unit in still_open:
-                form = Form.of(0, {n: tuple(int(v) for v in t[:, unit]) for n, t in tables.items()})
+                form = Form.of(0, {n: tuple(int(v) // FINE for v in t[:, unit]) for n, t in tables.items()})
                 form = Form(0, form.terms)
                 if form.terms and form not in seen:
                     seen.add(form)

@@ -7,7 +7,7 @@ An undefined head is anything between its zero vector and its values: it widens 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -22,6 +22,7 @@ from kleene.residual import Layout
 
 Array = np.ndarray[Any, Any]
 BROKEN = -3  # the weights leave something that is no value of the variable
+FINE = 64  # sums are kept in 64ths: an average of several one-hots may exceed its bounds by less than one
 
 
 class NotWhole(NotExact):
@@ -68,15 +69,22 @@ class WeightsFunction:
     """One variable's next value by the MLP block's weights."""
 
     def __init__(
-        self, spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: str, given: bool = False
+        self,
+        spec: Spec,
+        layout: Layout,
+        halves: tuple[Half, Half],
+        variable: str,
+        given: bool = False,
+        rough: Collection[str] = (),
     ) -> None:
-        """With `given`, scratch values are given like variables; otherwise the first half computes them."""
-        self.spec, self.layout, self.variable = spec, layout, variable
+        """With `given`, scratch values are given like variables; otherwise the first half computes them.
+        `rough` heads may hold rounded averages where they are undefined."""
+        self.spec, self.layout, self.variable, self.rough = spec, layout, variable, rough
         first, second = halves
         place = layout[variable].slice
         self.size = place.stop - place.start
         chosen = np.nonzero(second.writes[place].any(axis=0))[0]
-        self.reads, self.bias = second.reads[chosen], second.bias[chosen]
+        self.reads, self.bias = second.reads[chosen] * FINE, second.bias[chosen] * FINE
         self.columns = second.writes[place][:, chosen].T  # (unit, own dimension)
         self.float_columns = self.columns.astype(np.float64)
         buckets = {f"{n}≥{v}" for n, h in spec.heads.items() if isinstance(h.kind, Numerical) for v in h.kind.values}
@@ -84,7 +92,7 @@ class WeightsFunction:
         self.given = read if given else []
         self.scratch = [layout[name].start for name in read] if not given else []
         writers = np.nonzero(first.writes[self.scratch].any(axis=0))[0] if self.scratch else np.array([], dtype=int)
-        self.first_reads, self.first_bias = first.reads[writers], first.bias[writers]
+        self.first_reads, self.first_bias = first.reads[writers] * FINE, first.bias[writers] * FINE
         self.first_writes = first.writes[self.scratch][:, writers]  # (scratch, first unit)
         self.through = self.reads[:, self.scratch]  # (unit, scratch)
         self.scratch_range = self._scratch_range()
@@ -125,8 +133,7 @@ class WeightsFunction:
             raise ValueError(f"the order leaves out {sorted(unread)}")
         self.order = list(order)
         self.tables = [(self.table(n, self.first_reads), self.table(n, self.reads)) for n in order]
-        heads = [n in self.spec.heads for n in order]
-        self.left = [self._bounds(half, heads) for half in (0, 1)]
+        self.left = [self._bounds(half) for half in (0, 1)]
         m1, m2 = len(self.first_bias), len(self.bias)
         self.first_parts, self.second_parts = np.cumsum([m1, m1, m1]), np.cumsum([m2, m2, m2])
         zeros = np.zeros(m1 + len(self.scratch), dtype=np.int64)
@@ -134,12 +141,12 @@ class WeightsFunction:
         second = np.concatenate([self.bias, self.bias, np.zeros(m2 + self.size, dtype=np.int64)])[None]
         return self._settle(first, second, -1)[0]
 
-    def _bounds(self, half: int, heads: list[bool]) -> list[tuple[Array, Array]]:
+    def _bounds(self, half: int) -> list[tuple[Array, Array]]:
         """What the variables from each place on can still add: (least, most)."""
         low = high = np.zeros(len(self.first_bias if half == 0 else self.bias), dtype=np.int64)
         bounds = [(low, high)]
-        for tables, head in reversed(list(zip(self.tables, heads))):
-            floor, ceiling = _spread(tables[half], head)
+        for tables, name in reversed(list(zip(self.tables, self.order))):
+            floor, ceiling = _spread(tables[half], name in self.spec.heads, name in self.rough)
             low, high = low + floor, high + ceiling
             bounds.append((low, high))
         return bounds[::-1]
@@ -153,7 +160,7 @@ class WeightsFunction:
         """The states after each of some values of a variable; None is an undefined head."""
         into_first, into_second = self.tables[place]
         known = [index for index in indices if index is not None]
-        undefined = len(known) < len(indices)
+        undefined = None if len(known) == len(indices) else self.order[place] in self.rough
         first = np.repeat(state.first[None], len(indices), axis=0)
         for part, added in zip((0, 1), _chosen(into_first, known, undefined)):
             first[:, part * added.shape[1] : (part + 1) * added.shape[1]] += added
@@ -173,7 +180,7 @@ class WeightsFunction:
             return [State(one, two, None) for one, two in zip(first, np.repeat(rows, len(first) // len(rows), axis=0))]
         low1, high1, on1, known = np.split(first, self.first_parts, axis=1)
         least, most = self.left[0][place + 1]
-        on1 = np.where(on1 == 0, (low1 + least >= 1) * 1 - (high1 + most <= 0), on1)
+        on1 = np.where(on1 == 0, (low1 + least >= FINE) * 1 - (high1 + most <= 0), on1)
         low1, high1 = np.where(on1 != 0, 0, low1), np.where(on1 != 0, 0, high1)
         known, passed, least_most = self._pass_on(on1, known)
         if len(second) < len(first):  # rows that pass the same on to the second half share its row
@@ -201,7 +208,7 @@ class WeightsFunction:
     def _settle_second(self, rows: Array, place: int, slack_low: Any, slack_high: Any) -> Array:
         low, high, done, total = np.split(rows, self.second_parts, axis=1)
         least, most = self.left[1][place + 1]
-        turned = (done == 0) & (low + least + slack_low >= 1)
+        turned = (done == 0) & (low + least + slack_low >= FINE)
         if turned.any():  # in floating point, where whole numbers this small are exact and products are fast
             total = total + (turned.astype(np.float64) @ self.float_columns).astype(np.int64)
         done = np.where(turned | (high + most + slack_high <= 0), 1, done)
@@ -231,8 +238,9 @@ class WeightsFunction:
             units = np.nonzero(writes)[0]
             same = len(units) and (self.first_reads[units] == self.first_reads[units[0]]).all()
             if same:
-                corners = np.concatenate([-self.first_bias[units], 1 - self.first_bias[units]])
-                values = np.clip(corners[:, None] + self.first_bias[units], 0, 1) @ writes[units]
+                bias = self.first_bias[units] // FINE
+                corners = np.concatenate([-bias, 1 - bias])
+                values = np.clip(corners[:, None] + bias, 0, 1) @ writes[units]
                 lows.append(min(0, values.min()))
                 highs.append(max(0, values.max()))
             else:
@@ -265,15 +273,20 @@ def _digest(row: Array) -> bytes:
     return blake2b(row.tobytes(), digest_size=16).digest()
 
 
-def _spread(table: Array, head: bool) -> tuple[Array, Array]:
-    """The least and most that a variable can add; an undefined head can add nothing, or an average."""
+def _spread(table: Array, head: bool, rough: bool) -> tuple[Array, Array]:
+    """The least and most that a variable can add; an undefined head can add nothing, or an average (by a
+    trifle more than its bounds where that is rounded)."""
     low, high = table.min(axis=0), table.max(axis=0)
-    return (np.minimum(low, 0), np.maximum(high, 0)) if head else (low, high)
+    if head:
+        read = ((low != 0) | (high != 0)) * int(rough)
+        low, high = np.minimum(low, 0) - read, np.maximum(high, 0) + read
+    return low, high
 
 
-def _chosen(table: Array, known: Sequence[int], undefined: bool) -> tuple[Array, Array]:
+def _chosen(table: Array, known: Sequence[int], undefined: bool | None) -> tuple[Array, Array]:
+    """The rows of some values; after them, where `undefined` is not None, the bounds of an undefined head."""
     low = high = table[list(known)]
-    if undefined:
-        floor, ceiling = _spread(table, True)
+    if undefined is not None:
+        floor, ceiling = _spread(table, True, undefined)
         low, high = np.concatenate([low, floor[None]]), np.concatenate([high, ceiling[None]])
     return low, high

@@ -20,7 +20,7 @@ from kleene.lowering.forms import Form, Number
 from kleene.lowering.layout import Layout, build_layout
 from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, index_test, merged, simplify_guard
-from kleene.machines.program import Numerical, Spec
+from kleene.machines.program import HeadSpec, Numerical, Spec, Subset
 
 Dim = tuple[str, int]  # (variable or scratch name, place in its segment)
 Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
@@ -47,12 +47,16 @@ class Unit:
 
 @dataclass
 class Linear:
-    """A linear function of the residual stream with whole coefficients, and bounds on its value."""
+    """A linear function of the residual stream with whole coefficients, and a bound on its value.
+
+    `rough`: it reads a head that may select several positions. Where nothing reads that head it may hold an
+    average, whose parts are rounded, so that the bound is exceeded by a trifle: gates then keep a distance.
+    """
 
     weights: dict[Dim, int] = field(default_factory=dict)
     constant: int = 0
-    low: int = 0
     high: int = 0
+    rough: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,8 @@ class Lowering:
 class Builder:
     """Collects units; keeps track of which scratch values exist."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
+    def __init__(self, updates: Updates) -> None:
+        self.spec, self.rough = updates.spec, frozenset(averaging_heads(updates))
         self.units: list[Unit] = []
         self.scratch: dict[Any, str] = {}  # what it is → its dimension's name
         self.costs: list[tuple[str, str, dict[str, int]]] = []
@@ -92,8 +96,8 @@ class Builder:
         """A form as a linear function (times its denominator), with bounds over all values of its variables
         and over undefined heads, whose dimensions are zero or an average."""
         whole = form.whole
-        result = Linear(constant=int(whole.constant))
-        result.low = result.high = result.constant
+        result = Linear(constant=int(whole.constant), high=int(whole.constant))
+        result.rough = not self.rough.isdisjoint(form.variables)
         for name, table in whole.terms:
             entries = [int(entry) for entry in table]
             if self.averaged(name):
@@ -105,7 +109,6 @@ class Builder:
             else:
                 result.weights |= {(name, i): entry for i, entry in enumerate(entries) if entry}
             undefined = [0] if name in self.spec.heads else []
-            result.low += min(entries + undefined)
             result.high += max(entries + undefined)
         return result
 
@@ -130,8 +133,9 @@ class Builder:
         if self.averaged(name):
             return self.linear(Form.of(0, {name: tuple(int(i in allowed) for i in range(size))}))
         if len(allowed) <= size - len(allowed):
-            return Linear({(name, i): 1 for i in sorted(allowed)}, 0, 0, 1)
-        return Linear({(name, i): -1 for i in range(size) if i not in allowed}, 1, 0, 1)  # the shorter way
+            return Linear({(name, i): 1 for i in sorted(allowed)}, 0, 1, name in self.rough)
+        shorter = {(name, i): -1 for i in range(size) if i not in allowed}
+        return Linear(shorter, 1, 1, name in self.rough)
 
     def _scratch_indicator(self, test: Test) -> Linear:
         values = [int(v * test.form.denominator) for v in test.form.values]
@@ -144,7 +148,7 @@ class Builder:
             steps: list[tuple[int, Column]] = [(v, {(name, 0): 1} if v in on else {}) for v in values]
             self.chain([], self.linear(test.form), steps, 1, name, "predicate")
         name = self.scratch[key]
-        return Linear({(name, 0): 1}, 0, 0, 1) if positive else Linear({(name, 0): -1}, 1, 0, 1)
+        return Linear({(name, 0): 1}, 0, 1) if positive else Linear({(name, 0): -1}, 1, 1)
 
     def read_test(self, test: Test) -> ReadTest:
         scale = test.form.denominator
@@ -160,9 +164,10 @@ class Builder:
 
     def conjunction(self, tests: Sequence[Linear], column: Column, half: int, purpose: str, why: str) -> None:
         """One unit that is on where all indicators are 1."""
-        total = Linear(constant=1 - len(tests))
+        weight = 2 if len(tests) > 1 and any(test.rough for test in tests) else 1
+        total = Linear(constant=1 - weight * len(tests))
         for test in tests:
-            _accumulate(total, test, 1)
+            _accumulate(total, test, weight)
         self.add(total, column, half, purpose, why)
 
     def chain(
@@ -182,7 +187,7 @@ class Builder:
             if column == current:
                 continue
             change = {dim: column.get(dim, 0) - current.get(dim, 0) for dim in {*column, *current}}
-            gate = max(1, form.high - value + 1)
+            gate = max(1, form.high - value + 1) + any(part.rough for part in (form, *tests))
             total = Linear(constant=1 - value - gate * len(tests))
             _accumulate(total, form, 1)
             for test in tests:
@@ -201,6 +206,21 @@ class Builder:
             if not self.averaged(name):
                 for index in range(len(head.kind)):
                     self.add(Linear({(name, index): 1}), {(name, index): -1}, 2, name, "clear head")
+
+
+def averaging_heads(updates: Updates) -> list[str]:
+    """The heads that may select several positions and then hold an average of one-hots or bits."""
+    return [name for name, head in updates.spec.heads.items() if not head.numerical and not _selects_one(updates, head)]
+
+
+def _selects_one(updates: Updates, head: HeadSpec) -> bool:
+    """Whether a head selects at most one position, always: one offset, or a key that is the position."""
+    if head.offsets is not None and len(head.offsets) == 1:
+        return True
+    if head.key is None or head.query is None or isinstance(updates.spec.kinds[head.query], Subset):
+        return False
+    places = updates.spec.variables[head.key].by_position
+    return places is not None and len(set(places)) == len(places) and not updates.of(head.key)
 
 
 def _accumulate(total: Linear, part: Linear, times: int) -> None:
@@ -382,7 +402,7 @@ def _frozen(column: Column) -> tuple[tuple[Dim, int], ...]:
 
 def lower_to_thresholds(updates: Updates) -> Lowering:
     """Units for guarded updates, the cheapest way for each."""
-    builder = Builder(updates.spec)
+    builder = Builder(updates)
     clearing: dict[str, list[GuardedUpdate]] = {}
     for given in updates:
         for update in _without_tied_averages(builder, given):
@@ -460,7 +480,7 @@ def finish(builder: Builder, updates: Updates) -> Lowering:
 
 def lower_rules_to_units(rules: Rules, updates: Updates) -> Lowering:
     """The papers' form: one unit a rule (and thermometer scratch values where numerical heads are read)."""
-    builder = Builder(rules.spec)
+    builder = Builder(updates)
     for rule in rules:
         if rule.new is None:
             continue

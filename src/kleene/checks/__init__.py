@@ -1,0 +1,1 @@
+"""Agreement, certificates, minimality: how we know."""

@@ -1,0 +1,292 @@
+"""Counted agreement of a machine and a network: on all inputs up to a length, random ones, or given ones."""
+
+from __future__ import annotations
+
+import random as random_module
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from kleene.compilers.program_to_transformer import encode
+from kleene.errors import InputError, KleeneError, UndefinedRead
+from kleene.lowering.machine import RuleMachine
+from kleene.lowering.updates import Updates
+from kleene.machines.interpreter import trace
+from kleene.machines.program import ProgramClass, Spec
+from kleene.networks.transformer import Transformer
+from kleene.results import Output
+
+MAX_EXHAUSTIVE = 50_000_000
+CHUNK = 512
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """An input on which the two differ, and where they first do."""
+
+    input: tuple[int, ...]
+    expected: Any
+    found: Any
+    where: str | None  # layer, position and variable
+
+    def __str__(self) -> str:
+        place = f"; they first differ {self.where}" if self.where else ""
+        return f"input {list(self.input)}: expected {self.expected}, found {self.found}{place}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """How many inputs were checked, how many disagree, and the shortest of those."""
+
+    program: str
+    checked: int
+    mismatches: int
+    raised: int  # inputs on which both raise the same
+    compared_with: str
+    evaluator: str
+    inputs: str
+    counterexample: Disagreement | None = None
+
+    @property
+    def holds(self) -> bool:
+        return self.checked > 0 and self.mismatches == 0
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        what = f"{self.program}: network ({self.evaluator}) against {self.compared_with}, {self.inputs}"
+        agreed = f"{self.checked - self.mismatches:,} of {self.checked:,} inputs agree in outputs and layers"
+        also = f" (on {self.raised:,} both raise the same error)" if self.raised else ""
+        shown = f"\n  shortest disagreement: {self.counterexample}" if self.counterexample else ""
+        return f"{what}\n  {agreed}{also}{shown}"
+
+    def to_json(self) -> dict[str, Any]:
+        found = self.counterexample
+        return {
+            "program": self.program, "holds": self.holds, "checked": self.checked, "mismatches": self.mismatches,
+            "raised": self.raised, "compared_with": self.compared_with, "evaluator": self.evaluator,
+            "inputs": self.inputs,
+            "counterexample": None if found is None else {
+                "input": list(found.input), "expected": str(found.expected), "found": str(found.found),
+                "where": found.where,
+            },
+        }  # fmt: skip
+
+
+class Reference(Protocol):
+    """What a network is compared with."""
+
+    name: str
+    spec: Spec
+
+    def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output | KleeneError]: ...
+    def states(self, tokens: Sequence[int]) -> list[dict[str, list[int]]]: ...
+
+
+@dataclass
+class InterpreterReference:
+    """The program itself, run as written."""
+
+    program: ProgramClass
+    options: dict[str, Any]
+    name = "the interpreter"
+
+    @property
+    def spec(self) -> Spec:
+        return self.program.spec
+
+    def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output | KleeneError]:
+        return [_attempt(lambda: self.program.run(tokens, **self.options)) for tokens in inputs]
+
+    def states(self, tokens: Sequence[int]) -> list[dict[str, list[int]]]:
+        """Indices of every variable's values by position, after 0, 1, … layers."""
+        kinds = self.spec.kinds
+        return [
+            {n: [kinds[n].index(state[n]) or 0 for state in states] for n in self.spec.variables}
+            for states in trace(self.program, tokens, **self.options).states
+        ]
+
+
+@dataclass
+class UpdatesReference:
+    """Guarded updates on the rule machine: what was saved with a network, no Python needed."""
+
+    updates: Updates
+    options: dict[str, Any]
+    name = "the saved guarded updates (rule machine)"
+
+    @property
+    def spec(self) -> Spec:
+        return self.updates.spec
+
+    def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output | KleeneError]:
+        machine = RuleMachine(self.updates)
+        if self.spec.max_tokens is None:
+            try:
+                return list(machine.run_batch(inputs, **self.options))
+            except KleeneError:
+                pass
+        return [_attempt(lambda: machine.run(tokens, **self.options)) for tokens in inputs]
+
+    def states(self, tokens: Sequence[int]) -> list[dict[str, list[int]]]:
+        kept: list[dict[str, list[int]]] = []
+
+        def watch(layer: int, rows: Any, state: dict[str, np.ndarray]) -> None:
+            kept.append({name: array[0].tolist() for name, array in state.items()})
+
+        RuleMachine(self.updates).run_batch([tokens], watch=watch, **self.options)
+        return [{}, *kept]
+
+
+def _attempt(run: Callable[[], Output]) -> Output | KleeneError:
+    try:
+        return run()
+    except KleeneError as error:
+        return error
+
+
+def verify_program(machine: ProgramClass, network: Transformer, **options: Any) -> Report:
+    """Compare a network with a program, run by the interpreter.
+
+    lengths=range(1, 9): every input of these lengths (with random=: random inputs of these lengths);
+    random=1000, seed=0: random inputs; inputs=[…]: these. evaluator="dense" | "sparse": the network's.
+    """
+    run = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
+    return compare(InterpreterReference(machine, run), network, **options, run=run)
+
+
+def verify_updates(machine: Updates, network: Transformer, **options: Any) -> Report:
+    """Compare a network with guarded updates, run by the rule machine; options as for a program."""
+    run = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
+    return compare(UpdatesReference(machine, run), network, **options, run=run)
+
+
+def compare(
+    reference: Any,
+    network: Transformer,
+    *,
+    inputs: Iterable[Sequence[int]] | None = None,
+    lengths: Iterable[int] | None = None,
+    random: int | None = None,
+    seed: int = 0,
+    evaluator: str | None = None,
+    run: dict[str, Any] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Count on how many inputs a network agrees with a reference in outputs and layers."""
+    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed)
+    evaluator = evaluator or ("sparse" if network.device.type == "cpu" and network.config.shape != "decoder" else "dense")
+    checked = mismatches = raised = 0
+    worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
+    while chunk := list(islice(chosen, CHUNK)):
+        expected = reference.run_batch(chunk)
+        found = _run_network(network, chunk, expected, evaluator, run or {})
+        for tokens, wanted, given in zip(chunk, expected, found):
+            checked += 1
+            raised += isinstance(wanted, KleeneError) and _same(wanted, given)
+            if not _same(wanted, given):
+                mismatches += 1
+                key = (len(tokens), tuple(tokens))
+                if worst is None or key < worst[0]:
+                    worst = key, wanted, given
+        if progress is not None:
+            progress(checked)
+    counterexample = None
+    if worst is not None:
+        tokens = worst[0][1]
+        where = _first_difference(reference, network, tokens, run or {})
+        counterexample = Disagreement(tokens, _told(worst[1]), _told(worst[2]), where)
+    return Report(
+        reference.spec.name, checked, mismatches, raised, reference.name,
+        f"{evaluator}, {str(network.dtype).removeprefix('torch.')}", described, counterexample,
+    )  # fmt: skip
+
+
+def _told(result: Any) -> Any:
+    return f"{type(result).__name__}: {result}" if isinstance(result, Exception) else result
+
+
+def _run_network(
+    network: Transformer, chunk: list[list[int]], expected: list[Any], evaluator: str, run: dict[str, Any]
+) -> list[Output | KleeneError]:
+    """Inputs on which the reference raises are run with the network's own checks, one by one."""
+    plain = [i for i, wanted in enumerate(expected) if not isinstance(wanted, Exception)]
+    results: dict[int, Output | KleeneError] = {}
+    try:
+        outputs = network.run_batch([chunk[i] for i in plain], evaluator=evaluator, **run) if plain else []
+        results = dict(zip(plain, outputs))
+    except KleeneError:
+        for i in plain:
+            results[i] = _attempt(lambda i=i: network.run(chunk[i], evaluator=evaluator, **run))  # type: ignore[misc]
+    for i in range(len(chunk)):
+        if i not in results:
+            results[i] = _attempt(lambda i=i: network.run(chunk[i], check=True, **run))  # type: ignore[misc]
+    return [results[i] for i in range(len(chunk))]
+
+
+def _same(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, Exception) or isinstance(found, Exception):
+        if isinstance(wanted, UndefinedRead) and isinstance(found, UndefinedRead):
+            return str(wanted) == str(found)
+        return type(wanted) is type(found)
+    return bool(wanted == found and wanted.layers == found.layers)
+
+
+def choose_inputs(
+    spec: Spec,
+    inputs: Iterable[Sequence[int]] | None,
+    lengths: Iterable[int] | None,
+    random: int | None,
+    seed: int,
+) -> tuple[Iterator[list[int]], str]:
+    """The inputs to check, and a description of them."""
+    if inputs is not None:
+        given = [list(tokens) for tokens in inputs]
+        return iter(given), f"{len(given):,} given inputs"
+    limit = spec.positions or 20
+    sizes = sorted(set(lengths)) if lengths is not None else list(range(1, min(limit, 20) + 1))
+    if not sizes or sizes[0] < 1:
+        raise InputError(f"{spec.name}: lengths must be at least 1, not {sizes}")
+    if spec.positions is not None and sizes[-1] > spec.positions:
+        raise InputError(f"{spec.name}: length {sizes[-1]} is more than the {spec.positions} positions declared")
+    shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
+    if random is not None:
+        chance = random_module.Random(seed)
+        drawn = ([chance.randrange(spec.tokens) for _ in range(chance.choice(sizes))] for _ in range(random))
+        return drawn, f"{random:,} random inputs of {shown} (seed {seed})"
+    if lengths is None:
+        raise InputError(f"{spec.name}: say what to check: lengths=range(1, 9), random=1000 or inputs=[…]")
+    total = sum(spec.tokens**size for size in sizes)
+    if total > MAX_EXHAUSTIVE:
+        raise InputError(
+            f"{spec.name}: all inputs of {shown} are {total:,}, more than {MAX_EXHAUSTIVE:,}; use random= or shorter ones"
+        )
+    every = (list(tokens) for size in sizes for tokens in product(range(spec.tokens), repeat=size))
+    return every, f"all {total:,} inputs of {shown}"
+
+
+def _first_difference(reference: Any, network: Transformer, tokens: Sequence[int], run: dict[str, Any]) -> str | None:
+    """The first layer, position and variable in which the two states differ."""
+    if network.config.shape == "decoder":
+        return None
+    kept: list[torch.Tensor] = []
+    try:
+        states = reference.states(tokens)
+        network.run_batch([tokens], evaluator="dense", watch=lambda layer, rows, x: kept.append(x[0].clone()), **run)
+    except KleeneError:
+        pass
+    try:
+        wanted = [encode(network.layout, reference.spec, state) for state in states[1:]]
+    except (UnboundLocalError, KleeneError):
+        return None
+    for layer, (a, b) in enumerate(zip(wanted, kept), start=1):
+        apart = torch.nonzero(a != b.double().cpu())
+        if len(apart):
+            position, dim = apart[0].tolist()
+            return f"in layer {layer}, position {position}, at '{network.layout.names[dim]}'"
+    return "in the number of layers" if len(wanted) != len(kept) else None
