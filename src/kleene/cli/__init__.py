@@ -66,7 +66,7 @@ def _usage_error(error: Exception) -> int:
 
 def print_json(content: Any) -> None:
     """A result for other programs, on standard output."""
-    print(json.dumps(content, ensure_ascii=False))
+    print(json.dumps(content, ensure_ascii=False, default=str))
 
 
 def show(thing: Any) -> None:

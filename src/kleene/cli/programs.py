@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import re
 import time
 from enum import StrEnum
@@ -133,6 +134,10 @@ def run_program(
             )
         machine, evaluator = find_network(program), Evaluator.network
         tokens, runner = read_tokens(None, text), machine
+        if not hasattr(machine, "run"):
+            raise NotSupported(
+                f"{program}: a {type(machine).__name__}, which 'run' cannot take; it takes a transformer"
+            )
     else:
         machine, evaluator = find_program(program), on or Evaluator.interpreter
         tokens = machine.spec.check_input(read_tokens(machine, text))
@@ -319,7 +324,7 @@ def verify(
     if not tokens:
         options |= {"lengths": read_lengths(lengths)} if lengths is not None else {}
         options |= {"random": random or DEFAULT_RANDOM} if random is not None or lengths is None else {}
-    total = len(tokens) or options.get("random") or sum(reference.spec.tokens**n for n in options["lengths"])
+    total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
         report = verbs.verify(reference, net, progress=progress, **options)
     print_json(report.to_json()) if as_json else show(str(report))
@@ -333,6 +338,15 @@ def read_lengths(text: str) -> range:
     if not 1 <= low <= high:
         raise InputError(f"--lengths {text}: not a range of lengths such as 1-8")
     return range(low, high + 1)
+
+
+def count_inputs(tokens: int, lengths: range) -> int:
+    """How many inputs of these lengths there are; refused where that is out of all proportion."""
+    if lengths[-1] * math.log10(max(tokens, 2)) > 12:
+        raise InputError(
+            f"--lengths {lengths[0]}-{lengths[-1]}: too many inputs to try all; add --random 1000"
+        )
+    return sum(tokens**length for length in lengths)
 
 
 def saved_machine(net: Any) -> Any:
