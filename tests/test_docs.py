@@ -5,13 +5,14 @@ from __future__ import annotations
 import doctest
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^ *```python\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
@@ -21,16 +22,16 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     names: dict[str, Any] = {"__name__": page.stem}
     text = page.read_text(encoding="utf-8")
     for block in BLOCK.finditer(text):
-        line = text[: block.start()].count("\n") + 1
-        if ">>>" in block[1]:
-            test = doctest.DocTestParser().get_doctest(block[1], names, page.name, str(page), line)
+        line, code = text[: block.start()].count("\n") + 1, dedent(block[1])
+        if ">>>" in code:
+            test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), line)
             runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
             said: list[str] = []
             runner.run(test, out=said.append, clear_globs=False)
             assert runner.summarize(verbose=False).failed == 0, "".join(said)
             names.update(test.globs)
         else:
-            exec(compile("\n" * line + block[1], str(page), "exec"), names)
+            exec(compile("\n" * line + code, str(page), "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])

@@ -290,7 +290,7 @@ def explain_size(program: ProgramClass) -> Any:
 def verify(
     first: Annotated[str, typer.Argument(metavar="PROGRAM|DIR", help=f"{PROGRAM_HELP}, or a saved network.")],
     second: Annotated[
-        str | None, typer.Argument(metavar="[PROGRAM]", help="The program to compare DIR with.")
+        str | None, typer.Argument(metavar="PROGRAM", help="The program to compare DIR with.")
     ] = None,
     lengths: Annotated[
         str | None, typer.Option(help="All inputs of these lengths (1-8, or 4), or those of --random.")
