@@ -33,6 +33,7 @@ __version__ = "0.1.0"
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
     "RuleBuilder": "kleene.lowering.rules",
+    "explain_size": "kleene.lowering.report",
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import Any
@@ -107,7 +108,7 @@ def _read_head(block: Block, h: int, layout: Layout, spec: Spec, kind: Kind) -> 
     if bool(block.null_value[h].any()):
         row = block.null_value[h][: layout[name[0]].size]
         if isinstance(kind, Numerical):
-            default = kind.index(float(row[0]) / layout[name[0]].scale)
+            default = kind.index(Fraction(int(row[0]), layout[name[0]].scale))
         else:
             default = _index(kind, row)
     elif spec.heads[name[0]].default is not None and not bool(block.null_value[h].any()):
@@ -123,9 +124,14 @@ def read_updates(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable
     function = WeightsFunction(spec, layout, halves, variable, given=True)
     if not len(function.bias):
         return []
-    predicates = {name: _read_predicate(spec, layout, halves[0], name) for name in function.given}
+    try:
+        predicates = {name: _read_predicate(spec, layout, halves[0], name) for name in function.given}
+        tree = _Reader(spec, function, variable).read()
+    except NotExact:  # scratch values that only make sense together: read through to the variables
+        predicates, function = {}, WeightsFunction(spec, layout, halves, variable)
+        tree = _Reader(spec, function, variable).read()
     made = []
-    for tests, leaf in leaves(_Reader(spec, function, variable).read(), ()):
+    for tests, leaf in leaves(tree, ()):
         plain = [predicates[t.variable](t.indices) if t.variable in predicates else t for t in tests]
         made.append(GuardedUpdate(variable, simplify_guard(spec, plain), leaf.form, leaf.table))
     return merged(spec, made)
@@ -178,8 +184,9 @@ class _Reader:
 
     def _leaf_or_split(self, state: State, place: int) -> Any:
         units = self._open(state)
+        tables = self.function.tables
         matters = [
-            p for p in range(place, len(self.order) - 1) if self.function.tables[p][1][:, units].any()
+            p for p in range(place, len(self.order) - 1) if tables[p][1][:, units].any() or tables[p][0].any()
         ]
         size = prod(self.function.count(self.order[p]) for p in [*matters, -1])
         if size <= MAX_GRID and not any(self.order[p] in self.function.given for p in matters):

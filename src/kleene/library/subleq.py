@@ -66,13 +66,10 @@ def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
 
         def step(z: Any) -> None:
             if z.state == FETCH:
-                if z.a < zero or z.b < zero:
-                    z.state = DONE
-                else:
-                    z.at_a = z.a
-                    z.at_b = z.b
-                    z.goto = z.c
-                    z.state = EXECUTE
+                z.at_a = z.a
+                z.at_b = z.b
+                z.goto = z.c
+                z.state = DONE if z.a < zero or z.b < zero else EXECUTE
             elif z.state == EXECUTE:
                 z.jump = (z.mem_b - z.mem_a + zero) % size <= zero
                 if z.address == z.at_b:

@@ -61,9 +61,24 @@ class _TestTable:
         allowed[[int(value * scale) - low for value in test.allowed]] = True
         return cls(_FormTable.of(test.form), low, allowed)
 
-    def holds(self, state: dict[str, Array], rows: Any) -> Array:
-        result: Array = self.allowed[self.form.evaluate(state, rows) - self.low]
+    def holds(self, state: dict[str, Array]) -> Array:
+        """Where the test holds; on one variable it is a single table."""
+        if len(self.form.tables) == 1:
+            ((name, table),) = self.form.tables
+            by_index: Array = self.allowed[table + (self.form.constant - self.low)]
+            return by_index[state[name]]
+        result: Array = self.allowed[self.form.evaluate(state, slice(None)) - self.low]
         return result
+
+
+def _all(tests: list[_TestTable], state: dict[str, Array], holds: dict[int, Array]) -> Array | None:
+    """Where all tests hold; None: everywhere."""
+    where: Array | None = None
+    for test in tests:
+        if id(test) not in holds:
+            holds[id(test)] = test.holds(state)
+        where = holds[id(test)] if where is None else where & holds[id(test)]
+    return where
 
 
 def _span(form: Form) -> int:
@@ -106,29 +121,30 @@ class RuleMachine:
         """The variables after the updates; rows are positions of all sequences, flattened."""
         everything = {**state, **heads}
         after = dict(state)
+        holds: dict[int, Array] = {}  # tests that several updates share are made once
         for variable, tests, form, low, results in self._compiled:
-            rows: Any = np.arange(len(next(iter(state.values()))))
-            for test in tests:
-                rows = rows[test.holds(everything, rows)]
-                if not len(rows):
-                    break
-            if len(rows):
+            where = _all(tests, everything, holds)
+            rows: Any = slice(None) if where is None else np.nonzero(where)[0]
+            if where is None or len(rows):
                 if after[variable] is state[variable]:
                     after[variable] = state[variable].copy()
-                places = form.evaluate(everything, rows) - low
-                after[variable][rows] = results[places]
+                after[variable][rows] = results[form.evaluate(everything, rows) - low]
         return after
 
-    def _check_reads(self, state: dict[str, Array], counts: dict[str, Array], shape: Any, mask: Array, layer: int) -> None:
+    def _check_reads(
+        self, state: dict[str, Array], counts: dict[str, Array], shape: Any, mask: Array, layer: int
+    ) -> None:
+        """Raise at the first position where a head is read that is not defined."""
         first: dict[int, tuple[str, int]] = {}
+        holds: dict[int, Array] = {}
         for name, tests in self._reads:
-            count = counts[name].reshape(-1)
-            output = state[name]
-            rows = np.nonzero(mask.reshape(-1) & (output < 0))[0]
-            for test in tests:
-                rows = rows[test.holds(state, rows)]
-            for row in rows.tolist():
-                first.setdefault(row, (name, int(count[row]) if output[row] == UNDEFINED else OUTSIDE))
+            bad = mask.reshape(-1) & (state[name] < 0)
+            if not bad.any():
+                continue
+            where = _all(tests, state, holds)
+            for row in np.nonzero(bad if where is None else bad & where)[0].tolist():
+                found = int(counts[name].reshape(-1)[row]) if state[name][row] == UNDEFINED else OUTSIDE
+                first.setdefault(row, (name, found))
         if first:
             row, (name, found) = min(first.items())
             position = row % shape[1]
@@ -233,17 +249,49 @@ class RuleMachine:
 def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array) -> tuple[Array, Array]:
     """One head: output indices (UNDEFINED where it has none) and numbers of selected positions."""
     values = state[head.value]
-    batch, size = values.shape
     if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical:
         return _shift(spec, head, values, lengths)
-    selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
-    counts = selected.sum(axis=2)
+    places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+    summed = _whole(spec, head)[values] if head.numerical else places
+    if head.key is not None and head.offsets is None and not spec.causal:
+        counts, totals = _looked_up(spec, head, state, summed, lengths)
+    else:
+        selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
+        counts, totals = selected.sum(axis=2), np.einsum("bij,bj->bi", selected.astype(np.int64), summed)
     if head.numerical:
-        return _average(spec, head, selected, values, counts), counts
-    first = selected.argmax(axis=2)
-    found = np.take_along_axis(values, first, axis=1)
-    output = np.where(counts == 1, found, UNDEFINED)
-    return _with_default(head, output, counts), counts
+        return _average(spec, head, totals, counts), counts
+    one = counts == 1  # then the sum of the positions selected is the position
+    found = np.take_along_axis(values, np.where(one, totals, 0), axis=1)
+    return _with_default(head, np.where(one, found, UNDEFINED), counts), counts
+
+
+def _looked_up(
+    spec: Spec, head: HeadSpec, state: dict[str, Array], summed: Array, lengths: Array
+) -> tuple[Array, Array]:
+    """Counts and sums of what is selected, by way of a table for each sequence and value of the key."""
+    assert head.query is not None and head.key is not None
+    batch, size = summed.shape
+    keys = len(spec.kinds[head.key])
+    if keys > 4 * size:  # a wide range, such as a word's: number the keys that occur
+        known, flat = np.unique(np.concatenate([state[head.key].ravel(), state[head.query].ravel()]), return_inverse=True)
+        keys, (key, query) = len(known), flat.reshape(2, batch, size)
+    else:
+        key, query = state[head.key], state[head.query]
+    places = (np.arange(batch)[:, None] * keys + key)[np.arange(size) < lengths[:, None]]
+    real = summed[np.arange(size) < lengths[:, None]]
+    counts = np.bincount(places, minlength=batch * keys).reshape(batch, keys)
+    sums = np.bincount(places, weights=real, minlength=batch * keys).astype(np.int64).reshape(batch, keys)
+    kind = spec.kinds[head.query]
+    if isinstance(kind, Subset):
+        member = np.array([[k in members for members in kind.values] for k in range(kind.range)], dtype=np.int64)
+        counts, sums = counts @ member, sums @ member  # (batch, set)
+    return np.take_along_axis(counts, query, axis=1), np.take_along_axis(sums, query, axis=1)
+
+
+def _whole(spec: Spec, head: HeadSpec) -> Array:
+    """The numbers that a numerical head averages, times what makes them whole."""
+    scale = average_scale(spec, head.name)
+    return np.array([int(value * scale) for value in spec.kinds[head.value].values], dtype=np.int64)
 
 
 def _with_default(head: HeadSpec, output: Array, counts: Array) -> Array:
@@ -285,13 +333,10 @@ def _selection(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Arr
     return match & allowed
 
 
-def _average(spec: Spec, head: HeadSpec, selected: Array, values: Array, counts: Array) -> Array:
+def _average(spec: Spec, head: HeadSpec, totals: Array, counts: Array) -> Array:
     """The declared value nearest to each exact average: each different (sum, count) is decided once."""
-    kind = head.kind
+    kind, scale = head.kind, average_scale(spec, head.name)
     assert isinstance(kind, Numerical)
-    scale = average_scale(spec, head.name)
-    whole = np.array([int(value * scale) for value in spec.kinds[head.value].values], dtype=np.int64)[values]
-    totals = np.einsum("bij,bj->bi", selected.astype(np.int64), whole)
     pairs, places = np.unique(np.stack([totals.ravel(), counts.ravel()]), axis=1, return_inverse=True)
     nearest = [_bucket(kind, int(total), int(count), scale) for total, count in pairs.T]
     output = np.array(nearest, dtype=np.int32)[places.ravel()].reshape(totals.shape)

@@ -244,13 +244,22 @@ class Transformer(nn.Module):
         checked = [self.check_input(tokens) for tokens in inputs]
         if self.config.shape == "decoder":
             return self.decode_batch(checked, layers=layers, check=check)
-        if evaluator is None:
-            evaluator = "sparse" if self.device.type == "cpu" and not (check or watch) else "dense"
-        if evaluator == "sparse":
-            return self._sparse_copy().run_batch(checked, self._count(layers), max_layers)
-        if evaluator != "dense":
+        if evaluator not in (None, "dense", "sparse"):
             raise NotSupported(f"there is no evaluator {evaluator!r}; there are 'dense' and 'sparse'")
-        return self._run_dense(checked, layers, max_layers, check, watch)
+        if check or watch or evaluator == "dense" or (evaluator is None and not self._prefers_sparse(checked)):
+            return self._run_dense(checked, layers, max_layers, check, watch)
+        from kleene.networks.sparse import NotSparse
+
+        try:
+            return self._sparse_copy().run_batch(checked, self._count(layers), max_layers)
+        except NotSparse as why:
+            if evaluator == "sparse":
+                raise NotSupported(f"{self.config.name}: these weights do not run sparse ({why}); use 'dense'") from None
+            return self._run_dense(checked, layers, max_layers, check, watch)
+
+    def _prefers_sparse(self, inputs: list[list[int]]) -> bool:
+        """Sparse on a CPU, unless the work is too small to be worth its start-up."""
+        return self.device.type == "cpu" and sum(map(len, inputs)) * self.config.dim > 10_000
 
     def _count(self, layers: int | None) -> int | None:
         return layers if layers is not None else None if self.config.halts else self.config.layers
