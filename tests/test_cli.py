@@ -233,7 +233,7 @@ def test_verify_finds_the_wrong_program(kleene):
     assert "first differ" in kleene("verify", "net", "programs.py:Keeps", "--lengths", "1-3").out
 
 
-@pytest.mark.xfail(raises=KeyError, strict=True, reason="where two programs first differ needs equal variables")
+@pytest.mark.xfail(raises=KeyError, strict=True, reason="the first difference needs equal variables")
 def test_verify_finds_a_program_with_other_variables(kleene):
     kleene("compile", "sort:length=3,values=3", "-o", "net")
     assert kleene("verify", "net", "reverse:length=3,values=3", "--lengths", "1-3").code == 1
