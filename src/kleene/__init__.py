@@ -32,6 +32,7 @@ __version__ = "0.1.0"
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
+    "guarded_updates": "kleene.lowering.updates",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.report",
 }

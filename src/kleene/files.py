@@ -48,12 +48,17 @@ def written_atomically(path: str | Path) -> Iterator[Path]:
 
     Works for a file and for a folder: whichever the block made at the path that it was given.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    holder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    path = Path(path).absolute()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        holder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written ({error.strerror})") from None
     made = holder / path.name
     try:
         yield made
+        if made.is_dir() and path.is_dir() and any(path.iterdir()) and not (path / "kleene.json").exists():
+            raise FileError(f"{path}: a folder with other files in it; save to a new folder or over a saved network")
         if made.is_dir() and path.is_dir():
             os.replace(path, holder / "replaced")
         os.replace(made, path)

@@ -188,6 +188,8 @@ class _Reader:
         matters = [
             p for p in range(place, len(self.order) - 1) if tables[p][1][:, units].any() or tables[p][0].any()
         ]
+        if matters and self._settles(state, place, matters[0]):  # a guard: it stands before the function
+            return self._split(state, matters[0], place)
         size = prod(self.function.count(self.order[p]) for p in [*matters, -1])
         if size <= MAX_GRID and not any(self.order[p] in self.function.given for p in matters):
             found = self._leaf(state, place, matters)
@@ -196,6 +198,15 @@ class _Reader:
         if not matters:
             return self._split(state, len(self.order) - 1, place)
         return self._split(state, matters[0], place)
+
+    def _settles(self, state: State, place: int, at: int) -> bool:
+        """Whether some value of a variable leaves the units with nothing to do."""
+        (before,) = self._skip([state], place, at)
+        m2 = len(self.function.bias)
+        return any(
+            not len(self._open(after)) and not after.second[3 * m2 :].any()
+            for after in self.function.advance(before, at, self._choices(at))
+        )
 
     def _skip(self, states: list[State], start: int, stop: int) -> list[State]:
         """Variables that no longer matter, with any value."""

@@ -34,7 +34,8 @@ class SizeReport:
     shared: dict[str, int]  # clearing old values, heads and scratch values; predicates; buckets
 
     def __str__(self) -> str:
-        rows = [f"{self.program}: {self.hidden} hidden units (one a transition rule would be {self.rules})"]
+        rules = f"{self.rules:,}" if isinstance(self.rules, int) else self.rules
+        rows = [f"{self.program}: {self.hidden:,} hidden units (one a transition rule would be {rules})"]
         for cost in self.updates:
             others = ", ".join(f"{way} {units}" for way, units in cost.others.items())
             rows.append(

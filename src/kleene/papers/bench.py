@@ -1,0 +1,85 @@
+"""`make bench`: sizes and speeds, measured in one run, as a table and as JSON.
+
+Times are CPU seconds of this process on one thread, so that other work on the machine disturbs them less.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+PARTS = ("kleene.papers.bench_programs",)
+
+
+def cpu_seconds(work: Callable[[], Any], repeat: int = 1) -> float:
+    """The smallest CPU time of some runs."""
+    best = float("inf")
+    for _ in range(repeat):
+        begin = time.process_time()
+        work()
+        best = min(best, time.process_time() - begin)
+    return best
+
+
+def rows(only: str | None = None) -> Iterator[Row]:
+    """The rows of every part that is there."""
+    for name in PARTS:
+        if only is None or only in name:
+            yield from import_module(name).rows()
+
+
+def meets(row: Row) -> bool | None:
+    """Whether a row is within its limit; None where it has none."""
+    if row.get("at_most") is not None:
+        return bool(row["ours"] <= row["at_most"])
+    if row.get("at_least") is not None:
+        return bool(row["ours"] >= row["at_least"])
+    return None
+
+
+def main() -> None:
+    """Measure, print the table, save results/bench/bench.json."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from kleene.files import write_json
+
+    only = sys.argv[1] if len(sys.argv) > 1 else None
+    console, measured = Console(), []
+    with console.status("measuring …"):
+        for row in rows(only):
+            measured.append({**row, "meets": meets(row)})
+            console.print(f"{row['name']}: {_number(row['ours'])} {row.get('unit', '')}")
+    table = Table("what", "published", "ours", "limit", "", title="make bench")
+    for row in measured:
+        limit = f"≤ {_number(row['at_most'])}" if row.get("at_most") is not None else ""
+        limit = f"≥ {_number(row['at_least'])}" if row.get("at_least") is not None else limit
+        verdict = {True: "✓", False: "✗", None: ""}[row["meets"]]
+        table.add_row(row["name"], str(row.get("paper") or "–"), f"{_number(row['ours'])} {row.get('unit', '')}", limit, verdict)
+    console.print(table)
+    write_json(Path("results/bench/bench.json"), {"machine": machine(), "rows": measured})
+    console.print("saved as results/bench/bench.json")
+    if any(row["meets"] is False for row in measured):
+        sys.exit(1)
+
+
+def machine() -> dict[str, Any]:
+    return {"python": platform.python_version(), "processor": platform.machine(), "cores": os.cpu_count()}
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+if __name__ == "__main__":
+    main()
