@@ -28,6 +28,13 @@ __version__ = "0.1.0"
 
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
+    "AFA": "kleene.machines.alternating",
+    "DFA": "kleene.machines.automaton",
+    "MultiTapeMachine": "kleene.machines.multitape",
+    "OracleLanguage": "kleene.machines.oracle",
+    "TuringMachine": "kleene.machines.turing",
+    "extract": "kleene.decompilers.lstar",
+    "regex": "kleene.machines.regex",
 }
 
 
