@@ -57,17 +57,17 @@ def encode_batch(words: Sequence[Word], alphabet: tuple[str, ...]) -> tuple[np.n
     np.cumsum([len(word) for word in words], out=offsets[1:])
     if all(isinstance(word, str) for word in words) and all(len(s) == 1 for s in alphabet):
         points = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)  # type: ignore[arg-type]
-        order = np.argsort([ord(s) for s in alphabet])
-        known = np.array([ord(s) for s in alphabet], dtype=np.uint32)[order]
-        at = np.minimum(np.searchsorted(known, points), len(known) - 1)
-        if not bool((known[at] == points).all()):
-            bad = int(np.flatnonzero(known[at] != points)[0])
-            word = words[int(np.searchsorted(offsets, bad, side="right")) - 1]
+        known = [ord(s) for s in alphabet]
+        code_of = np.full(max(known) + 2, -1, dtype=np.int32)      # the last place stands for all larger characters
+        code_of[known] = np.arange(len(known))
+        codes = code_of[np.minimum(points, len(code_of) - 1)]
+        if codes.size and int(codes.min()) < 0:
+            word = words[int(np.searchsorted(offsets, int(np.argmin(codes)), side="right")) - 1]
             encode(word, {s: i for i, s in enumerate(alphabet)})
-        return order[at].astype(np.int32), offsets
+        return codes, offsets
     index = {s: i for i, s in enumerate(alphabet)}
-    codes = [code for word in words for code in encode(word, index)]
-    return np.array(codes, dtype=np.int32), offsets
+    every = [code for word in words for code in encode(word, index)]
+    return np.array(every, dtype=np.int32), offsets
 
 
 def all_words(alphabet: Sequence[str], longest: int) -> Iterator[str]:
