@@ -1,0 +1,161 @@
+"""A rational RNN with intermediate steps (Theorem 4.11): it reads w, EOS, and NUL until its output answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kleene.decision import Decision, trimmed
+from kleene.errors import FileError, InputError, NotExact
+from kleene.networks import exact_rnn
+from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.sparse import Number, Vector
+from kleene.words import Word, encode
+
+END, NUL = "EOS", "NUL"
+NOTHING, ACCEPT, REJECT = range(3)             # the rows of the output
+ANSWERS = (None, "accept", "reject")
+
+
+@dataclass(frozen=True)
+class Decider(ExactRNN):
+    """An `ExactRNN` with outputs NUL, ACC and REJ. `about` says which value is what, so that tapes can be read."""
+
+    kind = "decider"
+
+    def decide(
+        self, word: Word = "", *, max_steps: int = 10**6, tape: bool = False, evaluator: str = "patterns"
+    ) -> Decision:
+        """Feed the word, EOS and NULs until the output is an answer, at most `max_steps` steps of the machine.
+
+        `evaluator`: "patterns" evaluates the weights once for every pattern of leading digits that occurs, and
+        moves digits after that; "plain" multiplies out every weight at every step. Both are exact.
+        """
+        if max_steps < 0:
+            raise InputError(f"decide: max_steps={max_steps}; it should be at least 0")
+        if evaluator not in ("patterns", "plain"):
+            raise InputError(f"decide: evaluator {evaluator!r}; it should be 'patterns' or 'plain'")
+        inputs = [*encode(word, self._letters), self._index[END]]
+        lead = self.lead(len(inputs) - 1)
+        h, answer, steps = (self._plain if evaluator == "plain" else self._patterns)(inputs, lead + max_steps)
+        done = Decision(ANSWERS[answer], max(steps - lead, 0))
+        if not tape:
+            return done
+        state, left, symbol, right = self.configuration(h)
+        text, head = trimmed(left, symbol, right, self.about["blank"], self.about["two_way"])
+        return Decision(done.answer, done.steps, state, text, head)
+
+    def lead(self, length: int) -> int:
+        """How many steps of the network come before the machine's first, on a word of a length."""
+        each, more = self.about["lead"]
+        return each * length + more
+
+    @cached_property
+    def _letters(self) -> dict[str, int]:
+        return {s: i for s, i in self._index.items() if s not in (END, NUL)}
+
+    def run_inputs(self, word: Word) -> Iterator[Vector]:
+        """The hidden vectors on w, EOS, NUL, NUL, …, without end; the initial one first."""
+        g = self.s
+        yield g
+        for symbol in [*encode(word, self._letters), self._index[END]]:
+            g = self.step(g, symbol)
+            yield g
+        while True:
+            g = self.step(g, self._index[NUL])
+            yield g
+
+    def _plain(self, inputs: list[int], limit: int) -> tuple[Vector, int, int]:
+        g, answer, steps = self._advance(inputs, limit)
+        return self.values(g), answer, steps
+
+    def _patterns(self, inputs: list[int], limit: int) -> tuple[Vector, int, int]:
+        """The input by plain steps (it is written deep into a number), all that follows by patterns."""
+        g, answer, steps = self._advance(inputs, min(len(inputs), limit))
+        if answer or steps == limit:
+            return self.values(g), answer, steps
+        try:
+            h, answer, more = self._engine.run([], self._index[NUL], limit - steps, self.values(g))
+        except NotExact:                       # a network of another make: no patterns of digits in it
+            return self._plain(inputs, limit)
+        return h, answer, steps + more
+
+    def _advance(self, inputs: list[int], limit: int) -> tuple[Vector, int, int]:
+        """Hidden vector, answer and steps after at most `limit` plain steps."""
+        g, steps, nul = self.s, 0, self._index[NUL]
+        answer = self.answer(g)
+        while not answer and steps < limit:
+            g = self.step(g, inputs[steps] if steps < len(inputs) else nul)
+            answer = self.answer(g)
+            steps += 1
+        return g, answer, steps
+
+    @cached_property
+    def _engine(self) -> Any:
+        from kleene.networks.patterns import PatternEngine
+
+        return PatternEngine(self, int(self.about["base"]))
+
+    def answer(self, g: Vector) -> int:
+        """Which output is 1: NOTHING, ACCEPT or REJECT."""
+        y = self.output(g)
+        if sorted(y) != [0, 0, 1]:
+            raise InputError(f"decide: the output is {[str(v) for v in y]}; exactly one of NUL, ACC and REJ should be 1")
+        return y.index(1)
+
+    # Reading what the hidden vector stands for
+
+    def values(self, g: Vector) -> Vector:
+        """h = R g: the named values."""
+        assert self.readout is not None
+        return self.readout.R.times(g)
+
+    def configuration(self, h: Vector) -> tuple[str, list[str], str, list[str]]:
+        """State, cells to the left (nearest first), symbol, cells to the right."""
+        state = symbol = ""
+        stacks: dict[str, dict[str, Number]] = {"l": {}, "r": {}}
+        for i, role in enumerate(self.about["roles"]):
+            value = h.get(i, 0)
+            if role[0] in stacks:
+                stacks[role[0]][role[1]] = value
+            elif value == 1 and role[0] == "pair":
+                state, symbol = role[1], role[2]
+            elif value == 1 and role[0] == "q":
+                state = role[1]
+            elif value == 1 and role[0] == "c":
+                symbol = role[1]
+        return state, self._cells(stacks["l"]), symbol or self.about["blank"], self._cells(stacks["r"])
+
+    def _cells(self, stack: dict[str, Number]) -> list[str]:
+        """The symbols of a stack, top first, from the digits of its numbers."""
+        base, cells = self.about["base"], []
+        while any(stack.values()):
+            on_top = [a for a, z in stack.items() if z * base >= base - 1]
+            if on_top == ["$"]:
+                break
+            cells.append(on_top[0] if on_top else self.about["blank"])
+            stack = {a: z * base - (base - 1 if a in on_top else 0) for a, z in stack.items()}
+        return cells
+
+
+def load(folder: Path) -> Decider:
+    """The network that `save` wrote."""
+    net: Decider = exact_rnn.load(folder, Decider)
+    where = f"{folder}/kleene.json, 'about'"
+    about = net.about
+    roles = about.get("roles")
+    if net.readout is None or not isinstance(roles, list) or len(roles) != len(net.readout.names):
+        raise FileError(f"{where} → 'roles': should name what each of the readout's values is")
+    if not all(isinstance(r, list) and r and all(isinstance(part, str) for part in r) for r in roles):
+        raise FileError(f"{where} → 'roles': each should be a list of texts")
+    lead = about.get("lead")
+    if not isinstance(lead, list | tuple) or len(lead) != 2 or not all(type(n) is int for n in lead):
+        raise FileError(f"{where} → 'lead': should be two integers")
+    if type(about.get("base")) is not int or about["base"] < 3 or not isinstance(about.get("blank"), str):
+        raise FileError(f"{where}: 'base' should be an integer from 3 on and 'blank' a symbol")
+    if net.out_W.rows != 3 or END not in net.alphabet or NUL not in net.alphabet:
+        raise FileError(f"{folder}/weights.json: a decider reads EOS and NUL and has three outputs")
+    return net
