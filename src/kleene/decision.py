@@ -51,4 +51,6 @@ def trimmed(left: Sequence[str], symbol: str, right: Sequence[str], blank: str, 
     begin = 0
     while two_way and begin < end and cells[begin] == blank:
         begin += 1
+    if two_way and begin == end:
+        return (), 0                        # all blank: there is no cell to count from
     return tuple(cells[begin:end]), head - begin

@@ -25,7 +25,7 @@ def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int =
     builder = StepBuilder(alphabet, outputs=3, base=base)
     lead = (_compact if form == "compact" else _literal)(builder, machine)
     about = {
-        "form": form, "base": base, "lead": lead, "roles": [list(role) for role in builder.roles],
+        "form": form, "base": base, "lead": list(lead), "roles": [list(role) for role in builder.roles],
         "blank": machine.blank, "two_way": machine.two_way, "symbols": list(machine.symbols),
         "conditions": builder.conditions_to_json(), "machine": machine.to_json(),
     }

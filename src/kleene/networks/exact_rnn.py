@@ -78,8 +78,6 @@ class ExactRNN:
             raise InputError(f"RNN: activation {self.activation!r}; it should be 'relu' or 'slu'")
         if self.criterion not in ("one", "positive"):
             raise InputError(f"RNN: criterion {self.criterion!r}; it should be 'one' or 'positive'")
-        if self.readout is not None and (self.readout.A @ self.readout.R).entries != self.V.entries:
-            raise InputError("RNN: its readout does not factor V; V = A·R must hold exactly")
 
     # Sizes
 
@@ -116,7 +114,11 @@ class ExactRNN:
 
     @cached_property
     def _columns(self) -> list[list[tuple[int, Number]]]:
-        return self.V.by_column()
+        return self.V.by_column() if self.readout is None else self.readout.A.by_column()
+
+    @cached_property
+    def _named(self) -> list[list[tuple[int, Number]]] | None:
+        return None if self.readout is None else self.readout.R.by_column()
 
     @cached_property
     def _base(self) -> list[tuple[dict[int, Number], dict[int, Number]]]:
@@ -130,10 +132,10 @@ class ExactRNN:
         return result
 
     def step(self, g: Vector, symbol: int) -> Vector:
-        """The next hidden vector, on the code of a symbol."""
+        """The next hidden vector, on the code of a symbol; where V = A·R, V g is computed as A (R g)."""
         base, positive = self._base[symbol]
         sums = dict(positive)
-        for j, value in g.items():
+        for j, value in (g if self._named is None else _combine(self._named, g)).items():
             for i, weight in self._columns[j]:
                 sums[i] = sums[i] + weight * value if i in sums else base.get(i, 0) + weight * value
         if self.activation == "slu":
@@ -199,9 +201,10 @@ class ExactRNN:
         def plain(matrix: Matrix) -> Matrix:
             return Matrix(matrix.rows, matrix.columns, {at: Fraction(v) for at, v in matrix.entries.items()})
 
+        readout = self.readout and Readout(self.readout.names, plain(self.readout.R), self.readout.c, plain(self.readout.A))
         b, s, out_b = ({i: Fraction(v) for i, v in values.items()} for values in (self.b, self.s, self.out_b))
         return ExactRNN(self.alphabet, plain(self.V), plain(self.W), b, s, plain(self.out_W), out_b,
-                        self.activation, self.criterion, self.largest)  # type: ignore[arg-type]
+                        self.activation, self.criterion, self.largest, readout)  # type: ignore[arg-type]
 
     # Files
 
@@ -226,6 +229,15 @@ class ExactRNN:
                 "names": list(r.names), "R": r.R.to_json(), "c": vector_to_json(r.c), "A": r.A.to_json()
             }
         return data
+
+
+def _combine(columns: list[list[tuple[int, Number]]], g: Vector) -> Vector:
+    """The sum of a matrix's columns times the entries of g."""
+    result: Vector = {}
+    for j, value in g.items():
+        for i, weight in columns[j]:
+            result[i] = result[i] + weight * value if i in result else weight * value
+    return {i: v for i, v in result.items() if v}
 
 
 def load(folder: Path, cls: type[ExactRNN] = ExactRNN) -> Any:
@@ -255,11 +267,14 @@ def load(folder: Path, cls: type[ExactRNN] = ExactRNN) -> Any:
     def values(key: str, size: int) -> Vector:
         return vector_from_json(data.get(key), size, f"{where}, {key!r}")
 
+    readout = _readout(data, units, where)
+    if readout is not None and (readout.A @ readout.R).entries != matrix("V", units, units).entries:
+        raise FileError(f"{where}, 'readout': V = A·R does not hold; the numbers were changed")
     try:
         return cls(
             tuple(alphabet), matrix("V", units, units), matrix("W", units, len(alphabet)), values("b", units),
             values("s", units), matrix("out_W", outputs, units), values("out_b", outputs),
-            data.get("activation", ""), data.get("criterion", ""), largest, _readout(data, units, where), about,
+            data.get("activation", ""), data.get("criterion", ""), largest, readout, about,
         )
     except InputError as error:
         raise FileError(f"{where}: {error}") from None

@@ -232,24 +232,29 @@ class PatternEngine:
 
     def _active_units(self, whole: int, symbol: int, windows: list[tuple[int, bool]]) -> dict[int, list[Number]]:
         """The units that are on, each as an affine form of the slots: [constant, factor of slot 0, …]."""
-        value = dict(zip(self.rest, self.wholes[whole]))
-        place = {i: s for s, i in enumerate(self.slots)}
-        one = Fraction(1, self.base ** (self.places - 1))
+        value = {i: v for i, v in zip(self.rest, self.wholes[whole]) if v}
+        scale = self.base ** (self.places - 1)
+        opened = {}
+        for s, (i, (window, closed)) in enumerate(zip(self.slots, windows)):
+            if not closed:
+                opened[i] = 1 + s
+            elif window:                                          # all its digits are seen: a known number
+                value[i] = exact(Fraction(window, scale))
         base = self.rnn._base[symbol][0]
         active: dict[int, list[Number]] = {}
         for unit, row in enumerate(self.rows):
             form: list[Number] = [base.get(unit, 0)] + [0] * len(self.slots)
             for i, weight in row:
-                if i in place and windows[place[i]][1]:           # all its digits are seen: a known number
-                    form[0] += weight * windows[place[i]][0] * one
-                elif i in place:
-                    form[1 + place[i]] += weight
-                elif value[i]:
+                if i in value:
                     form[0] += weight * value[i]
-            low = high = form[0]
-            for factor, (window, _) in zip(form[1:], windows):
-                low += factor * (window + (factor < 0)) * one
-                high += factor * (window + (factor > 0)) * one
+                elif i in opened:
+                    form[opened[i]] += weight
+            low = high = form[0] * scale                          # bounds, times scale: mostly whole numbers
+            for part in opened.values():
+                if factor := form[part]:
+                    window = windows[part - 1][0]
+                    low += factor * (window + (factor < 0))
+                    high += factor * (window + (factor > 0))
             if high <= 0:
                 continue
             if low < 0:
