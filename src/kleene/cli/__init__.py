@@ -33,3 +33,4 @@ def main() -> None:
 
 
 # Each module adds its commands to `app`.
+from kleene.cli import automata as _automata  # noqa: E402, F401

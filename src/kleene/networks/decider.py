@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,8 @@ from kleene.words import Word, encode
 END, NUL = "EOS", "NUL"
 NOTHING, ACCEPT, REJECT = range(3)             # the rows of the output
 ANSWERS = (None, "accept", "reject")
+CHUNK = 20_000_000                             # steps between two reports of progress
+Progress = Callable[[int], None] | None
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,14 @@ class Decider(ExactRNN):
     kind = "decider"
 
     def decide(
-        self, word: Word = "", *, max_steps: int = 10**6, tape: bool = False, evaluator: str = "patterns"
+        self, word: Word = "", *, max_steps: int = 10**6, tape: bool = False, evaluator: str = "patterns",
+        progress: Progress = None,
     ) -> Decision:
         """Feed the word, EOS and NULs until the output is an answer, at most `max_steps` steps of the machine.
 
         `evaluator`: "patterns" evaluates the weights once for every pattern of leading digits that occurs, and
         moves digits after that; "plain" multiplies out every weight at every step. Both are exact.
+        `progress` is called with the number of steps now and then.
         """
         if max_steps < 0:
             raise InputError(f"decide: max_steps={max_steps}; it should be at least 0")
@@ -40,7 +44,7 @@ class Decider(ExactRNN):
             raise InputError(f"decide: evaluator {evaluator!r}; it should be 'patterns' or 'plain'")
         inputs = [*encode(word, self._letters), self._index[END]]
         lead = self.lead(len(inputs) - 1)
-        h, answer, steps = (self._plain if evaluator == "plain" else self._patterns)(inputs, lead + max_steps)
+        h, answer, steps = (self._plain if evaluator == "plain" else self._patterns)(inputs, lead + max_steps, progress)
         done = Decision(ANSWERS[answer], max(steps - lead, 0))
         if not tape:
             return done
@@ -68,22 +72,25 @@ class Decider(ExactRNN):
             g = self.step(g, self._index[NUL])
             yield g
 
-    def _plain(self, inputs: list[int], limit: int) -> tuple[Vector, int, int]:
-        g, answer, steps = self._advance(inputs, limit)
+    def _plain(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
+        g, answer, steps = self._advance(inputs, limit, progress)
         return self.values(g), answer, steps
 
-    def _patterns(self, inputs: list[int], limit: int) -> tuple[Vector, int, int]:
+    def _patterns(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
         """The input by plain steps (it is written deep into a number), all that follows by patterns."""
-        g, answer, steps = self._advance(inputs, min(len(inputs), limit))
-        if answer or steps == limit:
-            return self.values(g), answer, steps
+        g, answer, steps = self._advance(inputs, min(len(inputs), limit), None)
+        h = self.values(g)
         try:
-            h, answer, more = self._engine.run([], self._index[NUL], limit - steps, self.values(g))
+            while not answer and steps < limit:
+                h, answer, more = self._engine.run([], self._index[NUL], min(limit - steps, CHUNK), h)
+                steps += more
+                if progress is not None:
+                    progress(steps)
         except NotExact:                       # a network of another make: no patterns of digits in it
-            return self._plain(inputs, limit)
-        return h, answer, steps + more
+            return self._plain(inputs, limit, progress)
+        return h, answer, steps
 
-    def _advance(self, inputs: list[int], limit: int) -> tuple[Vector, int, int]:
+    def _advance(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
         """Hidden vector, answer and steps after at most `limit` plain steps."""
         g, steps, nul = self.s, 0, self._index[NUL]
         answer = self.answer(g)
@@ -91,6 +98,8 @@ class Decider(ExactRNN):
             g = self.step(g, inputs[steps] if steps < len(inputs) else nul)
             answer = self.answer(g)
             steps += 1
+            if progress is not None and steps % 1000 == 0:
+                progress(steps)
         return g, answer, steps
 
     @cached_property
