@@ -128,13 +128,14 @@ class Decider(ExactRNN):
         stacks: dict[str, dict[str, Number]] = {"l": {}, "r": {}}
         for i, role in enumerate(self.about["roles"]):
             value = h.get(i, 0)
-            if role[0] in stacks:
-                stacks[role[0]][role[1]] = value
-            elif value == 1 and role[0] == "pair":
+            part = role[0].removesuffix("0")              # of several tapes, the first
+            if part in stacks:
+                stacks[part][role[1]] = value
+            elif value == 1 and part == "pair":
                 state, symbol = role[1], role[2]
-            elif value == 1 and role[0] == "q":
+            elif value == 1 and part == "q":
                 state = role[1]
-            elif value == 1 and role[0] == "c":
+            elif value == 1 and part == "c":
                 symbol = role[1]
         return state, self._cells(stacks["l"]), symbol or self.about["blank"], self._cells(stacks["r"])
 

@@ -20,9 +20,9 @@ from kleene.errors import NotExact
 from kleene.networks.exact_rnn import ExactRNN
 from kleene.networks.sparse import Number, Vector, exact
 
-LIMIT, ANSWERED, UNKNOWN, EDGE, SHORT = range(5)        # why the loop stopped
+LIMIT, ANSWERED, UNKNOWN, EDGE = range(4)               # why the loop stopped
 MAX_PLACES = 5
-CHUNK = 4096                                            # digits of a lazy number fetched at a time
+Window = tuple[int | None, bool]
 CLEAR = 64                                              # added to a count: the old digits all go first
 
 
@@ -50,13 +50,14 @@ def _loop(
         if node < 0:
             return UNKNOWN, time, whole, 0
         for s in range(slots):
-            if lazy[s] and high[s] - low[s] <= places + 2:
-                return SHORT, time, whole, 0
-            window = 0
-            for k in range(places):
-                window = window * base + digits[s, high[s] - 1 - k]
-            closed = high[s] - low[s] == places and not lazy[s]
-            node = trie[node, 2 * window + closed]
+            if high[s] - low[s] < places:                # a lazy number, its digits not asked for yet
+                code = trie.shape[1] - 1
+            else:
+                window = 0
+                for k in range(places):
+                    window = window * base + digits[s, high[s] - 1 - k]
+                code = 2 * window + (high[s] - low[s] == places and not lazy[s])
+            node = trie[node, code]
             if node < 0:
                 return UNKNOWN, time, whole, 0
         for s in range(slots):
@@ -111,7 +112,7 @@ class PatternEngine:
         self.wholes: list[tuple[Number, ...]] = []
         self.pattern_count = self.node_count = 0
         self.roots = np.full((16, len(self.rnn.alphabet)), -1, dtype=np.int64)
-        self.trie = np.full((64, 2 * self.base**self.places), -1, dtype=np.int64)
+        self.trie = np.full((64, 2 * self.base**self.places + 1), -1, dtype=np.int64)
         self.moves = np.zeros((64, 2 + len(self.slots)), dtype=np.int64)
         self.new_digits = np.zeros((64, len(self.slots), self.places + MAX_PLACES), dtype=np.int8)
 
@@ -137,7 +138,7 @@ class PatternEngine:
     def _attempt(self, inputs: np.ndarray, nul: int, limit: int, start: Vector) -> tuple[Vector, int, int]:
         sources = {slot: make() for slot, make in self.lazy.items()}
         lines = [
-            list(islice(sources[i], CHUNK)) if i in sources else _to_digits(start.get(i, 0), self.base, self.places)
+            list(islice(sources[i], 1)) if i in sources else _to_digits(start.get(i, 0), self.base, self.places)
             for i in self.slots
         ]
         lazy = np.array([i in sources for i in self.slots], dtype=np.bool_)
@@ -151,13 +152,17 @@ class PatternEngine:
             )
             if why == UNKNOWN:
                 symbol = int(inputs[time]) if time < len(inputs) else nul
-                self._learn(whole, symbol, self._windows(digits, low, high, lazy))
-            elif why in (EDGE, SHORT):
-                lines = [digits[s, low[s]:high[s]][::-1].tolist() for s in range(len(self.slots))]
-                for s, i in enumerate(self.slots):
-                    if i in sources and len(lines[s]) < CHUNK:
-                        lines[s] += islice(sources[i], CHUNK)
-                digits, low, high = _laid_out(lines)
+                try:
+                    self._learn(whole, symbol, self._windows(digits, low, high, lazy))
+                except _MoreDigits:
+                    short = [s for s in range(len(self.slots)) if high[s] - low[s] < self.places]
+                    if not short:
+                        raise
+                    for s in short:                       # precision grows on demand: one digit each
+                        low[s] -= 1
+                        digits[s, low[s]] = next(sources[self.slots[s]])
+            elif why == EDGE:
+                digits, low, high = _laid_out([digits[s, low[s]:high[s]][::-1].tolist() for s in range(len(self.slots))])
         h = dict(zip(self.rest, self.wholes[whole]))
         for s, i in enumerate(self.slots):
             if not lazy[s]:
@@ -166,10 +171,13 @@ class PatternEngine:
 
     def _windows(
         self, digits: np.ndarray, low: np.ndarray, high: np.ndarray, lazy: np.ndarray
-    ) -> list[tuple[int, bool]]:
-        """Each slot's first digits as one number, and whether nothing lies below them."""
-        result = []
+    ) -> list[Window]:
+        """Each slot's first digits as one number (None: not asked for yet), and whether nothing lies below them."""
+        result: list[Window] = []
         for s in range(len(self.slots)):
+            if high[s] - low[s] < self.places:
+                result.append((None, False))
+                continue
             first = digits[s, high[s] - self.places:high[s]][::-1]
             window = 0
             for digit in first.tolist():
@@ -197,7 +205,7 @@ class PatternEngine:
 
     # Learning a pattern from the weights
 
-    def _learn(self, whole: int, symbol: int, windows: list[tuple[int, bool]]) -> None:
+    def _learn(self, whole: int, symbol: int, windows: list[Window]) -> None:
         """Evaluate the weights on all numbers with these first digits, and note what happens."""
         active = self._active_units(whole, symbol, windows)
         parts = 1 + len(self.slots)                       # an affine form: a constant and a factor for each slot
@@ -230,7 +238,7 @@ class PatternEngine:
                 self.new_digits[move, s, : len(edit[1])] = edit[1][::-1]
         self._enter(whole, symbol, windows, move)
 
-    def _active_units(self, whole: int, symbol: int, windows: list[tuple[int, bool]]) -> dict[int, list[Number]]:
+    def _active_units(self, whole: int, symbol: int, windows: list[Window]) -> dict[int, list[Number]]:
         """The units that are on, each as an affine form of the slots: [constant, factor of slot 0, …]."""
         value = {i: v for i, v in zip(self.rest, self.wholes[whole]) if v}
         scale = self.base ** (self.places - 1)
@@ -253,8 +261,9 @@ class PatternEngine:
             for part in opened.values():
                 if factor := form[part]:
                     window = windows[part - 1][0]
-                    low += factor * (window + (factor < 0))
-                    high += factor * (window + (factor > 0))
+                    begin, end = (0, scale) if window is None else (window, window + 1)
+                    low += factor * (begin if factor > 0 else end)
+                    high += factor * (end if factor > 0 else begin)
             if high <= 0:
                 continue
             if low < 0:
@@ -262,7 +271,7 @@ class PatternEngine:
             active[unit] = form
         return active
 
-    def _edit(self, slot: int, form: list[Number], window: tuple[int, bool]) -> tuple[bool, list[int]] | None:
+    def _edit(self, slot: int, form: list[Number], window: Window) -> tuple[bool, list[int]] | None:
         """How a slot's digits change: (whether all old ones go, the new first digits); None where they stay."""
         factor, constant = form[1 + slot], form[0]
         if any(v for s, v in enumerate(form[1:]) if s != slot):
@@ -273,6 +282,8 @@ class PatternEngine:
             return True, _to_digits(constant, self.base, self.places)
         if factor == 1 and constant == 0:
             return None
+        if window[0] is None:
+            raise _MoreDigits
         shift, rest = 0, Fraction(factor)
         while rest > 1 and rest.denominator == 1:
             shift, rest = shift + 1, rest / self.base
@@ -288,7 +299,7 @@ class PatternEngine:
             digits.append(digit)
         return False, digits[::-1]
 
-    def _enter(self, whole: int, symbol: int, windows: list[tuple[int, bool]], move: int) -> None:
+    def _enter(self, whole: int, symbol: int, windows: list[Window], move: int) -> None:
         """Write the pattern into the trie: a node a slot, and the move at its end."""
         table, at = self.roots, (whole, symbol)
         for window, closed in windows:
@@ -299,7 +310,7 @@ class PatternEngine:
                     self.trie = bigger
                 table[at] = self.node_count
                 self.node_count += 1
-            at = (int(table[at]), 2 * window + closed)
+            at = (int(table[at]), self.trie.shape[1] - 1 if window is None else 2 * window + closed)
             table = self.trie
         table[at] = move
 
