@@ -14,8 +14,10 @@ class Decision:
     answer: str | None
     steps: int
     state: str | None = None
-    tape: tuple[str, ...] | None = None     # without the blanks at its ends (on a one-way tape, at its right end)
-    head: int | None = None                 # where on that tape the head is; may lie outside it
+    tape: tuple[str, ...] | None = (
+        None  # without the blanks at its ends (on a one-way tape, at its right end)
+    )
+    head: int | None = None  # where on that tape the head is; may lie outside it
 
     def __str__(self) -> str:
         said = {"accept": "accepts", "reject": "rejects", None: "still running"}[self.answer]
@@ -24,7 +26,9 @@ class Decision:
             lines.append(f"state {self.state}, head on cell {self.head}")
         if self.tape is not None:
             text = self.text
-            lines.append(f"tape {text}" if len(text) <= 200 else f"tape {text[:200]}… ({len(self.tape):,} cells)")
+            lines.append(
+                f"tape {text}" if len(text) <= 200 else f"tape {text[:200]}… ({len(self.tape):,} cells)"
+            )
         return "\n".join(lines)
 
     @property
@@ -36,12 +40,17 @@ class Decision:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "answer": self.answer, "steps": self.steps, "state": self.state,
-            "tape": None if self.tape is None else list(self.tape), "head": self.head,
+            "answer": self.answer,
+            "steps": self.steps,
+            "state": self.state,
+            "tape": None if self.tape is None else list(self.tape),
+            "head": self.head,
         }
 
 
-def trimmed(left: Sequence[str], symbol: str, right: Sequence[str], blank: str, two_way: bool) -> tuple[tuple[str, ...], int]:
+def trimmed(
+    left: Sequence[str], symbol: str, right: Sequence[str], blank: str, two_way: bool
+) -> tuple[tuple[str, ...], int]:
     """The tape without outer blanks and the head's place on it; `left` and `right` are nearest cell first."""
     cells = [*reversed(left), symbol, *right]
     head = len(left)
@@ -52,5 +61,5 @@ def trimmed(left: Sequence[str], symbol: str, right: Sequence[str], blank: str, 
     while two_way and begin < end and cells[begin] == blank:
         begin += 1
     if two_way and begin == end:
-        return (), 0                        # all blank: there is no cell to count from
+        return (), 0  # all blank: there is no cell to count from
     return tuple(cells[begin:end]), head - begin

@@ -43,7 +43,7 @@ ARROWS: dict[str, dict[str, str]] = {
 # kind written in a saved folder's kleene.json → the loader of such a folder
 LOADERS: dict[str, str] = {
     "transformer": "kleene.networks.transformer:load",
-    "rnn": "kleene.networks.exact_rnn:load",
+    "rnn": "kleene.networks.rnn_files:load",
     "decider": "kleene.networks.decider:load",
 }
 

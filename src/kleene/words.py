@@ -58,7 +58,9 @@ def encode_batch(words: Sequence[Word], alphabet: tuple[str, ...]) -> tuple[np.n
     if all(isinstance(word, str) for word in words) and all(len(s) == 1 for s in alphabet):
         points = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)  # type: ignore[arg-type]
         known = [ord(s) for s in alphabet]
-        code_of = np.full(max(known) + 2, -1, dtype=np.int32)      # the last place stands for all larger characters
+        code_of = np.full(
+            max(known) + 2, -1, dtype=np.int32
+        )  # the last place stands for all larger characters
         code_of[known] = np.arange(len(known))
         codes = code_of[np.minimum(points, len(code_of) - 1)]
         if codes.size and int(codes.min()) < 0:

@@ -39,13 +39,19 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"holds": self.holds, "checked": self.checked, "mismatches": self.mismatches, "how": self.how,
-                "example": self.example}
+        return {
+            "holds": self.holds,
+            "checked": self.checked,
+            "mismatches": self.mismatches,
+            "how": self.how,
+            "example": self.example,
+        }
 
 
 @dataclass(frozen=True)
 class Bisimulation:
-    """Pairs (state, hidden vector) that hold the starts, are closed under every symbol and agree on the answer."""
+    """Pairs (state, hidden vector) that hold the starts, are closed under every symbol and agree on the
+    answer."""
 
     holds: bool
     reasons: tuple[str, ...]
@@ -60,8 +66,11 @@ class Bisimulation:
     def to_json(self) -> dict[str, Any]:
         """Plain data, the relation included."""
         return {
-            "holds": self.holds, "reasons": list(self.reasons),
-            "relation": [[q, [[i, number_to_json(v)] for i, v in sorted(g.items())]] for q, g in self.relation],
+            "holds": self.holds,
+            "reasons": list(self.reasons),
+            "relation": [
+                [q, [[i, number_to_json(v)] for i, v in sorted(g.items())]] for q, g in self.relation
+            ],
         }
 
     def save(self, folder: str | Path) -> None:
@@ -85,8 +94,10 @@ def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000
     names = dfa.to_json()["accepting"], [dfa.name(q) for q in range(len(dfa))]
     label = names[1] if len(set(names[1])) == len(dfa) else [f"q{q}" for q in range(len(dfa))]
     reasons = (
-        f"{len(relation):,} pairs of a state and a hidden vector are closed under {len(dfa.alphabet)} symbols",
-        "the output is 1 at accepting states and 0 at the others" if rnn.criterion == "one"
+        f"{len(relation):,} pairs of a state and a hidden vector are closed under {len(dfa.alphabet)} "
+        f"symbols",
+        "the output is 1 at accepting states and 0 at the others"
+        if rnn.criterion == "one"
         else "the output is positive exactly at accepting states",
         f"{'integer' if rnn.integer else 'rational'} weights, exact arithmetic",
     )
@@ -94,9 +105,12 @@ def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000
 
 
 def _explore(dfa: DFA, rnn: ExactRNN, limit: int) -> tuple[list[tuple[int, Vector]], tuple[str, str] | None]:
-    """All pairs that words reach, and the first (so a shortest) word on which the answers differ, with a reason."""
+    """All pairs that words reach, and the first (so a shortest) word on which the answers differ, with a
+    reason."""
     if set(dfa.alphabet) != set(rnn.alphabet):
-        raise InputError(f"certify: the machine reads {dfa.alphabet}, the network {rnn.alphabet}; they must be equal")
+        raise InputError(
+            f"certify: the machine reads {dfa.alphabet}, the network {rnn.alphabet}; they must be equal"
+        )
     columns = [dfa.index[symbol] for symbol in rnn.alphabet]
     table = dfa.table[:, columns].tolist()
     pairs = [(dfa.start, rnn.s)]
@@ -118,7 +132,9 @@ def _explore(dfa: DFA, rnn: ExactRNN, limit: int) -> tuple[list[tuple[int, Vecto
             key = (after[0], frozenset(after[1].items()))
             if key not in seen:
                 if len(pairs) >= limit:
-                    raise DidNotHalt(f"certify: more than {limit:,} pairs of a state and a hidden vector; raise limit=")
+                    raise DidNotHalt(
+                        f"certify: more than {limit:,} pairs of a state and a hidden vector; raise limit="
+                    )
                 seen.add(key)
                 pairs.append(after)
                 came.append((at, symbol))
@@ -126,11 +142,18 @@ def _explore(dfa: DFA, rnn: ExactRNN, limit: int) -> tuple[list[tuple[int, Vecto
 
 
 def verify_dfa(
-    dfa: DFA, network: Any, *, inputs: Iterable[Word] | None = None, lengths: Sequence[int] | None = None,
-    random: int | None = None, length: int = 50, seed: int = 0, limit: int = 1_000_000,
+    dfa: DFA,
+    network: Any,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 50,
+    seed: int = 0,
+    limit: int = 1_000_000,
 ) -> Report:
-    """Compare an automaton and a network: on all words at once (exact networks, the default), on `inputs`, on all
-    words of some `lengths`, or on `random` words of up to `length` symbols."""
+    """Compare an automaton and a network: on all words at once (exact networks, the default), on `inputs`, on
+    all words of some `lengths`, or on `random` words of up to `length` symbols."""
     words: list[Word]
     if inputs is not None:
         words, how = list(inputs), "{:,} given words"
@@ -141,22 +164,33 @@ def verify_dfa(
     elif random is not None:
         rng = np.random.default_rng(seed)
         letters = np.array(dfa.alphabet, dtype=object)
-        words = [letters[rng.integers(len(letters), size=int(n))].tolist() for n in rng.integers(length + 1, size=random)]
+        words = [
+            letters[rng.integers(len(letters), size=int(n))].tolist()
+            for n in rng.integers(length + 1, size=random)
+        ]
         how = "{:,} random words"
     else:
         if not isinstance(network, ExactRNN):
-            raise InputError("verify: say which words: inputs=, lengths= or random=; only exact networks are compared on all")
+            raise InputError(
+                "verify: say which words: inputs=, lengths= or random=; only exact networks are compared on "
+                "all"
+            )
         pairs, problem = _explore(dfa, network, limit)
         if problem is None:
-            return Report(len(pairs), 0, f"words of every length ({len(pairs):,} pairs of state and hidden vector)")
+            return Report(
+                len(pairs), 0, f"words of every length ({len(pairs):,} pairs of state and hidden vector)"
+            )
         return Report(len(pairs), 1, f"{len(pairs):,} pairs of state and hidden vector", problem[1])
     wrong = np.flatnonzero(dfa.accepts_batch(words) != network.accepts_batch(words))
     example = min((words[i] for i in wrong), key=len, default=None)
-    return Report(len(words), len(wrong), how.format(len(words)), None if example is None else show_word(example))
+    return Report(
+        len(words), len(wrong), how.format(len(words)), None if example is None else show_word(example)
+    )
 
 
 def check_files(folder: str | Path) -> bool:
-    """Check a saved network, its machine and its bisimulation.json: only the files and `Fraction` are used."""
+    """Check a saved network, its machine and its bisimulation.json: only the files and `Fraction` are
+    used."""
     try:
         machine, net, proof = (
             json.loads((Path(folder) / name).read_text(encoding="utf-8"))
@@ -177,7 +211,10 @@ def _check(machine: dict[str, Any], net: dict[str, Any], relation: list[Any]) ->
     if start not in pairs:
         return False
     for q, g in pairs:
-        y = sum((Fraction(w) * dict(g).get(j, 0) for _, j, w in net["out_W"]), sum(Fraction(v) for _, _, v in net["out_b"]))
+        y = sum(
+            (Fraction(w) * dict(g).get(j, 0) for _, j, w in net["out_W"]),
+            sum(Fraction(v) for _, _, v in net["out_b"]),
+        )
         accepts = y == 1 if net["criterion"] == "one" else y > 0
         if accepts != (q in machine["accepting"]) or (net["criterion"] == "one" and y not in (0, 1)):
             return False

@@ -1,4 +1,5 @@
-"""Theorem 4.11 checked along runs: the network's values against a direct simulator, configuration by configuration."""
+"""Theorem 4.11 checked along runs: the network's values against a direct simulator, configuration by
+configuration."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ class RunCertificate:
 
     def __str__(self) -> str:
         if self.holds:
-            return f"certified along {self.runs:,} runs, {self.steps:,} steps of the network: " + "; ".join(self.reasons)
+            return f"certified along {self.runs:,} runs, {self.steps:,} steps of the network: " + "; ".join(
+                self.reasons
+            )
         return "no certificate: " + "; ".join(self.reasons)
 
     def to_json(self) -> dict[str, Any]:
@@ -51,9 +54,14 @@ def machine_of(net: Decider) -> TuringMachine:
 
 
 def certify_turing(
-    net: Decider, *, inputs: Iterable[Word] | None = None, max_steps: int = 500, machine: TuringMachine | None = None
+    net: Decider,
+    *,
+    inputs: Iterable[Word] | None = None,
+    max_steps: int = 500,
+    machine: TuringMachine | None = None,
 ) -> RunCertificate:
-    """Check the invariants along the runs on `inputs` (by default all words of up to 4 symbols, at most 50)."""
+    """Check the invariants along the runs on `inputs` (by default all words of up to 4 symbols, at most
+    50)."""
     machine = machine_of(net) if machine is None else machine
     runs = steps = 0
     for word in _words(machine, inputs):
@@ -76,7 +84,9 @@ def verify_turing(
         if problem is not None:
             wrong += 1
             example = example or f"{show_word(word)}: {problem}"
-    return Report(runs, wrong, f"{runs:,} runs of up to {max_steps:,} steps, configuration by configuration", example)
+    return Report(
+        runs, wrong, f"{runs:,} runs of up to {max_steps:,} steps, configuration by configuration", example
+    )
 
 
 def _words(machine: TuringMachine, inputs: Iterable[Word] | None) -> list[Word]:
@@ -100,11 +110,13 @@ def check_run(machine: TuringMachine, net: Decider, word: Word, max_steps: int) 
         g = next(vectors)
         problem = _general(net, g, True) or _same(machine, net, g, configuration)
         if problem is None and ANSWERS[net.answer(g)] != machine.answer(configuration.state):
-            problem = f"the output says {ANSWERS[net.answer(g)]}, the machine {machine.answer(configuration.state)}"
+            problem = (
+                f"the output says {ANSWERS[net.answer(g)]}, the machine {machine.answer(configuration.state)}"
+            )
         if problem is not None:
             return lead + step, f"step {step}: {problem}"
     if configuration is not None and machine.answer(configuration.state):
-        for _ in range(3):                                 # halted: nothing moves any more
+        for _ in range(3):  # halted: nothing moves any more
             g = next(vectors)
             if problem := _general(net, g, True) or _same(machine, net, g, configuration):
                 return lead + step, f"after halting: {problem}"
@@ -121,7 +133,9 @@ def _general(net: Decider, g: Vector, conditions: bool) -> str | None:
     if sorted(net.output(g)) != [0, 0, 1]:
         return "the output is not one-hot"
     if conditions:
-        true = [sum(factor * g.get(unit, 0) for unit, factor in units) for _, units in net.about["conditions"]]
+        true = [
+            sum(factor * g.get(unit, 0) for unit, factor in units) for _, units in net.about["conditions"]
+        ]
         if sorted(true)[:-1] != [0] * (len(true) - 1) or max(true) != 1:
             return f"{sum(v == 1 for v in true)} conditions are true; exactly one should be"
     return None
@@ -140,7 +154,7 @@ def _same(machine: TuringMachine, net: Decider, g: Vector, configuration: Config
     for part, cells in (("l", left), ("r", right)):
         number = {role[1]: v for role, v in value.items() if role[0] == part}
         codes = [code(cells, number, net.about["base"], machine.blank if compact else None)]
-        if not compact and part == "r":                    # rewinding leaves the blank behind the word on the stack
+        if not compact and part == "r":  # rewinding leaves the blank behind the word on the stack
             codes.append(code((*cells, machine.blank), number, net.about["base"], None))
         if number not in codes:
             return f"stack {part} is not the code of {''.join(cells)!r}"
@@ -148,7 +162,8 @@ def _same(machine: TuringMachine, net: Decider, g: Vector, configuration: Config
 
 
 def code(cells: Sequence[str], symbols: Iterable[str], base: int, zero: str | None) -> dict[str, Fraction]:
-    """Equations (4.27), (4.28): each symbol's number, $ at the bottom where there is one; `zero` is digit 0."""
+    """Equations (4.27), (4.28): each symbol's number, $ at the bottom where there is one; `zero` is digit
+    0."""
     numbers = {symbol: Fraction(0) for symbol in symbols}
     scale = Fraction(base - 1, base)
     for symbol in (*cells, *(["$"] if "$" in numbers else [])):

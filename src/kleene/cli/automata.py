@@ -19,15 +19,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def regex(
     pattern: Annotated[str, typer.Argument(help="A Python regular expression, matched in full.")],
     words: Annotated[list[str] | None, typer.Argument(help="Words to decide on the network.")] = None,
-    alphabet: Annotated[str | None, typer.Option(help="The symbols; by default those that the pattern names.")] = None,
+    alphabet: Annotated[
+        str | None, typer.Option(help="The symbols; by default those that the pattern names.")
+    ] = None,
     method: Annotated[str, typer.Option(help="smallest, minsky, image or scalar.")] = "smallest",
     activation: Annotated[str, typer.Option(help="relu or slu.")] = "relu",
-    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="Letters match both cases.")] = False,
-    output: Annotated[list[Path] | None, typer.Option(
-        "-o", help="Save: .json, .jff, .att, .dot, .png, .svg, .pdf the automaton; a folder the network.")] = None,
+    ignore_case: Annotated[
+        bool, typer.Option("--ignore-case", "-i", help="Letters match both cases.")
+    ] = False,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o", help="Save: .json, .jff, .att, .dot, .png, .svg, .pdf the automaton; a folder the network."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """A regular expression as a minimal automaton and as an exact RNN, certified; decide words on the network."""
+    """A regular expression as a minimal automaton and as an exact RNN, certified; decide words on the
+    network."""
     import kleene as kl
 
     dfa = kl.regex(pattern, alphabet, flags=re.IGNORECASE if ignore_case else 0)
@@ -38,11 +47,20 @@ def regex(
     for path in output or []:
         _save(dfa, rnn, certificate, path)
     if as_json:
-        print(json.dumps({
-            "pattern": pattern, "automaton": dfa.to_json(), "sizes": rnn.sizes, "method": rnn.about["method"],
-            "certificate": {"holds": certificate.holds, "reasons": list(certificate.reasons)},
-            "words": answers, "saved": [str(path) for path in output or []],
-        }, ensure_ascii=False))
+        print(
+            json.dumps(
+                {
+                    "pattern": pattern,
+                    "automaton": dfa.to_json(),
+                    "sizes": rnn.sizes,
+                    "method": rnn.about["method"],
+                    "certificate": {"holds": certificate.holds, "reasons": list(certificate.reasons)},
+                    "words": answers,
+                    "saved": [str(path) for path in output or []],
+                },
+                ensure_ascii=False,
+            )
+        )
     else:
         print(dfa)
         print(rnn)
@@ -65,15 +83,21 @@ def _save(dfa: Any, rnn: Any, certificate: Any, path: Path) -> None:
 
 @app.command(epilog="Example: kleene tm 1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA --max-steps 1000000")
 def tm(
-    file: Annotated[str, typer.Argument(help="A machine: .yaml, .jff, .json, .txt, or bbchallenge text itself.")],
+    file: Annotated[
+        str, typer.Argument(help="A machine: .yaml, .jff, .json, .txt, or bbchallenge text itself.")
+    ],
     word: Annotated[str, typer.Argument(help="The input.")] = "",
     max_steps: Annotated[int, typer.Option(help="Steps of the machine, at most.")] = 1_000_000,
     form: Annotated[str, typer.Option(help="compact or literal (the chapter's construction).")] = "compact",
     evaluator: Annotated[str, typer.Option(help="patterns (fast) or plain; both are exact.")] = "patterns",
     tape: Annotated[bool, typer.Option("--tape", help="Show the tape too.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare with the direct simulator.")] = False,
-    output: Annotated[list[Path] | None, typer.Option(
-        "-o", help="Save: .json, .yaml, .jff, .dot, .png, .svg, .pdf the machine; a folder the network.")] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o", help="Save: .json, .yaml, .jff, .dot, .png, .svg, .pdf the machine; a folder the network."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a Turing machine as an exact RNN: accept, reject, or still running."""
@@ -86,14 +110,26 @@ def tm(
     for path in output or []:
         _save_machine(machine, net, path)
     with _Progress(max_steps) as progress:
-        decision = net.decide(word, max_steps=max_steps, tape=tape or check, evaluator=evaluator, progress=progress)
+        decision = net.decide(
+            word, max_steps=max_steps, tape=tape or check, evaluator=evaluator, progress=progress
+        )
     expected = machine.run(word, max_steps=max_steps) if check else None
     agree = expected is None or expected == decision
     if as_json:
-        print(json.dumps({
-            "machine": machine.name, "word": word, **decision.to_json(), "units": net.units, "form": form,
-            "evaluator": evaluator, "agrees": None if expected is None else agree,
-        }, ensure_ascii=False))
+        print(
+            json.dumps(
+                {
+                    "machine": machine.name,
+                    "word": word,
+                    **decision.to_json(),
+                    "units": net.units,
+                    "form": form,
+                    "evaluator": evaluator,
+                    "agrees": None if expected is None else agree,
+                },
+                ensure_ascii=False,
+            )
+        )
     else:
         print(f"{machine.name} on an RNN of {net.units} units ({form}; {evaluator})")
         print(decision)
@@ -135,4 +171,3 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()
-

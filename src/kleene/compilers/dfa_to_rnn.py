@@ -29,7 +29,9 @@ def compile_dfa(dfa: DFA, *, method: str = "smallest", activation: str = "relu")
     if activation not in ("relu", "slu"):
         raise InputError(f"compile: activation {activation!r}; it should be 'relu' or 'slu'")
     if method == "scalar" and activation == "slu":
-        raise NotSupported("compile: method 'scalar' needs numbers above 1, which SLU cuts off; use activation='relu'")
+        raise NotSupported(
+            "compile: method 'scalar' needs numbers above 1, which SLU cuts off; use activation='relu'"
+        )
     source = dfa.minimise() if method == "smallest" else dfa
     sizes = {"minsky": source.table.size + 1, "image": _image_size(source)}
     if activation == "relu":
@@ -37,10 +39,11 @@ def compile_dfa(dfa: DFA, *, method: str = "smallest", activation: str = "relu")
     chosen = min(sizes, key=lambda name: sizes[name]) if method == "smallest" else method
     if chosen != "scalar" and source.table.size * len(source.alphabet) > MAX_WEIGHTS:
         raise NotSupported(
-            f"compile: {len(source):,} states over {len(source.alphabet)} symbols need more than {MAX_WEIGHTS:,} "
+            f"compile: {len(source):,} states over {len(source.alphabet)} symbols need more than "
+            f"{MAX_WEIGHTS:,} "
             f"weights by {chosen!r}"
         )
-    about = {"method": chosen, "sizes": sizes, "machine": dfa.to_json()}
+    about: dict[str, object] = {"method": chosen, "sizes": sizes, "machine": dfa.to_json()}
     return {"minsky": minsky, "image": image, "scalar": scalar}[chosen](source, activation, about)
 
 
@@ -67,7 +70,7 @@ def minsky(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
 
 def _images(dfa: DFA) -> tuple[list[tuple[int, int]], bool]:
     """The (state, symbol) pairs such that the symbol leads to the state; whether the start is among them."""
-    states, symbols = dfa.table.shape
+    symbols = len(dfa.alphabet)
     codes = np.unique(dfa.table.astype(np.int64) * symbols + np.arange(symbols))
     pairs = [(int(c) // symbols, int(c) % symbols) for c in codes]
     return pairs, bool((dfa.table == dfa.start).any())
@@ -79,10 +82,11 @@ def _image_size(dfa: DFA) -> int:
 
 
 def image(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
-    """One unit a pair (r, a) that has a preimage: σ(Σ_{δ(q,a)=r} h[q] + x[a] − 1), where h[q] = Σ_a g[q, a]."""
+    """One unit a pair (r, a) that has a preimage: σ(Σ_{δ(q,a)=r} h[q] + x[a] − 1), where h[q] = Σ_a g[q,
+    a]."""
     pairs, returns = _images(dfa)
     unit = {pair: i for i, pair in enumerate(pairs)}
-    states = [q for q, _ in pairs] + ([] if returns else [dfa.start])       # what each unit stands for
+    states = [q for q, _ in pairs] + ([] if returns else [dfa.start])  # what each unit stands for
     size, symbols = len(states), len(dfa.alphabet)
     table = dfa.table.tolist()
     V = {(unit[table[q][a], a], j): 1 for j, q in enumerate(states) for a in range(symbols)}
@@ -93,7 +97,9 @@ def image(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
         b={i: -1 for i in range(len(pairs))},
         s={states.index(dfa.start) if returns else size - 1: 1},
         out_W=Matrix(1, size, {(0, j): 1 for j, q in enumerate(states) if dfa.accepting[q]}),
-        activation=activation, largest=1, about=about,
+        activation=activation,
+        largest=1,
+        about=about,
     )
 
 
@@ -133,10 +139,11 @@ def _scalar_size(dfa: DFA) -> int:
 
 
 def scalar(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
-    """h = (k, whether k accepts); units ReLU(k − j − M(1 − x[a])) where δ(·, a) or its acceptance bends at j."""
+    """h = (k, whether k accepts); units ReLU(k − j − M(1 − x[a])) where δ(·, a) or its acceptance bends at
+    j."""
     dfa = min(_numberings(dfa), key=_scalar_size)
     states, symbols = dfa.table.shape
-    high = max(states - 1, 1)                                # M: a unit of a symbol not read is 0
+    high = max(states - 1, 1)  # M: a unit of a symbol not read is 0
     moves, answers = _bends(dfa.table), _bends(dfa.accepting[dfa.table])
     constants = _constants(dfa)
     base = _common(constants)
@@ -147,7 +154,7 @@ def scalar(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
             V[count, 0], W[count, a], b[count] = 1, high, -j - high
             U[0, count], U[1, count] = int(moves[j, a]), int(answers[j, a])
             count += 1
-        if constants[a] != base:                             # a unit that remembers the symbol, for the constant
+        if constants[a] != base:  # a unit that remembers the symbol, for the constant
             W[count, a] = 1
             U[0, count], U[1, count] = constants[a][0] - base[0], constants[a][1] - base[1]
             count += 1

@@ -9,7 +9,7 @@ from fractions import Fraction
 from kleene.compilers.two_layer import TwoLayerStep
 from kleene.networks.sparse import Matrix, Number, Vector, exact, vector
 
-Role = tuple[str, ...]                 # what a value is: ("l", "1") is the left stack's number for symbol 1
+Role = tuple[str, ...]  # what a value is: ("l", "1") is the left stack's number for symbol 1
 ONE: Role = ("1",)
 
 
@@ -128,15 +128,21 @@ class StepBuilder:
                     V[unit, self.roles[role]] = value
         size, width = len(self.roles), len(self.units)
         return TwoLayerStep(
-            self.alphabet, s=vector({self.roles[r]: v for r, v in self.start.items()}),
-            V=Matrix(width, size, V), W=Matrix(width, len(self.alphabet), W), b=b,
+            self.alphabet,
+            s=vector({self.roles[r]: v for r, v in self.start.items()}),
+            V=Matrix(width, size, V),
+            W=Matrix(width, len(self.alphabet), W),
+            b=b,
             U=Matrix(size, width, {at: exact(v) for at, v in self.second.items() if v != 0}),
-            out_W=Matrix(self.outputs, size, self.out), out_b=self.out_bias,
+            out_W=Matrix(self.outputs, size, self.out),
+            out_b=self.out_bias,
             names=tuple(f"{r[0]}[{', '.join(r[1:])}]" if r[1:] else r[0] for r in self.roles),
         )
 
     def conditions_to_json(self) -> list[list[object]]:
-        """The conditions over the units of the fused network (unit 0 is Lemma 4.5's): [name, [[unit, factor], …]]."""
+        """The conditions over the units of the fused network (unit 0 is Lemma 4.5's): [name, [[unit,
+        factor], …]]."""
         return [
-            [name, [[int(unit) + 1, int(v)] for (_, unit), v in form.terms.items()]] for name, form in self.conditions
+            [name, [[int(unit) + 1, int(v)] for (_, unit), v in form.terms.items()]]
+            for name, form in self.conditions
         ]

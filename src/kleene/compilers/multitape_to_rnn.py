@@ -11,12 +11,15 @@ LOAD, TURN, REWIND = "(load)", "(turn)", "(rewind)"
 
 
 def compile_multitape(machine: MultiTapeMachine, *, base: int = 3) -> Decider:
-    """A ReLU network with rational weights that decides as the machine does; one step of it is one of the machine's."""
+    """A ReLU network with rational weights that decides as the machine does; one step of it is one of the
+    machine's."""
     build, about = build_multitape(machine, base, set())
     return fuse(build.build(), Decider, about=about)
 
 
-def build_multitape(machine: MultiTapeMachine, base: int, open_tapes: set[int]) -> tuple[StepBuilder, dict[str, object]]:
+def build_multitape(
+    machine: MultiTapeMachine, base: int, open_tapes: set[int]
+) -> tuple[StepBuilder, dict[str, object]]:
     """The step, and what its values are. Tapes in `open_tapes` get their content later (Theorem 4.12)."""
     build = StepBuilder((*machine.input_alphabet, END, NUL), outputs=3, base=base)
     tapes = range(len(machine.symbols))
@@ -24,14 +27,20 @@ def build_multitape(machine: MultiTapeMachine, base: int, open_tapes: set[int]) 
     filled = {t for t in tapes if held[t]} | open_tapes
     states = (LOAD, TURN, REWIND, *machine.working, *sorted(machine.accept | machine.reject))
     q = {s: build.value("q", s, start=int(s == LOAD)) for s in states}
-    c = [{a: build.value(f"c{t}", a, start=int(a == machine.symbols[t][0])) for a in machine.symbols[t]} for t in tapes]
+    c = [
+        {a: build.value(f"c{t}", a, start=int(a == machine.symbols[t][0])) for a in machine.symbols[t]}
+        for t in tapes
+    ]
     stacks = {}
     for t in tapes:
         stacks["l", t] = {a: build.value(f"l{t}", a) for a in machine.symbols[t][1:]}
-        depth = {a: sum((build.push / base**i for i, s in enumerate(held[t]) if s == a), 0 * build.push) for a in machine.symbols[t]}
+        depth = {
+            a: sum((build.push / base**i for i, s in enumerate(held[t]) if s == a), 0 * build.push)
+            for a in machine.symbols[t]
+        }
         stacks["r", t] = {a: build.value(f"r{t}", a, start=depth[a]) for a in machine.symbols[t][1:]}
 
-    for (side, t), numbers in stacks.items():                    # what no rule moves stays
+    for (side, t), numbers in stacks.items():  # what no rule moves stays
         for a, z in numbers.items():
             build.add((f"{side}{t}", a), build.relu(z))
 
@@ -47,7 +56,7 @@ def build_multitape(machine: MultiTapeMachine, base: int, open_tapes: set[int]) 
     ended = q[LOAD] + build.input(END) - 1
     build.add(("q", TURN), build.when(ended))
     build.condition("end of input", build.when(ended))
-    for t in tapes:                                              # while loading, the heads show blanks
+    for t in tapes:  # while loading, the heads show blanks
         for part in (loading, ended):
             build.add((f"c{t}", machine.symbols[t][0]), build.when(part))
 
@@ -74,15 +83,25 @@ def build_multitape(machine: MultiTapeMachine, base: int, open_tapes: set[int]) 
         build.out[ACCEPT if s in machine.accept else REJECT, build.roles["q", s]] = 1
         build.out[NOTHING, build.roles["q", s]] = -1
     about = {
-        "form": "several tapes", "base": base, "lead": [2, 3], "roles": [list(role) for role in build.roles],
-        "blank": machine.symbols[0][0], "two_way": True, "conditions": build.conditions_to_json(),
+        "form": "several tapes",
+        "base": base,
+        "lead": [2, 3],
+        "roles": [list(role) for role in build.roles],
+        "blank": machine.symbols[0][0],
+        "two_way": True,
+        "conditions": build.conditions_to_json(),
     }
     return build, about
 
 
 def _rule(
-    build: StepBuilder, machine: MultiTapeMachine, each: Rule, q: dict[str, Form], c: list[dict[str, Form]],
-    stacks: dict[tuple[str, int], dict[str, Form]], number: int,
+    build: StepBuilder,
+    machine: MultiTapeMachine,
+    each: Rule,
+    q: dict[str, Form],
+    c: list[dict[str, Form]],
+    stacks: dict[tuple[str, int], dict[str, Form]],
+    number: int,
 ) -> None:
     """if(p, …) for each part, where p says that the rule fits: it lies in {1} ∪ (−∞, 0]."""
     p = total(q[s] for s in each.states)

@@ -8,7 +8,7 @@ from kleene.errors import InputError
 from kleene.machines.turing import TuringMachine
 from kleene.networks.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
 
-MARK = "$"                 # in the roles of values; no clash: symbols are in a place of their own
+MARK = "$"  # in the roles of values; no clash: symbols are in a place of their own
 
 
 def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int = 3) -> Decider:
@@ -25,9 +25,15 @@ def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int =
     builder = StepBuilder(alphabet, outputs=3, base=base)
     lead = (_compact if form == "compact" else _literal)(builder, machine)
     about = {
-        "form": form, "base": base, "lead": list(lead), "roles": [list(role) for role in builder.roles],
-        "blank": machine.blank, "two_way": machine.two_way, "symbols": list(machine.symbols),
-        "conditions": builder.conditions_to_json(), "machine": machine.to_json(),
+        "form": form,
+        "base": base,
+        "lead": list(lead),
+        "roles": [list(role) for role in builder.roles],
+        "blank": machine.blank,
+        "two_way": machine.two_way,
+        "symbols": list(machine.symbols),
+        "conditions": builder.conditions_to_json(),
+        "machine": machine.to_json(),
     }
     return fuse(builder.build(), Decider, about=about)
 
@@ -53,11 +59,11 @@ def _literal(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
         load, rewind = load + "'", rewind + "'"
     q = {s: build.value("q", s, start=int(s == load)) for s in (load, rewind, *machine.states)}
     stack = (*machine.symbols, MARK)
-    bottom = build.push                                           # stack($) = (B − 1)/B · e_$
+    bottom = build.push  # stack($) = (B − 1)/B · e_$
     l = {a: build.value("l", a, start=bottom if a is MARK else 0) for a in stack}
     c = {a: build.value("c", a, start=int(a == machine.blank)) for a in machine.symbols}
     r = {a: build.value("r", a, start=bottom if a is MARK else 0) for a in stack}
-    third = 1 - build.push                                        # 1/B
+    third = 1 - build.push  # 1/B
 
     def keep(p: Form, *parts: str) -> None:
         """Those parts stay as they are where p holds."""
@@ -138,7 +144,7 @@ def _literal(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
             build.condition(name, build.when(p) - build.when(at_end))
             enter(target, at_end)
             keep(at_end, from_)
-            if move < 0 and not machine.two_way:                  # the head stays on the leftmost cell
+            if move < 0 and not machine.two_way:  # the head stays on the leftmost cell
                 build.add(("c", write), build.when(at_end))
                 keep(at_end, onto)
             else:
@@ -147,20 +153,21 @@ def _literal(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
             build.condition(f"{name} at the end", build.when(at_end))
 
     # Halting states are absorbing, so that the answer stays
-    for state in machine.states[len(machine.working):]:
+    for state in machine.states[len(machine.working) :]:
         enter(state, q[state])
         keep(q[state], "l", "c", "r")
         build.condition(f"{state} halts", build.when(q[state]))
     _outputs(build, machine, {("q", s): s for s in machine.states})
-    return 2, 2                        # |w| symbols and EOS, then |w| cells back and one step to begin
+    return 2, 2  # |w| symbols and EOS, then |w| cells back and one step to begin
 
 
 # Compact
 
 
 def _compact(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
-    """One one-hot of (state, symbol) pairs; the blank is digit 0 of every stack, so that an empty stack reads as
-    blanks and needs no mark (a one-way tape marks its left end); w is written as a queue, so that nothing rewinds.
+    """One one-hot of (state, symbol) pairs; the blank is digit 0 of every stack, so that an empty stack reads
+    as blanks and needs no mark (a one-way tape marks its left end); w is written as a queue, so that nothing
+    rewinds.
     """
     inked = [a for a in machine.symbols if a != machine.blank]
     one_way = not machine.two_way
@@ -169,7 +176,7 @@ def _compact(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
     if one_way:
         l[MARK] = build.value("l", MARK, start=build.push)
     r = {a: build.value("r", a) for a in inked}
-    scale = build.value("scale", start=1)                         # B^−i after i symbols, 0 after the input
+    scale = build.value("scale", start=1)  # B^−i after i symbols, 0 after the input
     begin = build.value("begin")
 
     # Input: symbol i goes to depth i of the right stack
@@ -185,7 +192,7 @@ def _compact(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
     moving: dict[int, dict[str, list[Form]]] = {-1: {}, 1: {machine.start: [begin]}}
     staying: dict[tuple[str, str], list[Form]] = {}
     writing: dict[tuple[int, str], list[Form]] = {}
-    ending: dict[tuple[str, str], list[Form]] = {}                # left moves by (target, symbol written)
+    ending: dict[tuple[str, str], list[Form]] = {}  # left moves by (target, symbol written)
     for q, row in machine.transitions.items():
         for a, (target, write, move) in row.items():
             if move == 0:
@@ -208,9 +215,9 @@ def _compact(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
             continue
         popping = left if move < 0 else right + begin
         pushing = left if move < 0 else right
-        for a, z in values.items():                               # pop: z → Bz − (B − 1)·top
+        for a, z in values.items():  # pop: z → Bz − (B − 1)·top
             build.add((part, a), build.when(popping, z) * (build.base - 1))
-        for a, z in other.items():                                # push: z → z/B, and the symbol written on top
+        for a, z in other.items():  # push: z → z/B, and the symbol written on top
             build.add((onto, a), build.when(pushing, z) * -build.push)
         for a in inked:
             if (move, a) in writing:
@@ -243,10 +250,10 @@ def _compact(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
         for a in inked:
             build.add(("r", a), build.when(build.at_bottom(left, l[MARK]), r[a]) * build.push)
 
-    for q in machine.states[len(machine.working):]:               # halting states are absorbing
+    for q in machine.states[len(machine.working) :]:  # halting states are absorbing
         for a in machine.symbols:
             halted = build.relu(pair[q, a])
             build.add(("pair", q, a), halted)
             build.condition(f"{q} halts on {a!r}", halted)
     _outputs(build, machine, {("pair", q, a): q for q, a in pair})
-    return 1, 2                        # |w| symbols, EOS, and one step that reads the first symbol
+    return 1, 2  # |w| symbols, EOS, and one step that reads the first symbol

@@ -22,7 +22,7 @@ class TwoLayerStep:
     out_W: Matrix
     c: Vector = field(default_factory=dict)
     out_b: Vector = field(default_factory=dict)
-    names: tuple[str, ...] = ()                 # of the entries of h
+    names: tuple[str, ...] = ()  # of the entries of h
 
 
 def fuse(step: TwoLayerStep, cls: type[ExactRNN] = ExactRNN, **options: Any) -> Any:
@@ -33,9 +33,14 @@ def fuse(step: TwoLayerStep, cls: type[ExactRNN] = ExactRNN, **options: Any) -> 
     """
     size, width = step.V.columns, step.V.rows
     start = {i: step.s.get(i, 0) - step.c.get(i, 0) for i in range(size)}
-    R = Matrix(size, width + 1, {
-        **{(i, 0): v for i, v in start.items() if v != 0}, **{(i, j + 1): v for (i, j), v in step.U.entries.items()}
-    })
+    R = Matrix(
+        size,
+        width + 1,
+        {
+            **{(i, 0): v for i, v in start.items() if v != 0},
+            **{(i, j + 1): v for (i, j), v in step.U.entries.items()},
+        },
+    )
     A = _below(step.V)
     bias = step.V.times(step.c)
     b = vector({i + 1: step.b.get(i, 0) + bias.get(i, 0) for i in {*step.b, *bias}})
@@ -43,8 +48,15 @@ def fuse(step: TwoLayerStep, cls: type[ExactRNN] = ExactRNN, **options: Any) -> 
     out_b = vector({k: step.out_b.get(k, 0) + out_bias.get(k, 0) for k in {*step.out_b, *out_bias}})
     names = step.names or tuple(f"h[{i}]" for i in range(size))
     return cls(
-        step.alphabet, V=A @ R, W=_below(step.W), b=b, s={0: 1}, out_W=step.out_W @ R, out_b=out_b,
-        readout=Readout(names, R, step.c, A), **options,
+        step.alphabet,
+        V=A @ R,
+        W=_below(step.W),
+        b=b,
+        s={0: 1},
+        out_W=step.out_W @ R,
+        out_b=out_b,
+        readout=Readout(names, R, step.c, A),
+        **options,
     )
 
 

@@ -1,5 +1,5 @@
-"""A finite automaton from any classifier of words, by queries (Angluin's L*, with Rivest and Schapire's use of
-counterexamples). The classifier may be trained, so nothing is proved about it: agreement is counted."""
+"""A finite automaton from any classifier of words, by queries (Angluin's L*, with Rivest and Schapire's use
+of counterexamples). The classifier may be trained, so nothing is proved about it: agreement is counted."""
 
 from __future__ import annotations
 
@@ -21,25 +21,32 @@ Ask = Callable[[list[str]], np.ndarray]
 class ExtractedDFA(DFA):
     """An automaton, and how well the classifier agreed with it."""
 
-    agreement: float = 1.0            # of the words compared at the end, how many both answered alike
+    agreement: float = 1.0  # of the words compared at the end, how many both answered alike
     compared: int = 0
-    queries: int = 0                  # different words that the classifier was asked about
-    complete: bool = True             # no counterexample was left; False when max_states was reached
+    queries: int = 0  # different words that the classifier was asked about
+    complete: bool = True  # no counterexample was left; False when max_states was reached
 
     def __str__(self) -> str:
-        how = f"{super().__str__()}\nagrees on {self.agreement:.4%} of {self.compared:,} words, after {self.queries:,} queries"
-        return how if self.complete else how + "; stopped at max_states, counterexamples remain"
+        agrees = f"agrees on {self.agreement:.4%} of {self.compared:,} words, after {self.queries:,} queries"
+        left = "" if self.complete else "; stopped at max_states, counterexamples remain"
+        return f"{super().__str__()}\n{agrees}{left}"
 
 
 def extract(
-    model: Any, alphabet: Iterable[str], *, max_states: int = 200, length: int = 16, random: int = 2000, seed: int = 0
+    model: Any,
+    alphabet: Iterable[str],
+    *,
+    max_states: int = 200,
+    length: int = 16,
+    random: int = 2000,
+    seed: int = 0,
 ) -> ExtractedDFA:
     """The automaton that a recurrent classifier behaves like.
 
-    `model`: anything with `accepts_batch(words)`, a function from a list of words to answers, or a torch module
-    from codes (batch, time) to one logit a word (positive: accept) or two (the larger). Counterexamples are looked
-    for among all short words, `random` words of up to `length` symbols, and words that lead through every
-    transition of the automaton so far.
+    `model`: anything with `accepts_batch(words)`, a function from a list of words to answers, or a torch
+    module from codes (batch, time) to one logit a word (positive: accept) or two (the larger).
+    Counterexamples are looked for among all short words, `random` words of up to `length` symbols, and words
+    that lead through every transition of the automaton so far.
 
     >>> from kleene.machines.regex import regex
     >>> target = regex("(ab)*")
@@ -59,8 +66,17 @@ def extract(
         wrong = np.flatnonzero(ours != theirs)
         if not wrong.size or len(dfa) >= max_states:
             small = dfa.minimise()
-            return ExtractedDFA(small.table, small.accepting, symbols, small.start, None,
-                                1 - len(wrong) / len(words), len(words), len(learner.ask.known), not wrong.size)
+            return ExtractedDFA(
+                small.table,
+                small.accepting,
+                symbols,
+                small.start,
+                None,
+                1 - len(wrong) / len(words),
+                len(words),
+                len(learner.ask.known),
+                not wrong.size,
+            )
         learner.refine(dfa, min((words[i] for i in wrong), key=len))
 
 
@@ -114,11 +130,15 @@ class _Learner:
             middle = (low + high) // 2
             low, high = (middle, high) if answer(middle) == first else (low, middle)
         if word[high:] in self.suffixes:
-            raise InputError("extract: the classifier answers one word in two ways; it should be deterministic")
+            raise InputError(
+                "extract: the classifier answers one word in two ways; it should be deterministic"
+            )
         self.suffixes.append(word[high:])
 
 
-def _search(dfa: DFA, alphabet: tuple[str, ...], length: int, random: int, rng: np.random.Generator) -> list[str]:
+def _search(
+    dfa: DFA, alphabet: tuple[str, ...], length: int, random: int, rng: np.random.Generator
+) -> list[str]:
     """Words to compare on: all short ones, random ones, and random ones behind every transition."""
     words: list[str] = []
     size = 0
@@ -155,7 +175,10 @@ def _asker(model: Any, alphabet: tuple[str, ...]) -> Ask:
         return lambda words: _ask_module(model, words, alphabet)
     if callable(model):
         return lambda words: np.asarray(model(words), dtype=bool)
-    raise InputError(f"extract: cannot ask a {type(model).__name__}; give a torch module, a function of words, or accepts_batch")
+    raise InputError(
+        f"extract: cannot ask a {type(model).__name__}; give a torch module, a function of words, or "
+        f"accepts_batch"
+    )
 
 
 def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.ndarray:
@@ -173,11 +196,13 @@ def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.n
     with torch.no_grad():
         for size in np.unique(lengths):
             rows = np.flatnonzero(lengths == size)
-            block = codes[offsets[rows][:, None] + np.arange(size)].astype(np.int64)      # (batch, time)
+            block = codes[offsets[rows][:, None] + np.arange(size)].astype(np.int64)  # (batch, time)
             y = model(torch.from_numpy(block).to(device))
             y = y.reshape(len(rows), -1)
             if y.shape[1] > 2:
-                raise InputError(f"extract: the module gives {y.shape[1]} numbers a word; it should give one logit, or two")
+                raise InputError(
+                    f"extract: the module gives {y.shape[1]} numbers a word; it should give one logit, or two"
+                )
             answers[rows] = (y[:, 0] > 0 if y.shape[1] == 1 else y[:, 1] > y[:, 0]).cpu().numpy()
     model.train(was_training)
     return answers

@@ -1,5 +1,5 @@
-"""The chapter's remark on alternating automata, stated correctly: d SLU units are d alternating states, and the
-automaton accepts the *reversal* of the network's language."""
+"""The chapter's remark on alternating automata, stated correctly: d SLU units are d alternating states, and
+the automaton accepts the *reversal* of the network's language."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kleene.networks.sparse import Matrix
 def rnn_to_afa(rnn: ExactRNN) -> AFA:
     """An alternating automaton of the reversed language, a state a unit.
 
-    A run of the network from s forwards is a run of the automaton from the end of the word backwards: unit i is
-    on after a·(what came before) when its sum is at least 1. Where s is not of zeros and ones, Lemma 4.5's unit
-    makes one state more.
+    A run of the network from s forwards is a run of the automaton from the end of the word backwards: unit i
+    is on after a·(what came before) when its sum is at least 1. Where s is not of zeros and ones, Lemma 4.5's
+    unit makes one state more.
     """
     if not rnn.integer or rnn.activation != "slu":
         raise NotSupported("decompile: to='afa' needs integer weights and SLU units")
@@ -26,7 +26,9 @@ def rnn_to_afa(rnn: ExactRNN) -> AFA:
     for i in range(rnn.units):
         parts: tuple[tuple[int, Formula], ...] = tuple((int(v), j) for j, v in rows[i])
         bias = rnn.b.get(i, 0)
-        transitions.append({a: Threshold(parts, 1 - int(inputs[i][k] + bias)) for k, a in enumerate(rnn.alphabet)})
+        transitions.append(
+            {a: Threshold(parts, 1 - int(inputs[i][k] + bias)) for k, a in enumerate(rnn.alphabet)}
+        )
     output = tuple((int(v), j) for (_, j), v in sorted(rnn.out_W.entries.items()))
     one = 1 - int(rnn.out_b.get(0, 0))
     at_least = Threshold(output, one)
@@ -45,9 +47,13 @@ def _boolean_start(rnn: ExactRNN) -> ExactRNN:
     first = {(i + 1, 0): v for i, v in rnn.V.times(rnn.s).items()}
     out_first = {(k, 0): v for k, v in rnn.out_W.times(rnn.s).items()}
     return ExactRNN(
-        rnn.alphabet, V=Matrix(size, size, {**first, **right(rnn.V, size)}),
+        rnn.alphabet,
+        V=Matrix(size, size, {**first, **right(rnn.V, size)}),
         W=Matrix(size, len(rnn.alphabet), {(i + 1, j): v for (i, j), v in rnn.W.entries.items()}),
-        b={i + 1: v for i, v in rnn.b.items()}, s={0: 1},
-        out_W=Matrix(rnn.out_W.rows, size, {**out_first, **right(rnn.out_W, rnn.out_W.rows)}), out_b=rnn.out_b,
-        activation="slu", criterion=rnn.criterion,
+        b={i + 1: v for i, v in rnn.b.items()},
+        s={0: 1},
+        out_W=Matrix(rnn.out_W.rows, size, {**out_first, **right(rnn.out_W, rnn.out_W.rows)}),
+        out_b=rnn.out_b,
+        activation="slu",
+        criterion=rnn.criterion,
     )

@@ -20,7 +20,9 @@ def integer_relu() -> ExactRNN:
         ("0", "1"),
         V=Matrix.of([[1, -1, 0], [-1, 1, 0], [1, -1, 0]]),
         W=Matrix.of([[-1, 1], [1, -1], [-1, 1]]),
-        b={2: -1}, s={}, out_W=Matrix.of([[1, 0, -1]]),
+        b={2: -1},
+        s={},
+        out_W=Matrix.of([[1, 0, -1]]),
         about={"language": "strictly more ones than zeros"},
     )
 
@@ -38,8 +40,10 @@ def rational_slu() -> ExactRNN:
         ("0", "1"),
         V=Matrix.of([[quarter, quarter, 0], [1, 1, 0], [0, 0, half]]),
         W=Matrix.of([[0, 1], [1, 0], [0, 0]]),
-        b=vector([-1, -1, 0]), s={0: 1, 2: 1},
+        b=vector([-1, -1, 0]),
+        s={0: 1, 2: 1},
         out_W=Matrix.of([[-Fraction(3, 2), -Fraction(3, 2), 1]]),
-        activation="slu", criterion="positive",
+        activation="slu",
+        criterion="positive",
         about={"language": "strictly more ones than zeros"},
     )

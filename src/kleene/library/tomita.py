@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PATTERNS = {
     1: "1*",
     2: "(10)*",
-    4: "(1|01|001)*(|0|00)",                 # no 000
+    4: "(1|01|001)*(|0|00)",  # no 000
     7: "0*1*0*1*",
 }
 ODD_ONES_THEN_ODD_ZEROS = "((0|1)*0)?1(11)*(0(0|1)*1)?0(00)*(1(0|1)*)?"
@@ -31,11 +31,11 @@ def language(number: int) -> DFA:
     """
     if number in PATTERNS:
         return regex(PATTERNS[number], "01")
-    if number == 3:                          # no odd run of ones is followed, at once or later, by an odd run of zeros
+    if number == 3:  # no odd run of ones is followed, at once or later, by an odd run of zeros
         return (~regex(ODD_ONES_THEN_ODD_ZEROS, "01")).minimise()
-    if number == 5:                          # an even number of zeros and an even number of ones
+    if number == 5:  # an even number of zeros and an even number of ones
         return (regex("(1*01*0)*1*", "01") & regex("(0*10*1)*0*", "01")).minimise()
-    if number == 6:                          # zeros minus ones is a multiple of three
+    if number == 6:  # zeros minus ones is a multiple of three
         return DFA([[1, 2], [2, 0], [0, 1]], accepting=[0], alphabet="01")
     raise ValueError(f"Tomita's languages are numbered 1 to 7, not {number}")
 
@@ -86,7 +86,9 @@ def train(
     right = 0
     for step in range(1, max_steps + 1):
         codes, labels = sample(dfa, 128, length, rng)
-        loss = binary_cross_entropy_with_logits(model.prefixes(torch.from_numpy(codes)), torch.from_numpy(labels))
+        loss = binary_cross_entropy_with_logits(
+            model.prefixes(torch.from_numpy(codes)), torch.from_numpy(labels)
+        )
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -102,8 +104,9 @@ def train(
 
 
 def sample(dfa: DFA, count: int, length: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random words with the label of each prefix: half uniform, half kept among states from which a word is still
-    accepted, and of these some with one symbol changed. (count, length) codes, (count, length + 1) labels."""
+    """Random words with the label of each prefix: half uniform, half kept among states from which a word is
+    still accepted, and of these some with one symbol changed. (count, length) codes, (count, length + 1)
+    labels."""
     alive = _alive(dfa)
     symbols = len(dfa.alphabet)
     codes = rng.integers(symbols, size=(count, length))

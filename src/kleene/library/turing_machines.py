@@ -13,7 +13,12 @@ POWERS_OF_TWO = TuringMachine(
         "q3": {" ": ("q6", " ", 1), "1": ("q2", "x", 1), "x": ("q3", "x", 1)},
         "q4": {" ": ("q1", " ", 1), "1": ("q4", "1", -1), "x": ("q4", "x", -1)},
     },
-    start="q0", accept=frozenset({"q5"}), reject=frozenset({"q6"}), blank=" ", input_alphabet=("1",), two_way=False,
+    start="q0",
+    accept=frozenset({"q5"}),
+    reject=frozenset({"q6"}),
+    blank=" ",
+    input_alphabet=("1",),
+    two_way=False,
     name="powers of two",
 )
 

@@ -1,4 +1,5 @@
-"""Alternating finite automata (Chandra, Kozen and Stockmeyer): transitions are Boolean functions of states."""
+"""Alternating finite automata (Chandra, Kozen and Stockmeyer): transitions are Boolean functions of
+states."""
 
 from __future__ import annotations
 
@@ -17,25 +18,31 @@ Values = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Threshold:
-    """True when the sum of the weights of the true parts is at least a bound; a part is a state or a threshold.
+    """True when the sum of the weights of the true parts is at least a bound; a part is a state or a
+    threshold.
 
     >>> either = any_of(0, 1)
     >>> either((False, True)), all_of(0, not_(1))((True, True))
     (True, False)
     """
 
-    parts: tuple[tuple[int, Formula], ...]          # (weight, part)
+    parts: tuple[tuple[int, Formula], ...]  # (weight, part)
     at_least: int
 
     def __call__(self, values: Values) -> bool:
-        return sum(w for w, part in self.parts if (values[part] if isinstance(part, int) else part(values))) >= self.at_least
+        return (
+            sum(w for w, part in self.parts if (values[part] if isinstance(part, int) else part(values)))
+            >= self.at_least
+        )
 
     def states(self) -> set[int]:
         """The states that it speaks of."""
         return {s for _, part in self.parts for s in ([part] if isinstance(part, int) else part.states())}
 
     def __str__(self) -> str:
-        shown = " + ".join(f"{'' if w == 1 else w}{f'q{p}' if isinstance(p, int) else f'[{p}]'}" for w, p in self.parts)
+        shown = " + ".join(
+            f"{'' if w == 1 else w}{f'q{p}' if isinstance(p, int) else f'[{p}]'}" for w, p in self.parts
+        )
         return f"{shown or '0'} ≥ {self.at_least}"
 
 
@@ -59,8 +66,8 @@ def not_(part: Formula) -> Threshold:
 
 @dataclass(frozen=True)
 class AFA:
-    """State q is true of the empty word when it is in `accepting`, and of a·w when transitions[q][a] is true of the
-    states' truth on w. The automaton accepts the words of which `head` is true.
+    """State q is true of the empty word when it is in `accepting`, and of a·w when transitions[q][a] is true
+    of the states' truth on w. The automaton accepts the words of which `head` is true.
 
     >>> both = AFA("ab", transitions=[{"a": any_of(0), "b": all_of()}, {"a": all_of(), "b": any_of(1)}],
     ...            accepting=[], head=all_of(0, 1))            # has an a and a b
@@ -77,9 +84,13 @@ class AFA:
         object.__setattr__(self, "alphabet", check_alphabet(self.alphabet))
         for q, row in enumerate(self.transitions):
             if set(row) != set(self.alphabet):
-                raise InputError(f"AFA: state {q} has formulas for {sorted(row)}; it needs one for each of {self.alphabet}")
+                raise InputError(
+                    f"AFA: state {q} has formulas for {sorted(row)}; it needs one for each of {self.alphabet}"
+                )
         formulas = [self.head, *(f for row in self.transitions for f in row.values())]
-        used = {s for f in formulas for s in ([f] if isinstance(f, int) else f.states())} | set(self.accepting)
+        used = {s for f in formulas for s in ([f] if isinstance(f, int) else f.states())} | set(
+            self.accepting
+        )
         if any(not 0 <= s < len(self.transitions) for s in used):
             raise InputError(f"AFA: a formula speaks of a state outside 0…{len(self.transitions) - 1}")
 
@@ -133,8 +144,12 @@ class AFA:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "kind": "afa", "version": 1, "alphabet": list(self.alphabet), "accepting": list(self.accepting),
-            "head": _json(self.head), "transitions": [{a: _json(f) for a, f in row.items()} for row in self.transitions],
+            "kind": "afa",
+            "version": 1,
+            "alphabet": list(self.alphabet),
+            "accepting": list(self.accepting),
+            "head": _json(self.head),
+            "transitions": [{a: _json(f) for a, f in row.items()} for row in self.transitions],
         }
 
 

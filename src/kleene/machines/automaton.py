@@ -28,8 +28,8 @@ class DFA:
     ''
     """
 
-    table: np.ndarray                    # (state, symbol) → state
-    accepting: np.ndarray                # (state,) → whether it is in F
+    table: np.ndarray  # (state, symbol) → state
+    accepting: np.ndarray  # (state,) → whether it is in F
     alphabet: tuple[str, ...]
     start: int = 0
     names: tuple[str, ...] | None = None
@@ -40,7 +40,8 @@ class DFA:
         table = np.array(self.table, dtype=np.int32)
         if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] != len(alphabet):
             raise InputError(
-                f"DFA: the table has shape {table.shape}; it needs one row a state and {len(alphabet)} columns"
+                f"DFA: the table has shape {table.shape}; it needs one row a state and {len(alphabet)} "
+                f"columns"
             )
         states = table.shape[0]
         if int(table.min()) < 0 or int(table.max()) >= states:
@@ -82,14 +83,18 @@ class DFA:
         for name, row in transitions.items():
             for a, symbol in enumerate(symbols):
                 if symbol not in row:
-                    raise InputError(f"DFA: state {name!r} has no transition for {symbol!r}; it needs one a symbol")
+                    raise InputError(
+                        f"DFA: state {name!r} has no transition for {symbol!r}; it needs one a symbol"
+                    )
                 if row[symbol] not in number:
                     raise InputError(f"DFA: state {name!r} goes to {row[symbol]!r}, which has no row")
                 table[number[name], a] = number[row[symbol]]
             for symbol in row:
                 if symbol not in symbols:
                     raise InputError(f"DFA: state {name!r} reads {symbol!r}, which is not in the alphabet")
-        return cls(table, np.array([number[f] for f in accepting], dtype=int), symbols, number[start], tuple(names))
+        return cls(
+            table, np.array([number[f] for f in accepting], dtype=int), symbols, number[start], tuple(names)
+        )
 
     def __len__(self) -> int:
         return int(self.table.shape[0])
@@ -184,7 +189,7 @@ class DFA:
         here = self.reachable()
         classes = hopcroft(here.table, here.accepting)
         states = np.empty(int(classes.max()) + 1, dtype=np.int32)
-        states[classes] = np.arange(len(here))       # one state of each class
+        states[classes] = np.arange(len(here))  # one state of each class
         quotient = classes[here.table[states]]
         order = breadth_first(quotient, int(classes[here.start]))
         number = np.empty_like(order)
@@ -202,12 +207,14 @@ class DFA:
         number = np.full(len(self), -1, dtype=np.int32)
         number[order] = np.arange(len(order))
         names = tuple(self.names[q] for q in order) if self.names else None
-        return DFA(number[self.table[order]], self.accepting[order], self.alphabet, int(number[self.start]), names)
+        return DFA(
+            number[self.table[order]], self.accepting[order], self.alphabet, int(number[self.start]), names
+        )
 
     def reverse(self, limit: int = 100_000) -> DFA:
         """The minimal automaton of the reversed words (subset construction); refused above `limit` states."""
         states, symbols = self.table.shape
-        before = [[0] * states for _ in range(symbols)]     # states as bits of an integer
+        before = [[0] * states for _ in range(symbols)]  # states as bits of an integer
         for p in range(states):
             for a in range(symbols):
                 before[a][int(self.table[p, a])] |= 1 << p
@@ -260,7 +267,9 @@ class DFA:
             return self
         if set(self.alphabet) != set(other.alphabet):
             extra = sorted(set(self.alphabet) ^ set(other.alphabet))
-            raise InputError(f"DFA: the two alphabets differ in {', '.join(map(repr, extra[:5]))}; they must be equal")
+            raise InputError(
+                f"DFA: the two alphabets differ in {', '.join(map(repr, extra[:5]))}; they must be equal"
+            )
         columns = [self.index[symbol] for symbol in other.alphabet]
         return DFA(self.table[:, columns], self.accepting, other.alphabet, self.start, self.names)
 
@@ -280,7 +289,8 @@ class DFA:
         return from_json(data, where)
 
     def save(self, path: str | Path) -> None:
-        """Write a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T), `.dot`, or a picture `.png`, `.svg`, `.pdf`."""
+        """Write a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T), `.dot`, or a picture `.png`,
+        `.svg`, `.pdf`."""
         from kleene.machines.automaton_files import save
 
         save(self, Path(path))

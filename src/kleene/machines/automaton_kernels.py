@@ -62,12 +62,12 @@ def hopcroft(table: np.ndarray, accepting: np.ndarray) -> np.ndarray:
     """The number of each state's class in the coarsest partition that respects F and δ (Hopcroft)."""
     states, symbols = table.shape
     starts, sources = _predecessors(table)
-    members = np.empty(states, np.int32)      # states, those of one block side by side
-    place = np.empty(states, np.int32)        # where a state is in `members`
+    members = np.empty(states, np.int32)  # states, those of one block side by side
+    place = np.empty(states, np.int32)  # where a state is in `members`
     block = np.zeros(states, np.int32)
     first = np.zeros(states + 1, np.int32)
     size = np.zeros(states + 1, np.int32)
-    marked = np.zeros(states + 1, np.int32)   # how many of a block's first members are marked
+    marked = np.zeros(states + 1, np.int32)  # how many of a block's first members are marked
     count = 0
     for want in (True, False):
         begin = size[0] if count else 0
@@ -142,8 +142,12 @@ def _root(parent: np.ndarray, x: int) -> int:
 
 @njit(cache=True)
 def hopcroft_karp(
-    left: np.ndarray, left_accepting: np.ndarray, left_start: int,
-    right: np.ndarray, right_accepting: np.ndarray, right_start: int,
+    left: np.ndarray,
+    left_accepting: np.ndarray,
+    left_start: int,
+    right: np.ndarray,
+    right_accepting: np.ndarray,
+    right_start: int,
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """Where in the queue the first difference is (−1: none), each pair's predecessor and its symbol.
 

@@ -16,8 +16,8 @@ MAX_CASES = 5_000_000
 
 @dataclass(frozen=True)
 class Rule:
-    """Where the state is one of `states` and each tape shows one of `reads` (None: anything): go to `target`, write
-    (None: what was there), and move each head by −1, 0 or +1."""
+    """Where the state is one of `states` and each tape shows one of `reads` (None: anything): go to `target`,
+    write (None: what was there), and move each head by −1, 0 or +1."""
 
     states: frozenset[str]
     reads: tuple[frozenset[str] | None, ...]
@@ -26,9 +26,15 @@ class Rule:
     moves: tuple[int, ...]
 
 
-def rule(state: str | Sequence[str], reads: Sequence[str | Sequence[str] | None], target: str,
-         writes: Sequence[str | None], moves: Sequence[int]) -> Rule:
+def rule(
+    state: str | Sequence[str],
+    reads: Sequence[str | Sequence[str] | None],
+    target: str,
+    writes: Sequence[str | None],
+    moves: Sequence[int],
+) -> Rule:
     """A `Rule` from plain parts; a string is one state or one symbol."""
+
     def some(part: str | Sequence[str] | None) -> frozenset[str] | None:
         return None if part is None else frozenset([part] if isinstance(part, str) else part)
 
@@ -52,7 +58,7 @@ class MultiTapeMachine:
     Exactly one rule must fit each state that does not halt, whatever the tapes show.
     """
 
-    symbols: tuple[tuple[str, ...], ...]            # of each tape, the blank first
+    symbols: tuple[tuple[str, ...], ...]  # of each tape, the blank first
     input_alphabet: tuple[str, ...]
     rules: tuple[Rule, ...]
     start: str
@@ -70,17 +76,26 @@ class MultiTapeMachine:
         for symbols in self.symbols:
             cases *= len(symbols)
         if cases * max(len(self.rules), 1) > MAX_CASES:
-            raise InputError(f"{self.name}: {cases:,} cases of state and symbols and {len(self.rules)} rules are too many")
+            raise InputError(
+                f"{self.name}: {cases:,} cases of state and symbols and {len(self.rules)} rules are too many"
+            )
         for number, r in enumerate(self.rules):
-            if len(r.reads) != len(self.symbols) or len(r.writes) != len(self.symbols) or len(r.moves) != len(self.symbols):
+            if (
+                len(r.reads) != len(self.symbols)
+                or len(r.writes) != len(self.symbols)
+                or len(r.moves) != len(self.symbols)
+            ):
                 raise InputError(f"{self.name}: rule {number} is not for {len(self.symbols)} tapes")
-            if r.target not in working and r.target not in halting or r.states & halting:
-                raise InputError(f"{self.name}: rule {number} leads to an unknown state or out of one that halts")
+            if (r.target not in working and r.target not in halting) or r.states & halting:
+                raise InputError(
+                    f"{self.name}: rule {number} leads to an unknown state or out of one that halts"
+                )
         for case in product(working, *self.symbols):
             fitting = [r for r in self.rules if _fits(r, case[0], case[1:])]
             if len(fitting) != 1:
                 raise InputError(
-                    f"{self.name}: state {case[0]!r} on {case[1:]} has {len(fitting)} rules; it needs exactly one"
+                    f"{self.name}: state {case[0]!r} on {case[1:]} has {len(fitting)} rules; it needs "
+                    f"exactly one"
                 )
 
     def answer(self, state: str) -> str | None:
@@ -92,7 +107,9 @@ class MultiTapeMachine:
         encode(word, {s: i for i, s in enumerate(self.input_alphabet)})
         contents = [word, *self.contents, *[()] * (len(self.symbols) - 1 - len(self.contents))]
         blanks = [symbols[0] for symbols in self.symbols]
-        tapes = [Tape((), text[0] if text else blank, tuple(text[1:])) for text, blank in zip(contents, blanks)]
+        tapes = [
+            Tape((), text[0] if text else blank, tuple(text[1:])) for text, blank in zip(contents, blanks)
+        ]
         state = self.start
         while True:
             yield state, tuple(tapes)
@@ -105,9 +122,11 @@ class MultiTapeMachine:
 
     def run(self, word: Word = "", *, max_steps: int = 10**6) -> Decision:
         """Simulate; the decision holds the first tape."""
-        for steps, (state, tapes) in enumerate(self.configurations(word)):
-            if self.answer(state) or steps == max_steps:
-                break
+        steps, (state, tapes) = next(
+            (steps, now)
+            for steps, now in enumerate(self.configurations(word))
+            if steps == max_steps or self.answer(now[0])
+        )
         text, head = trimmed(*tapes[0], self.symbols[0][0], True)
         return Decision(self.answer(state), steps, state, text, head)
 

@@ -38,7 +38,9 @@ class OracleLanguage:
             raise InputError("language: give either predicate= or enumerator=")
         for symbol in alphabet:
             if symbol in (SEPARATOR, FINISHED, " ") or len(symbol) != 1:
-                raise InputError(f"language: {symbol!r} cannot be a symbol; use single characters other than '#', '.', ' '")
+                raise InputError(
+                    f"language: {symbol!r} cannot be a symbol; use single characters other than '#', '.', ' '"
+                )
 
     def words(self) -> Iterator[str]:
         """The words of the language, in order of length."""
@@ -46,7 +48,8 @@ class OracleLanguage:
             for length in count():
                 if length > self.longest:
                     raise DidNotHalt(
-                        f"language: no further word of up to {self.longest} symbols, and the answer needs one; give an "
+                        f"language: no further word of up to {self.longest} symbols, and the answer needs "
+                        f"one; give an "
                         "enumerator that ends, or raise longest="
                     )
                 for symbols in product(self.alphabet, repeat=length):
@@ -57,14 +60,20 @@ class OracleLanguage:
             before = ""
             for word in self.enumerator():
                 if not isinstance(word, str) or any(s not in self.alphabet for s in word):
-                    raise InputError(f"language: the enumerator gave {word!r}; it should give words over {self.alphabet}")
+                    raise InputError(
+                        f"language: the enumerator gave {word!r}; it should give words over {self.alphabet}"
+                    )
                 if len(word) < len(before):
-                    raise InputError(f"language: {show_word(word)} comes after {show_word(before)}; words must come in order of length")
+                    raise InputError(
+                        f"language: {show_word(word)} comes after {show_word(before)}; words must come in "
+                        f"order of length"
+                    )
                 before = word
                 yield word
 
     def stream(self) -> Iterator[str]:
-        """⟨L⟩, symbol by symbol; after the last word of a finite language comes an end marker, without end."""
+        """⟨L⟩, symbol by symbol; after the last word of a finite language comes an end marker, without
+        end."""
         for word in self.words():
             yield from word
             yield SEPARATOR
@@ -73,19 +82,21 @@ class OracleLanguage:
 
 
 def comparing_machine(alphabet: tuple[str, ...], contents: tuple[str, ...] = ()) -> MultiTapeMachine:
-    """The proof's machine: compare w with the word on the second tape, accept if equal, reject if w is shorter, else
-    go on to the next word. At the end of what the second tape holds (a blank) it waits for ever."""
+    """The proof's machine: compare w with the word on the second tape, accept if equal, reject if w is
+    shorter, else go on to the next word. At the end of what the second tape holds (a blank) it waits for
+    ever."""
     blank = " "
-    rules = [rule("compare", [a, a], "compare", [None, None], [1, 1]) for a in alphabet]                    # 1
+    rules = [rule("compare", [a, a], "compare", [None, None], [1, 1]) for a in alphabet]  # 1
     rules += [
         rule("compare", [a, [b for b in alphabet if b != a]], "measure", [None, None], [1, 1])
-        for a in alphabet if len(alphabet) > 1
+        for a in alphabet
+        if len(alphabet) > 1
     ]
     rules += [
-        rule("compare", [blank, SEPARATOR], "accept", [None, None], [0, 0]),                                # 2
-        rule(["compare", "measure"], [blank, alphabet], "reject", [None, None], [0, 0]),                    # 3
+        rule("compare", [blank, SEPARATOR], "accept", [None, None], [0, 0]),  # 2
+        rule(["compare", "measure"], [blank, alphabet], "reject", [None, None], [0, 0]),  # 3
         rule("measure", [alphabet, alphabet], "measure", [None, None], [1, 1]),
-        rule("compare", [alphabet, SEPARATOR], "back", [None, None], [-1, 1]),                              # 4
+        rule("compare", [alphabet, SEPARATOR], "back", [None, None], [-1, 1]),  # 4
         rule("measure", [None, SEPARATOR], "back", [None, None], [-1, 1]),
         rule("back", [alphabet, None], "back", [None, None], [-1, 0]),
         rule("back", [blank, None], "compare", [None, None], [1, 0]),
@@ -94,7 +105,12 @@ def comparing_machine(alphabet: tuple[str, ...], contents: tuple[str, ...] = ())
         rule("wait", [None, None], "wait", [None, None], [0, 0]),
     ]
     return MultiTapeMachine(
-        symbols=((blank, *alphabet), (blank, *alphabet, SEPARATOR, FINISHED)), input_alphabet=alphabet,
-        rules=tuple(rules), start="compare", accept=frozenset({"accept"}), reject=frozenset({"reject"}),
-        contents=contents, name="comparing machine",
+        symbols=((blank, *alphabet), (blank, *alphabet, SEPARATOR, FINISHED)),
+        input_alphabet=alphabet,
+        rules=tuple(rules),
+        start="compare",
+        accept=frozenset({"accept"}),
+        reject=frozenset({"reject"}),
+        contents=contents,
+        name="comparing machine",
     )

@@ -18,8 +18,8 @@ from kleene.machines.automaton import DFA
 from kleene.words import check_alphabet
 
 MAX_POSITIONS = 200_000
-START, NEWLINE, WORD, FOREIGN_WORD, OTHER, END = range(6)   # what lies to the left or the right of a place
-FREE, LAST_NEWLINE, AT_END = range(3)            # what `$` before a final newline still asks of the rest
+START, NEWLINE, WORD, FOREIGN_WORD, OTHER, END = range(6)  # what lies to the left or the right of a place
+FREE, LAST_NEWLINE, AT_END = range(3)  # what `$` before a final newline still asks of the rest
 
 CATEGORIES = {
     sre.CATEGORY_DIGIT: string.digits,
@@ -30,12 +30,15 @@ REFUSED = {
     sre.GROUPREF: "a backreference (\\1, (?P=name)) is not regular: it remembers a text of any length",
     sre.GROUPREF_EXISTS: "a conditional ((?(1)…|…)) asks whether a group has matched, and is not supported",
     sre.ATOMIC_GROUP: "an atomic group ((?>…)) depends on the order of matching, and is not supported",
-    sre.POSSESSIVE_REPEAT: "a possessive repeat (*+, ++, ?+) depends on the order of matching, and is not supported",
+    sre.POSSESSIVE_REPEAT: "a possessive repeat (*+, ++, ?+) depends on the order of matching, and is not "
+    "supported",
 }
-EMPTY_IS_NON_BOUNDARY = re.fullmatch(r"\B", "") is not None     # Python changed its mind in 3.14
+EMPTY_IS_NON_BOUNDARY = re.fullmatch(r"\B", "") is not None  # Python changed its mind in 3.14
 
 
-def regex(pattern: str, alphabet: Iterable[str] | None = None, *, flags: int = 0, limit: int = 100_000) -> DFA:
+def regex(
+    pattern: str, alphabet: Iterable[str] | None = None, *, flags: int = 0, limit: int = 100_000
+) -> DFA:
     """The minimal automaton of the words over `alphabet` that a Python regular expression matches in full.
 
     Without an alphabet, it is the characters that the pattern names (for \\d, \\w and \\s the ASCII ones);
@@ -103,16 +106,22 @@ class _Builder:
 
     def __init__(self, pattern: str, alphabet: Sequence[str], flags: int) -> None:
         self.pattern, self.alphabet, self.flags = pattern, alphabet, flags
-        self.empty: list[list[int]] = [[]]                 # position 0 is the end of the pattern
+        self.empty: list[list[int]] = [[]]  # position 0 is the end of the pattern
         self.reads: list[tuple[int, int] | None] = [None]  # (set of symbols as bits, next position)
-        self.asks: list[tuple[Any, int, int] | None] = [None]   # (assertion, flags, next position)
+        self.asks: list[tuple[Any, int, int] | None] = [None]  # (assertion, flags, next position)
         self.sets: dict[tuple[str, int], int] = {}
 
     def position(
-        self, empty: Iterable[int] = (), reads: tuple[int, int] | None = None, asks: tuple[Any, int, int] | None = None
+        self,
+        empty: Iterable[int] = (),
+        reads: tuple[int, int] | None = None,
+        asks: tuple[Any, int, int] | None = None,
     ) -> int:
         if len(self.empty) >= MAX_POSITIONS:
-            raise NotSupported(f"pattern {self.pattern!r}: more than {MAX_POSITIONS:,} positions once repeats are written out")
+            raise NotSupported(
+                f"pattern {self.pattern!r}: more than {MAX_POSITIONS:,} positions once repeats are written "
+                f"out"
+            )
         self.empty.append(list(empty))
         self.reads.append(reads)
         self.asks.append(asks)
@@ -141,7 +150,9 @@ class _Builder:
             return self.position()
         if op in (sre.ASSERT, sre.ASSERT_NOT):
             side = "lookahead ((?=…), (?!…))" if value[0] > 0 else "lookbehind ((?<=…), (?<!…))"
-            raise NotSupported(f"pattern {self.pattern!r}: a {side} is not supported; say it without, or use & and - of DFAs")
+            raise NotSupported(
+                f"pattern {self.pattern!r}: a {side} is not supported; say it without, or use & and - of DFAs"
+            )
         raise NotSupported(f"pattern {self.pattern!r}: {REFUSED.get(op, f'{op} is not supported')}")
 
     def repeat(self, low: int, high: int, tree: Any, after: int, flags: int) -> int:
@@ -195,7 +206,9 @@ class _Builder:
                 target = (after, right if asking and after else START)
                 if target not in number:
                     if len(number) >= limit:
-                        raise NotSupported(f"pattern {self.pattern!r}: more than {limit:,} states; raise limit=")
+                        raise NotSupported(
+                            f"pattern {self.pattern!r}: more than {limit:,} states; raise limit="
+                        )
                     number[target] = len(number)
                     queue.append(target)
                 row.append(number[target])

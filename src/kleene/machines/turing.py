@@ -43,17 +43,19 @@ class TuringMachine:
     accept: frozenset[str]
     reject: frozenset[str] = frozenset()
     blank: str = " "
-    input_alphabet: tuple[str, ...] | None = None       # without it: all symbols but the blank
+    input_alphabet: tuple[str, ...] | None = None  # without it: all symbols but the blank
     two_way: bool = True
     name: str = "Turing machine"
-    states: tuple[str, ...] = field(init=False)          # those that do not halt first
-    symbols: tuple[str, ...] = field(init=False)         # Γ, the blank first
-    table: np.ndarray = field(init=False, repr=False)    # (state, symbol) → state, symbol, move
+    states: tuple[str, ...] = field(init=False)  # those that do not halt first
+    symbols: tuple[str, ...] = field(init=False)  # Γ, the blank first
+    table: np.ndarray = field(init=False, repr=False)  # (state, symbol) → state, symbol, move
 
     def __post_init__(self) -> None:
         accept, reject = frozenset(self.accept), frozenset(self.reject)
         halting = accept | reject
-        rows = {q: {a: _action(self.name, q, a, t) for a, t in row.items()} for q, row in self.transitions.items()}
+        rows = {
+            q: {a: _action(self.name, q, a, t) for a, t in row.items()} for q, row in self.transitions.items()
+        }
         for q in rows:
             if q in halting and rows[q]:
                 raise InputError(f"{self.name}: state {q!r} halts, so it can have no transitions")
@@ -68,9 +70,13 @@ class TuringMachine:
         for q in working:
             for a in symbols:
                 if a not in rows[q]:
-                    raise InputError(f"{self.name}: state {q!r} has no transition for {a!r}; it needs one a symbol")
+                    raise InputError(
+                        f"{self.name}: state {q!r} has no transition for {a!r}; it needs one a symbol"
+                    )
                 if rows[q][a][0] not in states:
-                    raise InputError(f"{self.name}: state {q!r} on {a!r} goes to unknown state {rows[q][a][0]!r}")
+                    raise InputError(
+                        f"{self.name}: state {q!r} on {a!r} goes to unknown state {rows[q][a][0]!r}"
+                    )
         alphabet = self.input_alphabet
         alphabet = tuple(s for s in symbols if s != self.blank) if alphabet is None else tuple(alphabet)
         if self.blank in alphabet:
@@ -84,8 +90,13 @@ class TuringMachine:
                 target, symbol, move = rows[q][a]
                 table[number[q], code[a]] = number[target], code[symbol], move
         for name, value in (
-            ("transitions", {q: rows[q] for q in working}), ("accept", accept), ("reject", reject),
-            ("input_alphabet", alphabet), ("states", states), ("symbols", symbols), ("table", table),
+            ("transitions", {q: rows[q] for q in working}),
+            ("accept", accept),
+            ("reject", reject),
+            ("input_alphabet", alphabet),
+            ("states", states),
+            ("symbols", symbols),
+            ("table", table),
         ):
             object.__setattr__(self, name, value)
 
@@ -100,10 +111,15 @@ class TuringMachine:
 
     def __str__(self) -> str:
         way = "two-way" if self.two_way else "one-way"
-        lines = [f"{self.name}: {len(self.working)} states, {len(self.symbols)} symbols, {way} tape, starts in {self.start}"]
+        lines = [
+            f"{self.name}: {len(self.working)} states, {len(self.symbols)} symbols, {way} tape, starts in "
+            f"{self.start}"
+        ]
         letters = {-1: "L", 0: "S", 1: "R"}
         for q, row in self.transitions.items():
-            lines.append(f"  {q}: " + "  ".join(f"{a!r}→{w!r},{letters[m]},{t}" for a, (t, w, m) in row.items()))
+            lines.append(
+                f"  {q}: " + "  ".join(f"{a!r}→{w!r},{letters[m]},{t}" for a, (t, w, m) in row.items())
+            )
         return "\n".join(lines)
 
     # Running
@@ -133,7 +149,7 @@ class TuringMachine:
         codes = encode(word, {s: index[s] for s in self.input_alphabet or ()})
         origin = len(codes) + 64 if self.two_way else 0
         tape = np.zeros(origin + len(codes) + 64, dtype=np.int32)
-        tape[origin:origin + len(codes)] = codes
+        tape[origin : origin + len(codes)] = codes
         halting = np.array([q not in self.transitions for q in self.states])
         state, head, steps = self.states.index(self.start), origin, 0
         while True:
@@ -152,7 +168,9 @@ class TuringMachine:
         low, high = (int(used[0]), int(used[-1]) + 1) if used.size else (head, head + 1)
         low, high = (min(low, head) if self.two_way else 0), max(high, head + 1)
         cells = [self.symbols[c] for c in tape[low:high]]
-        text, place = trimmed(cells[: head - low][::-1], cells[head - low], cells[head - low + 1:], self.blank, self.two_way)
+        text, place = trimmed(
+            cells[: head - low][::-1], cells[head - low], cells[head - low + 1 :], self.blank, self.two_way
+        )
         return Decision(self.answer(self.states[state]), steps, self.states[state], text, place)
 
     # Files

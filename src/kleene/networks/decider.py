@@ -1,4 +1,5 @@
-"""A rational RNN with intermediate steps (Theorem 4.11): it reads w, EOS, and NUL until its output answers."""
+"""A rational RNN with intermediate steps (Theorem 4.11): it reads w, EOS, and NUL until its output
+answers."""
 
 from __future__ import annotations
 
@@ -10,32 +11,39 @@ from typing import Any
 
 from kleene.decision import Decision, trimmed
 from kleene.errors import FileError, InputError, NotExact
-from kleene.networks import exact_rnn
+from kleene.networks import rnn_files
 from kleene.networks.exact_rnn import ExactRNN
 from kleene.networks.sparse import Number, Vector
 from kleene.words import Word, encode
 
 END, NUL = "EOS", "NUL"
-NOTHING, ACCEPT, REJECT = range(3)             # the rows of the output
+NOTHING, ACCEPT, REJECT = range(3)  # the rows of the output
 ANSWERS = (None, "accept", "reject")
-CHUNK = 20_000_000                             # steps between two reports of progress
+CHUNK = 20_000_000  # steps between two reports of progress
 Progress = Callable[[int], None] | None
 
 
 @dataclass(frozen=True)
 class Decider(ExactRNN):
-    """An `ExactRNN` with outputs NUL, ACC and REJ. `about` says which value is what, so that tapes can be read."""
+    """An `ExactRNN` with outputs NUL, ACC and REJ. `about` says which value is what, so that tapes can be
+    read."""
 
     kind = "decider"
 
     def decide(
-        self, word: Word = "", *, max_steps: int = 10**6, tape: bool = False, evaluator: str = "patterns",
+        self,
+        word: Word = "",
+        *,
+        max_steps: int = 10**6,
+        tape: bool = False,
+        evaluator: str = "patterns",
         progress: Progress = None,
     ) -> Decision:
-        """Feed the word, EOS and NULs until the output is an answer, at most `max_steps` steps of the machine.
+        """Feed the word, EOS and NULs until the output is an answer, at most `max_steps` steps of the
+        machine.
 
-        `evaluator`: "patterns" evaluates the weights once for every pattern of leading digits that occurs, and
-        moves digits after that; "plain" multiplies out every weight at every step. Both are exact.
+        `evaluator`: "patterns" evaluates the weights once for every pattern of leading digits that occurs,
+        and moves digits after that; "plain" multiplies out every weight at every step. Both are exact.
         `progress` is called with the number of steps now and then.
         """
         if max_steps < 0:
@@ -44,7 +52,9 @@ class Decider(ExactRNN):
             raise InputError(f"decide: evaluator {evaluator!r}; it should be 'patterns' or 'plain'")
         inputs = [*encode(word, self._letters), self._index[END]]
         lead = self.lead(len(inputs) - 1)
-        h, answer, steps = (self._plain if evaluator == "plain" else self._patterns)(inputs, lead + max_steps, progress)
+        h, answer, steps = (self._plain if evaluator == "plain" else self._patterns)(
+            inputs, lead + max_steps, progress
+        )
         done = Decision(ANSWERS[answer], max(steps - lead, 0))
         if not tape:
             return done
@@ -86,7 +96,7 @@ class Decider(ExactRNN):
                 steps += more
                 if progress is not None:
                     progress(steps)
-        except NotExact:                       # a network of another make: no patterns of digits in it
+        except NotExact:  # a network of another make: no patterns of digits in it
             return self._plain(inputs, limit, progress)
         return h, answer, steps
 
@@ -112,7 +122,9 @@ class Decider(ExactRNN):
         """Which output is 1: NOTHING, ACCEPT or REJECT."""
         y = self.output(g)
         if sorted(y) != [0, 0, 1]:
-            raise InputError(f"decide: the output is {[str(v) for v in y]}; exactly one of NUL, ACC and REJ should be 1")
+            raise InputError(
+                f"decide: the output is {[str(v) for v in y]}; exactly one of NUL, ACC and REJ should be 1"
+            )
         return y.index(1)
 
     # Reading what the hidden vector stands for
@@ -128,7 +140,7 @@ class Decider(ExactRNN):
         stacks: dict[str, dict[str, Number]] = {"l": {}, "r": {}}
         for i, role in enumerate(self.about["roles"]):
             value = h.get(i, 0)
-            part = role[0].removesuffix("0")              # of several tapes, the first
+            part = role[0].removesuffix("0")  # of several tapes, the first
             if part in stacks:
                 stacks[part][role[1]] = value
             elif value == 1 and part == "pair":
@@ -153,7 +165,7 @@ class Decider(ExactRNN):
 
 def load(folder: Path) -> Decider:
     """The network that `save` wrote."""
-    net: Decider = exact_rnn.load(folder, Decider)
+    net: Decider = rnn_files.load(folder, Decider)
     where = f"{folder}/kleene.json, 'about'"
     about = net.about
     roles = about.get("roles")

@@ -11,22 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from kleene.errors import FileError, InputError, NotExact
-from kleene.files import read_json, write_json, written_atomically
+from kleene.errors import InputError, NotExact
 from kleene.networks.sparse import (
     Matrix,
     Number,
     Vector,
-    matrix_from_json,
-    number_from_json,
-    number_to_json,
-    vector_from_json,
-    vector_to_json,
 )
 from kleene.words import Word, check_alphabet, encode
-
-VERSION = 1
-MAX_UNITS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -34,9 +25,9 @@ class Readout:
     """What the hidden vector stands for: h = R·g + c, named; and V = A·R, so that a step only sees h."""
 
     names: tuple[str, ...]
-    R: Matrix                 # (named value, unit)
+    R: Matrix  # (named value, unit)
     c: Vector
-    A: Matrix                 # (unit, named value)
+    A: Matrix  # (unit, named value)
 
 
 @dataclass(frozen=True)
@@ -46,7 +37,8 @@ class ExactRNN:
     Weights are integers and fractions; hidden vectors are kept as their non-zero entries.
 
     >>> from kleene.networks.sparse import Matrix
-    >>> ends_in_one = ExactRNN("01", V=Matrix(1, 1, {}), W=Matrix.of([[0, 1]]), b={}, s={}, out_W=Matrix.of([[1]]))
+    >>> ends_in_one = ExactRNN("01", V=Matrix(1, 1, {}), W=Matrix.of([[0, 1]]), b={}, s={},
+    out_W=Matrix.of([[1]]))
     >>> ends_in_one.accepts("001"), ends_in_one.accepts("10")
     (True, False)
     """
@@ -58,11 +50,11 @@ class ExactRNN:
     s: Vector
     out_W: Matrix
     out_b: Vector = field(default_factory=dict)
-    activation: str = "relu"                    # or "slu": min(max(x, 0), 1)
-    criterion: str = "one"                      # accept when the output is 1, or when it is "positive"
-    largest: int | None = None                  # no hidden value is above this; None: not known
+    activation: str = "relu"  # or "slu": min(max(x, 0), 1)
+    criterion: str = "one"  # accept when the output is 1, or when it is "positive"
+    largest: int | None = None  # no hidden value is above this; None: not known
     readout: Readout | None = None
-    about: dict[str, Any] = field(default_factory=dict)      # plain data: method, sizes, the machine compiled
+    about: dict[str, Any] = field(default_factory=dict)  # plain data: method, sizes, the machine compiled
 
     kind = "rnn"
 
@@ -70,10 +62,14 @@ class ExactRNN:
         object.__setattr__(self, "alphabet", check_alphabet(self.alphabet))
         units, symbols = self.V.rows, len(self.alphabet)
         for name, matrix, shape in (
-            ("V", self.V, (units, units)), ("W", self.W, (units, symbols)), ("out_W", self.out_W, (self.out_W.rows, units))
+            ("V", self.V, (units, units)),
+            ("W", self.W, (units, symbols)),
+            ("out_W", self.out_W, (self.out_W.rows, units)),
         ):
             if (matrix.rows, matrix.columns) != shape:
-                raise InputError(f"RNN: {name} is {matrix.rows} × {matrix.columns}; it should be {shape[0]} × {shape[1]}")
+                raise InputError(
+                    f"RNN: {name} is {matrix.rows} × {matrix.columns}; it should be {shape[0]} × {shape[1]}"
+                )
         if self.activation not in ("relu", "slu"):
             raise InputError(f"RNN: activation {self.activation!r}; it should be 'relu' or 'slu'")
         if self.criterion not in ("one", "positive"):
@@ -89,7 +85,9 @@ class ExactRNN:
     @property
     def sizes(self) -> dict[str, Any]:
         """Units, non-zero weights, and what each construction would have needed where that is known."""
-        nonzero = len(self.V.entries) + len(self.W.entries) + len(self.b) + len(self.s) + len(self.out_W.entries)
+        nonzero = (
+            len(self.V.entries) + len(self.W.entries) + len(self.b) + len(self.s) + len(self.out_W.entries)
+        )
         return {"units": self.units, "nonzero": nonzero + len(self.out_b), **self.about.get("sizes", {})}
 
     @property
@@ -100,8 +98,10 @@ class ExactRNN:
 
     def __str__(self) -> str:
         weights = "integer" if self.integer else "rational"
-        lines = [f"RNN: {self.units} {self.activation.upper() if self.activation == 'slu' else 'ReLU'} units, "
-                 f"{weights} weights, {self.sizes['nonzero']} of them not zero"]
+        lines = [
+            f"RNN: {self.units} {self.activation.upper() if self.activation == 'slu' else 'ReLU'} units, "
+            f"{weights} weights, {self.sizes['nonzero']} of them not zero"
+        ]
         if self.about.get("sizes"):
             lines.append("units each way: " + ", ".join(f"{k} {v}" for k, v in self.about["sizes"].items()))
         return "\n".join(lines)
@@ -191,44 +191,43 @@ class ExactRNN:
         return self.torch()
 
     def torch(self, **options: Any) -> Any:
-        """The same network as a torch module (`networks.rnn.SimpleRNN`); refused where it would not be exact."""
+        """The same network as a torch module (`networks.rnn.SimpleRNN`); refused where it would not be
+        exact."""
         from kleene.networks.rnn import SimpleRNN
 
         return SimpleRNN.from_exact(self, **options)
 
     def on_fractions(self) -> ExactRNN:
         """The same network with every weight a `Fraction`: the plain way, kept to compare with."""
+
         def plain(matrix: Matrix) -> Matrix:
             return Matrix(matrix.rows, matrix.columns, {at: Fraction(v) for at, v in matrix.entries.items()})
 
-        readout = self.readout and Readout(self.readout.names, plain(self.readout.R), self.readout.c, plain(self.readout.A))
+        readout = self.readout and Readout(
+            self.readout.names, plain(self.readout.R), self.readout.c, plain(self.readout.A)
+        )
         b, s, out_b = ({i: Fraction(v) for i, v in values.items()} for values in (self.b, self.s, self.out_b))
-        return ExactRNN(self.alphabet, plain(self.V), plain(self.W), b, s, plain(self.out_W), out_b,
-                        self.activation, self.criterion, self.largest, readout)  # type: ignore[arg-type]
+        return ExactRNN(
+            self.alphabet,
+            plain(self.V),
+            plain(self.W),
+            b,
+            s,
+            plain(self.out_W),
+            out_b,
+            self.activation,
+            self.criterion,
+            self.largest,
+            readout,
+        )  # type: ignore[arg-type]
 
     # Files
 
     def save(self, folder: str | Path) -> None:
         """Write a folder with kleene.json (what it is) and weights.json (every number, exactly)."""
-        with written_atomically(folder) as made:
-            made.mkdir()
-            write_json(made / "kleene.json", {"kind": self.kind, "version": VERSION, "about": self.about})
-            write_json(made / "weights.json", self.weights_to_json())
+        from kleene.networks.rnn_files import save
 
-    def weights_to_json(self) -> dict[str, Any]:
-        """Every number, exactly."""
-        data: dict[str, Any] = {
-            "alphabet": list(self.alphabet), "units": self.units, "outputs": self.out_W.rows,
-            "activation": self.activation, "criterion": self.criterion, "largest": self.largest,
-            "V": self.V.to_json(), "W": self.W.to_json(), "b": vector_to_json(self.b), "s": vector_to_json(self.s),
-            "out_W": self.out_W.to_json(), "out_b": vector_to_json(self.out_b),
-        }
-        if self.readout is not None:
-            r = self.readout
-            data["readout"] = {
-                "names": list(r.names), "R": r.R.to_json(), "c": vector_to_json(r.c), "A": r.A.to_json()
-            }
-        return data
+        save(self, Path(folder))
 
 
 def _combine(columns: list[list[tuple[int, Number]]], g: Vector) -> Vector:
@@ -238,61 +237,3 @@ def _combine(columns: list[list[tuple[int, Number]]], g: Vector) -> Vector:
         for i, weight in columns[j]:
             result[i] = result[i] + weight * value if i in result else weight * value
     return {i: v for i, v in result.items() if v}
-
-
-def load(folder: Path, cls: type[ExactRNN] = ExactRNN) -> Any:
-    """The network that `save` wrote; every shape and number is checked."""
-    description = read_json(folder / "kleene.json")
-    if description.get("version") != VERSION:
-        raise FileError(f"{folder}/kleene.json: version {description.get('version')!r}; this Kleene reads {VERSION}")
-    about = description.get("about")
-    if not isinstance(about, dict):
-        raise FileError(f"{folder}/kleene.json, 'about': should be an object")
-    where = f"{folder}/weights.json"
-    data = read_json(folder / "weights.json")
-    if not isinstance(data, dict):
-        raise FileError(f"{where}: should be an object")
-    units, outputs, alphabet = data.get("units"), data.get("outputs"), data.get("alphabet")
-    if type(units) is not int or not 0 <= units <= MAX_UNITS or type(outputs) is not int or not 0 < outputs <= 1000:
-        raise FileError(f"{where}: 'units' is {units!r} and 'outputs' {outputs!r}; they should be counts")
-    if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
-        raise FileError(f"{where}, 'alphabet': should be a list of symbols")
-    largest = data.get("largest")
-    if largest is not None and type(largest) is not int:
-        raise FileError(f"{where}, 'largest': {largest!r} should be an integer or null")
-
-    def matrix(key: str, rows: int, columns: int) -> Matrix:
-        return matrix_from_json(data.get(key), rows, columns, f"{where}, {key!r}")
-
-    def values(key: str, size: int) -> Vector:
-        return vector_from_json(data.get(key), size, f"{where}, {key!r}")
-
-    readout = _readout(data, units, where)
-    if readout is not None and (readout.A @ readout.R).entries != matrix("V", units, units).entries:
-        raise FileError(f"{where}, 'readout': V = A·R does not hold; the numbers were changed")
-    try:
-        return cls(
-            tuple(alphabet), matrix("V", units, units), matrix("W", units, len(alphabet)), values("b", units),
-            values("s", units), matrix("out_W", outputs, units), values("out_b", outputs),
-            data.get("activation", ""), data.get("criterion", ""), largest, readout, about,
-        )
-    except InputError as error:
-        raise FileError(f"{where}: {error}") from None
-
-
-def _readout(data: dict[str, Any], units: int, where: str) -> Readout | None:
-    part = data.get("readout")
-    if part is None:
-        return None
-    if not isinstance(part, dict) or not isinstance(part.get("names"), list) or not all(isinstance(n, str) for n in part["names"]):
-        raise FileError(f"{where}, 'readout': should be an object with 'names', 'R', 'c' and 'A'")
-    size = len(part["names"])
-    return Readout(
-        tuple(part["names"]),
-        matrix_from_json(part.get("R"), size, units, f"{where}, 'readout' → 'R'"),
-        vector_from_json(part.get("c"), size, f"{where}, 'readout' → 'c'"),
-        matrix_from_json(part.get("A"), units, size, f"{where}, 'readout' → 'A'"),
-    )
-
-
-__all__ = ["ExactRNN", "Readout", "load", "number_from_json", "number_to_json"]

@@ -1,4 +1,5 @@
-"""An RNN with real weights (Theorem 4.12): some of its numbers are known by their digits, as many as are asked for."""
+"""An RNN with real weights (Theorem 4.12): some of its numbers are known by their digits, as many as are
+asked for."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class SymbolStream:
         return self.known[place]
 
     def digits(self, symbol: str, base: int) -> Iterator[int]:
-        """Equation (4.40) for one symbol: 0 before the point, then base − 1 where the string has the symbol."""
+        """Equation (4.40) for one symbol: 0 before the point, then base − 1 where the string has the
+        symbol."""
         yield 0
         place = 0
         while True:
@@ -61,7 +63,10 @@ class OracleRNN(Decider):
         return low, low + Fraction(1, base**symbols)
 
     def _plain(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
-        raise InputError("decide: real weights have no end, so evaluator='plain' cannot multiply them out; cut them off first")
+        raise InputError(
+            "decide: real weights have no end, so evaluator='plain' cannot multiply them out; cut them off "
+            "first"
+        )
 
     def _patterns(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
         return self._engine.run(inputs, self._index[NUL], limit)
@@ -76,4 +81,6 @@ class OracleRNN(Decider):
 
     def save(self, folder: str | Path) -> None:
         """Refused: a real weight has no end."""
-        raise NotSupported("save: this network has real weights; save the one that oracle_to_rnn.truncated makes")
+        raise NotSupported(
+            "save: this network has real weights; save the one that oracle_to_rnn.truncated makes"
+        )

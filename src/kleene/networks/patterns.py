@@ -1,10 +1,11 @@
 """Exact evaluation of a rational RNN by patterns of digits.
 
-The named values h of the network are split into whole numbers and *slots*: numbers kept as digits in some base.
-What a step does depends only on the input symbol, the whole numbers, and the first digits of each slot: for each
-such pattern the weights are evaluated once, exactly, with everything below the first digits left open as an
-interval. Every unit must turn out on or off for the whole interval (else more digits are looked at), and then each
-slot's next value is Bᵉ·z + c: its first digits are replaced and the others stay. The loop over steps is Numba's.
+The named values h of the network are split into whole numbers and *slots*: numbers kept as digits in some
+base. What a step does depends only on the input symbol, the whole numbers, and the first digits of each slot:
+for each such pattern the weights are evaluated once, exactly, with everything below the first digits left
+open as an interval. Every unit must turn out on or off for the whole interval (else more digits are looked
+at), and then each slot's next value is Bᵉ·z + c: its first digits are replaced and the others stay. The loop
+over steps is Numba's.
 """
 
 from __future__ import annotations
@@ -14,16 +15,24 @@ from fractions import Fraction
 from itertools import islice
 
 import numpy as np
-from numba import njit
 
 from kleene.errors import NotExact
+from kleene.networks.digits import (
+    ANSWERED,
+    CLEAR,
+    EDGE,
+    LIMIT,
+    UNKNOWN,
+    from_digits,
+    laid_out,
+    loop,
+    to_digits,
+)
 from kleene.networks.exact_rnn import ExactRNN
 from kleene.networks.sparse import Number, Vector, exact
 
-LIMIT, ANSWERED, UNKNOWN, EDGE = range(4)               # why the loop stopped
 MAX_PLACES = 5
 Window = tuple[int | None, bool]
-CLEAR = 64                                              # added to a count: the old digits all go first
 
 
 class _MoreDigits(Exception):
@@ -34,75 +43,22 @@ class _NewSlot(Exception):
     """A value that was whole is not any more; its index is the argument."""
 
 
-@njit(cache=True)
-def _loop(
-    inputs: np.ndarray, nul: int, time: int, limit: int, whole: int, places: int, base: int,
-    digits: np.ndarray, low: np.ndarray, high: np.ndarray, lazy: np.ndarray,
-    roots: np.ndarray, trie: np.ndarray, moves: np.ndarray, new_digits: np.ndarray,
-) -> tuple[int, int, int, int]:
-    """Follow known patterns: (why it stopped, time, whole numbers' id, answer). Slot s is digits[s, low[s]:high[s]],
-    its first digit last. moves[m] = (whole id, answer, digits to write in slot 0, 1, …; −1 leaves it)."""
-    slots = digits.shape[0]
-    room = digits.shape[1]
-    while time < limit:
-        symbol = inputs[time] if time < inputs.shape[0] else nul
-        node = roots[whole, symbol]
-        if node < 0:
-            return UNKNOWN, time, whole, 0
-        for s in range(slots):
-            if high[s] - low[s] < places:                # a lazy number, its digits not asked for yet
-                code = trie.shape[1] - 1
-            else:
-                window = 0
-                for k in range(places):
-                    window = window * base + digits[s, high[s] - 1 - k]
-                code = 2 * window + (high[s] - low[s] == places and not lazy[s])
-            node = trie[node, code]
-            if node < 0:
-                return UNKNOWN, time, whole, 0
-        for s in range(slots):
-            if low[s] < places + 4 or high[s] > room - places - 4:
-                return EDGE, time, whole, 0
-        for s in range(slots):
-            count = moves[node, 2 + s]
-            if count < 0:
-                continue
-            top = high[s] - places
-            if count >= CLEAR:
-                count -= CLEAR
-                top = low[s]
-            for k in range(count):
-                digits[s, top + k] = new_digits[node, s, k]
-            top += count
-            bottom = low[s]
-            if not lazy[s]:
-                while top - bottom > places and digits[s, bottom] == 0:
-                    bottom += 1
-                while top - bottom < places:
-                    bottom -= 1
-                    digits[s, bottom] = 0
-            low[s], high[s] = bottom, top
-        whole = moves[node, 0]
-        time += 1
-        if moves[node, 1]:
-            return ANSWERED, time, whole, moves[node, 1]
-    return LIMIT, time, whole, 0
-
-
 class PatternEngine:
     """Runs one network; keeps the patterns that it has met."""
 
-    def __init__(self, rnn: ExactRNN, base: int, lazy: dict[int, Callable[[], Iterator[int]]] | None = None) -> None:
+    def __init__(
+        self, rnn: ExactRNN, base: int, lazy: dict[int, Callable[[], Iterator[int]]] | None = None
+    ) -> None:
         if rnn.readout is None or rnn.activation != "relu":
             raise NotExact("patterns: the network needs a readout and ReLU units")
         self.rnn, self.base = rnn, base
-        self.lazy = lazy or {}                    # value → its digits without end, the one before the point first
+        self.lazy = lazy or {}  # value → its digits without end, the one before the point first
         self.rows = rnn.readout.A.by_row()
         self.columns = rnn.readout.R.by_column()
         self.start = rnn.readout.R.times(rnn.s)
         self.size = len(rnn.readout.names)
         self.slots: list[int] = sorted(self.lazy)
-        self.places = 2                           # digits in a pattern: one before the point, the others after it
+        self.places = 2  # digits in a pattern: one before the point, the others after it
         self._forget()
 
     def _forget(self) -> None:
@@ -118,7 +74,9 @@ class PatternEngine:
 
     # Running
 
-    def run(self, inputs: list[int], nul: int, limit: int, start: Vector | None = None) -> tuple[Vector, int, int]:
+    def run(
+        self, inputs: list[int], nul: int, limit: int, start: Vector | None = None
+    ) -> tuple[Vector, int, int]:
         """Named values, answer and steps: when the output is not NUL any more, or after `limit` steps.
 
         `start` are the named values to begin with, where these are not the network's first.
@@ -131,24 +89,41 @@ class PatternEngine:
                 self.slots = sorted([*self.slots, found.args[0]])
             except _MoreDigits:
                 if self.places >= MAX_PLACES:
-                    raise NotExact("patterns: a unit's sign hangs on too many digits; use evaluator='plain'") from None
+                    raise NotExact(
+                        "patterns: a unit's sign hangs on too many digits; use evaluator='plain'"
+                    ) from None
                 self.places += 1
             self._forget()
 
     def _attempt(self, inputs: np.ndarray, nul: int, limit: int, start: Vector) -> tuple[Vector, int, int]:
         sources = {slot: make() for slot, make in self.lazy.items()}
         lines = [
-            list(islice(sources[i], 1)) if i in sources else _to_digits(start.get(i, 0), self.base, self.places)
+            list(islice(sources[i], 1))
+            if i in sources
+            else to_digits(start.get(i, 0), self.base, self.places)
             for i in self.slots
         ]
         lazy = np.array([i in sources for i in self.slots], dtype=np.bool_)
-        digits, low, high = _laid_out(lines)
+        digits, low, high = laid_out(lines)
         whole = self._whole(tuple(start.get(i, 0) for i in self.rest))
         time, why, answer = 0, UNKNOWN, 0
         while why not in (ANSWERED, LIMIT):
-            why, time, whole, answer = _loop(
-                inputs, nul, time, limit, whole, self.places, self.base, digits, low, high, lazy,
-                self.roots, self.trie, self.moves, self.new_digits,
+            why, time, whole, answer = loop(
+                inputs,
+                nul,
+                time,
+                limit,
+                whole,
+                self.places,
+                self.base,
+                digits,
+                low,
+                high,
+                lazy,
+                self.roots,
+                self.trie,
+                self.moves,
+                self.new_digits,
             )
             if why == UNKNOWN:
                 symbol = int(inputs[time]) if time < len(inputs) else nul
@@ -158,27 +133,30 @@ class PatternEngine:
                     short = [s for s in range(len(self.slots)) if high[s] - low[s] < self.places]
                     if not short:
                         raise
-                    for s in short:                       # precision grows on demand: one digit each
+                    for s in short:  # precision grows on demand: one digit each
                         low[s] -= 1
                         digits[s, low[s]] = next(sources[self.slots[s]])
             elif why == EDGE:
-                digits, low, high = _laid_out([digits[s, low[s]:high[s]][::-1].tolist() for s in range(len(self.slots))])
+                digits, low, high = laid_out(
+                    [digits[s, low[s] : high[s]][::-1].tolist() for s in range(len(self.slots))]
+                )
         h = dict(zip(self.rest, self.wholes[whole]))
         for s, i in enumerate(self.slots):
             if not lazy[s]:
-                h[i] = _from_digits(digits[s, low[s]:high[s]][::-1].tolist(), self.base)
+                h[i] = from_digits(digits[s, low[s] : high[s]][::-1].tolist(), self.base)
         return {i: v for i, v in h.items() if v != 0}, answer, time
 
     def _windows(
         self, digits: np.ndarray, low: np.ndarray, high: np.ndarray, lazy: np.ndarray
     ) -> list[Window]:
-        """Each slot's first digits as one number (None: not asked for yet), and whether nothing lies below them."""
+        """Each slot's first digits as one number (None: not asked for yet), and whether nothing lies below
+        them."""
         result: list[Window] = []
         for s in range(len(self.slots)):
             if high[s] - low[s] < self.places:
                 result.append((None, False))
                 continue
-            first = digits[s, high[s] - self.places:high[s]][::-1]
+            first = digits[s, high[s] - self.places : high[s]][::-1]
             window = 0
             for digit in first.tolist():
                 window = window * self.base + digit
@@ -199,7 +177,9 @@ class PatternEngine:
     @staticmethod
     def _answer(outputs: list[list[Number]]) -> int:
         """The output that is 1; `outputs` is the constant and then the part that hangs on each slot."""
-        if any(v != 0 for part in outputs[1:] for v in part) or sorted(outputs[0]) != [0] * (len(outputs[0]) - 1) + [1]:
+        if any(v != 0 for part in outputs[1:] for v in part) or sorted(outputs[0]) != [0] * (
+            len(outputs[0]) - 1
+        ) + [1]:
             raise NotExact("patterns: the output is not one of the answers")
         return outputs[0].index(1)
 
@@ -208,7 +188,7 @@ class PatternEngine:
     def _learn(self, whole: int, symbol: int, windows: list[Window]) -> None:
         """Evaluate the weights on all numbers with these first digits, and note what happens."""
         active = self._active_units(whole, symbol, windows)
-        parts = 1 + len(self.slots)                       # an affine form: a constant and a factor for each slot
+        parts = 1 + len(self.slots)  # an affine form: a constant and a factor for each slot
         after: list[list[Number]] = [[0] * parts for _ in range(self.size)]
         outputs: list[list[Number]] = [[self.rnn.out_b.get(k, 0) for k in range(self.rnn.out_W.rows)]]
         outputs += [[0] * self.rnn.out_W.rows for _ in self.slots]
@@ -246,7 +226,7 @@ class PatternEngine:
         for s, (i, (window, closed)) in enumerate(zip(self.slots, windows)):
             if not closed:
                 opened[i] = 1 + s
-            elif window:                                          # all its digits are seen: a known number
+            elif window:  # all its digits are seen: a known number
                 value[i] = exact(Fraction(window, scale))
         base = self.rnn._base[symbol][0]
         active: dict[int, list[Number]] = {}
@@ -257,7 +237,7 @@ class PatternEngine:
                     form[0] += weight * value[i]
                 elif i in opened:
                     form[opened[i]] += weight
-            low = high = form[0] * scale                          # bounds, times scale: mostly whole numbers
+            low = high = form[0] * scale  # bounds, times scale: mostly whole numbers
             for part in opened.values():
                 if factor := form[part]:
                     window = windows[part - 1][0]
@@ -272,14 +252,15 @@ class PatternEngine:
         return active
 
     def _edit(self, slot: int, form: list[Number], window: Window) -> tuple[bool, list[int]] | None:
-        """How a slot's digits change: (whether all old ones go, the new first digits); None where they stay."""
+        """How a slot's digits change: (whether all old ones go, the new first digits); None where they
+        stay."""
         factor, constant = form[1 + slot], form[0]
         if any(v for s, v in enumerate(form[1:]) if s != slot):
             raise NotExact("patterns: a number hangs on another one; use evaluator='plain'")
         if factor == 0:
             if self.slots[slot] in self.lazy:
                 raise NotExact("patterns: a lazy number is forgotten; use evaluator='plain'")
-            return True, _to_digits(constant, self.base, self.places)
+            return True, to_digits(constant, self.base, self.places)
         if factor == 1 and constant == 0:
             return None
         if window[0] is None:
@@ -313,48 +294,3 @@ class PatternEngine:
             at = (int(table[at]), self.trie.shape[1] - 1 if window is None else 2 * window + closed)
             table = self.trie
         table[at] = move
-
-
-def _to_digits(value: Number, base: int, places: int) -> list[int]:
-    """The digits of a number in [0, base), the one before the point first; at least `places` of them."""
-    if not 0 <= value < base:
-        raise NotExact(f"patterns: a number reaches {value}; use evaluator='plain'")
-    digits, rest = [], Fraction(value)
-    while rest or len(digits) < places:
-        whole = rest.numerator // rest.denominator
-        digits.append(whole)
-        rest = (rest - whole) * base
-        if len(digits) > 100_000 or (rest and base % _radical(rest.denominator)):
-            raise NotExact(f"patterns: {value} has no finite digits in base {base}; use evaluator='plain'")
-    return digits
-
-
-def _radical(number: int) -> int:
-    """The product of a small number's prime factors; 0 stands for one that base cannot have."""
-    result, factor = 1, 2
-    while number > 1 and factor <= 1000:
-        if number % factor == 0:
-            result *= factor
-            while number % factor == 0:
-                number //= factor
-        factor += 1
-    return result if number == 1 else 1 << 62
-
-
-def _from_digits(digits: list[int], base: int) -> Number:
-    """The number with these digits, the one before the point first."""
-    value = 0
-    for digit in digits:
-        value = value * base + digit
-    return exact(Fraction(value, base ** (len(digits) - 1)))
-
-
-def _laid_out(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each slot's digits in the middle of its row, the first digit last; where they begin and end."""
-    room = 1024 + 3 * max((len(line) for line in lines), default=0)
-    digits = np.zeros((len(lines), room), dtype=np.int8)
-    low = np.array([room // 2 - len(line) // 2 for line in lines], dtype=np.int64)
-    high = low + np.array([len(line) for line in lines], dtype=np.int64)
-    for s, line in enumerate(lines):
-        digits[s, low[s]:high[s]] = line[::-1]
-    return digits, low, high

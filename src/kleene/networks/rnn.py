@@ -23,8 +23,13 @@ class SimpleRNN(nn.Module):
     """h⁽⁻¹⁾ = s, h⁽ⁱ⁾ = σ(V h⁽ⁱ⁻¹⁾ + W x⁽ⁱ⁾ + b), y = out(h), with σ ReLU or SLU; symbols are one-hot."""
 
     def __init__(
-        self, alphabet: Sequence[str], units: int, outputs: int = 1, activation: str = "relu",
-        criterion: str = "one", dtype: torch.dtype = torch.float32,
+        self,
+        alphabet: Sequence[str],
+        units: int,
+        outputs: int = 1,
+        activation: str = "relu",
+        criterion: str = "one",
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         self.alphabet, self.activation, self.criterion = tuple(alphabet), activation, criterion
@@ -49,20 +54,28 @@ class SimpleRNN(nn.Module):
         module = cls(rnn.alphabet, rnn.units, rnn.out_W.rows, rnn.activation, rnn.criterion, dtype)
         with torch.no_grad():
             for parameter, entries in (
-                (module.V, rnn.V.entries), (module.W, rnn.W.entries), (module.out.weight, rnn.out_W.entries),
-                (module.b, rnn.b), (module.s, rnn.s), (module.out.bias, rnn.out_b),
+                (module.V, rnn.V.entries),
+                (module.W, rnn.W.entries),
+                (module.out.weight, rnn.out_W.entries),
+                (module.b, rnn.b),
+                (module.s, rnn.s),
+                (module.out.bias, rnn.out_b),
             ):
                 parameter.zero_()
                 if entries:
-                    at = torch.tensor(list(entries)).T if parameter.dim() == 2 else torch.tensor([list(entries)])
+                    at = (
+                        torch.tensor(list(entries)).T
+                        if parameter.dim() == 2
+                        else torch.tensor([list(entries)])
+                    )
                     parameter[tuple(at)] = torch.tensor([float(v) for v in entries.values()], dtype=dtype)  # type: ignore[index,union-attr]
         return module.to(device)
 
     def forward(self, codes: Tensor) -> Tensor:
         """The outputs after the last symbol: (batch, time) codes of symbols → (batch, outputs)."""
         batch = codes.shape[0]
-        h = self.s[:, None].expand(-1, batch)                    # (unit, batch): the batch side by side is faster
-        inputs = self.W + self.b[:, None]                        # (unit, symbol): W x + b of each symbol
+        h = self.s[:, None].expand(-1, batch)  # (unit, batch): the batch side by side is faster
+        inputs = self.W + self.b[:, None]  # (unit, symbol): W x + b of each symbol
         high = 1.0 if self.activation == "slu" else None
         for x in codes.T.contiguous():
             h = torch.addmm(inputs.index_select(1, x), self.V, h).clamp(min=0.0, max=high)
@@ -79,7 +92,7 @@ class SimpleRNN(nn.Module):
             if len(rows) == len(words):
                 block = codes.reshape(len(rows), length)
             else:
-                block = codes[offsets[rows][:, None] + np.arange(length)]        # (batch, time)
+                block = codes[offsets[rows][:, None] + np.arange(length)]  # (batch, time)
             y = self(torch.from_numpy(block).to(self.V.device))[:, 0]
             answers[rows] = (y == 1 if self.criterion == "one" else y > 0).cpu().numpy()
         return answers
@@ -95,7 +108,9 @@ def _largest_sum(rnn: ExactRNN) -> int:
         raise NotExact("RNN: its weights are not all integers, so floating point would round; run it exactly")
     largest = 1 if rnn.activation == "slu" else rnn.largest
     if largest is None:
-        raise NotExact("RNN: no bound on its hidden values is known, so floating point might round; run it exactly")
+        raise NotExact(
+            "RNN: no bound on its hidden values is known, so floating point might round; run it exactly"
+        )
     largest = max([largest, *map(abs, rnn.s.values())])  # type: ignore[arg-type]
     sums: dict[Any, Any] = {}
     for name, matrix, bias in (("V", rnn.V, rnn.b), ("out", rnn.out_W, rnn.out_b)):

@@ -11,7 +11,7 @@ from typing import Any
 from kleene.errors import FileError
 
 Number = int | Fraction
-Vector = dict[int, Number]                    # index → non-zero entry
+Vector = dict[int, Number]  # index → non-zero entry
 
 _NUMBER = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
@@ -46,7 +46,11 @@ class Matrix:
         """From a list of rows."""
         dense = [list(row) for row in rows]
         width = columns if columns is not None else len(dense[0])
-        return cls(len(dense), width, {(i, j): exact(v) for i, row in enumerate(dense) for j, v in enumerate(row) if v != 0})
+        return cls(
+            len(dense),
+            width,
+            {(i, j): exact(v) for i, row in enumerate(dense) for j, v in enumerate(row) if v != 0},
+        )
 
     def by_column(self) -> list[list[tuple[int, Number]]]:
         """For each column its (row, entry) pairs."""
@@ -105,7 +109,9 @@ def number_from_json(value: Any, where: str) -> Number:
             return exact(Fraction(value))
         except ZeroDivisionError:
             pass
-    raise FileError(f"{where}: {value!r:.40} is not an exact number; it should be an integer or a text like '-2/3'")
+    raise FileError(
+        f"{where}: {value!r:.40} is not an exact number; it should be an integer or a text like '-2/3'"
+    )
 
 
 def matrix_from_json(data: Any, rows: int, columns: int, where: str) -> Matrix:

@@ -117,7 +117,15 @@ def draw(thing: Any, path: Path) -> None:
     for i, (x, y) in enumerate(places):
         for radius in (0.25, 0.20) if i in graph.accepting else (0.25,):
             axes.add_patch(_circle(x, y, radius))
-        axes.text(x, y, graph.names[i], ha="center", va="center", fontsize=10 if len(graph.names[i]) < 5 else 7, zorder=4)
+        axes.text(
+            x,
+            y,
+            graph.names[i],
+            ha="center",
+            va="center",
+            fontsize=10 if len(graph.names[i]) < 5 else 7,
+            zorder=4,
+        )
     xs, ys = zip(*places)
     axes.set_xlim(min(xs) - 0.9, max(xs) + 0.6)
     axes.set_ylim(min(ys) - 0.8, max(ys) + 0.9)
@@ -151,11 +159,23 @@ def _circle(x: float, y: float, radius: float) -> Any:
     return Circle((x, y), radius, facecolor="white", edgecolor="black", linewidth=1.2, zorder=3)
 
 
-def _arrow(axes: Any, begin: tuple[float, float], end: tuple[float, float], bend: float, shrink: float) -> None:
-    axes.annotate("", end, begin, zorder=2, arrowprops={
-        "arrowstyle": "-|>", "color": "black", "shrinkA": shrink, "shrinkB": shrink, "linewidth": 1.0,
-        "connectionstyle": f"arc3,rad={bend}",
-    })
+def _arrow(
+    axes: Any, begin: tuple[float, float], end: tuple[float, float], bend: float, shrink: float
+) -> None:
+    axes.annotate(
+        "",
+        end,
+        begin,
+        zorder=2,
+        arrowprops={
+            "arrowstyle": "-|>",
+            "color": "black",
+            "shrinkA": shrink,
+            "shrinkB": shrink,
+            "linewidth": 1.0,
+            "connectionstyle": f"arc3,rad={bend}",
+        },
+    )
 
 
 def _edge(axes: Any, places: list[tuple[float, float]], i: int, j: int, label: str, returns: bool) -> None:
@@ -168,9 +188,17 @@ def _edge(axes: Any, places: list[tuple[float, float]], i: int, j: int, label: s
     ux, uy = (x1 - x0) / length, (y1 - y0) / length
     bend = 0.25 if returns or length > 2 else 0.0
     _arrow(axes, (x0 + 0.26 * ux, y0 + 0.26 * uy), (x1 - 0.26 * ux, y1 - 0.26 * uy), bend, 0)
-    side = bend * length / 2 + 0.1                      # the arc bulges to the right of its direction
-    axes.text((x0 + x1) / 2 + uy * side, (y0 + y1) / 2 - ux * side, label, ha="center", va="center", fontsize=8,
-              zorder=5, bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8})
+    side = bend * length / 2 + 0.1  # the arc bulges to the right of its direction
+    axes.text(
+        (x0 + x1) / 2 + uy * side,
+        (y0 + y1) / 2 - ux * side,
+        label,
+        ha="center",
+        va="center",
+        fontsize=8,
+        zorder=5,
+        bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+    )
 
 
 def _start_arrow(axes: Any, place: tuple[float, float]) -> None:
