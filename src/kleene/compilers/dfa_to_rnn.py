@@ -11,7 +11,7 @@ from kleene.errors import InputError, NotSupported
 from kleene.machines.automaton import DFA
 from kleene.machines.automaton_kernels import breadth_first
 from kleene.networks.exact_rnn import ExactRNN
-from kleene.networks.sparse import Matrix
+from kleene.networks.sparse import Matrix, Number, Vector
 
 METHODS = ("smallest", "minsky", "image", "scalar")
 MAX_WEIGHTS = 20_000_000
@@ -147,7 +147,10 @@ def scalar(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
     moves, answers = _bends(dfa.table), _bends(dfa.accepting[dfa.table])
     constants = _constants(dfa)
     base = _common(constants)
-    V, W, U, b = {}, {}, {}, {}
+    V: dict[tuple[int, int], Number] = {}
+    W: dict[tuple[int, int], Number] = {}
+    U: dict[tuple[int, int], Number] = {}
+    b: Vector = {}
     count = 0
     for a in range(symbols):
         for j in np.flatnonzero((moves[:, a] != 0) | (answers[:, a] != 0)).tolist():
@@ -161,10 +164,10 @@ def scalar(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
     step = TwoLayerStep(
         dfa.alphabet,
         s={i: v for i, v in enumerate((dfa.start, int(dfa.accepting[dfa.start]))) if v},
-        V=Matrix(count, 2, V),  # type: ignore[arg-type]
-        W=Matrix(count, symbols, W),  # type: ignore[arg-type]
+        V=Matrix(count, 2, V),
+        W=Matrix(count, symbols, W),
         b=b,
-        U=Matrix(2, count, {at: v for at, v in U.items() if v}),  # type: ignore[misc]
+        U=Matrix(2, count, {at: v for at, v in U.items() if v}),
         c={i: v for i, v in enumerate(base) if v},
         out_W=Matrix(1, 2, {(0, 1): 1}),
         names=("k", "accepts"),

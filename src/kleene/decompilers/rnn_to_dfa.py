@@ -71,7 +71,8 @@ def theorem_4_6(rnn: ExactRNN) -> DFA:
     corners = list(product((0, 1), repeat=rnn.units))
     number = {corner: i + 1 for i, corner in enumerate(corners)}
     table, accepting = [], []
-    for g in [rnn.s, *({i: 1 for i, bit in enumerate(corner) if bit} for corner in corners)]:
+    ones: list[Vector] = [{i: 1 for i, bit in enumerate(corner) if bit} for corner in corners]
+    for g in [rnn.s, *ones]:
         after = [rnn.step(g, symbol) for symbol in range(len(rnn.alphabet))]
         table.append([number[tuple(h.get(i, 0) for i in range(rnn.units))] for h in after])  # type: ignore[misc]
         accepting.append(rnn.accepting(g))

@@ -36,7 +36,7 @@ def language(number: int) -> DFA:
     if number == 5:  # an even number of zeros and an even number of ones
         return (regex("(1*01*0)*1*", "01") & regex("(0*10*1)*0*", "01")).minimise()
     if number == 6:  # zeros minus ones is a multiple of three
-        return DFA([[1, 2], [2, 0], [0, 1]], accepting=[0], alphabet="01")
+        return DFA(np.array([[1, 2], [2, 0], [0, 1]]), np.array([True, False, False]), ("0", "1"))
     raise ValueError(f"Tomita's languages are numbered 1 to 7, not {number}")
 
 
@@ -81,7 +81,7 @@ def train(
     dfa = language(number)
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
-    model = classifier(cell, units)
+    model: Any = classifier(cell, units)
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
     right = 0
     for step in range(1, max_steps + 1):

@@ -143,7 +143,8 @@ class _Builder:
             _, add, drop, inner = value
             return self.sequence(inner, after, sre_compiler._combine_flags(flags, add, drop))
         if op in (sre.MAX_REPEAT, sre.MIN_REPEAT):
-            return self.repeat(*value, after, flags)
+            low, high, inner = value
+            return self.repeat(low, high, inner, after, flags)
         if op is sre.AT:
             return self.position(asks=(value, flags, after))
         if op is sre.FAILURE:

@@ -220,4 +220,4 @@ def _action(name: str, state: str, symbol: str, action: Iterable[object]) -> Act
     number = MOVES.get(move, move) if isinstance(move, str) else move
     if number not in (-1, 0, 1):
         raise InputError(f"{name}: state {state!r} on {symbol!r} moves {move!r}; it should be L, S or R")
-    return str(target), str(write), int(number)  # type: ignore[call-overload]
+    return str(target), str(write), int(number)

@@ -79,7 +79,7 @@ def from_bbchallenge(text: str, where: str) -> TuringMachine:
             raise FileError(f"{where}, row {i + 1}: {len(line) // 3} transitions; the first row has {width}")
         rows[chr(65 + i)] = {}
         for a in range(width):
-            write, move, target = line[3 * a : 3 * a + 3].replace("---", "1RZ")
+            write, move, target = list(line[3 * a : 3 * a + 3].replace("---", "1RZ"))
             if int(write) >= max(width, 2):
                 raise FileError(
                     f"{where}, row {i + 1}, symbol {a}: writes {write}; the symbols are 0…{width - 1}"
@@ -261,7 +261,7 @@ class _Yaml:
         table = self.pairs(top["table"][1], "'table'")
         if start not in table:
             raise self.fail(top["start state"][0], f"start state {start!r} is not in the table")
-        lists = {
+        lists: dict[str, list[str]] = {
             key: self.texts(top[key][1], repr(key))
             for key in ("accept", "reject", "input alphabet")
             if key in top

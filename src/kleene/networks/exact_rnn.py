@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -203,23 +203,22 @@ class ExactRNN:
         def plain(matrix: Matrix) -> Matrix:
             return Matrix(matrix.rows, matrix.columns, {at: Fraction(v) for at, v in matrix.entries.items()})
 
-        readout = self.readout and Readout(
-            self.readout.names, plain(self.readout.R), self.readout.c, plain(self.readout.A)
+        def each(values: Vector) -> Vector:
+            return {i: Fraction(v) for i, v in values.items()}
+
+        r = self.readout and Readout(
+            self.readout.names, plain(self.readout.R), each(self.readout.c), plain(self.readout.A)
         )
-        b, s, out_b = ({i: Fraction(v) for i, v in values.items()} for values in (self.b, self.s, self.out_b))
-        return ExactRNN(
-            self.alphabet,
-            plain(self.V),
-            plain(self.W),
-            b,
-            s,
-            plain(self.out_W),
-            out_b,
-            self.activation,
-            self.criterion,
-            self.largest,
-            readout,
-        )  # type: ignore[arg-type]
+        return replace(
+            self,
+            V=plain(self.V),
+            W=plain(self.W),
+            b=each(self.b),
+            s=each(self.s),
+            out_W=plain(self.out_W),
+            out_b=each(self.out_b),
+            readout=r,
+        )
 
     # Files
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,10 @@ class OracleRNN(Decider):
         from kleene.networks.patterns import PatternEngine
 
         base, stream = self.about["base"], self.stream  # type: ignore[attr-defined]
-        lazy = {at: (lambda symbol=symbol: stream.digits(symbol, base)) for at, symbol in self.lazy.items()}  # type: ignore[attr-defined]
+        lazy: dict[int, Callable[[], Iterator[int]]] = {
+            at: partial(stream.digits, symbol, base)
+            for at, symbol in self.lazy.items()  # type: ignore[attr-defined]
+        }
         return PatternEngine(self, base, lazy)
 
     def save(self, folder: str | Path) -> None:

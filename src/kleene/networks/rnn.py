@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -68,7 +67,7 @@ class SimpleRNN(nn.Module):
                         if parameter.dim() == 2
                         else torch.tensor([list(entries)])
                     )
-                    parameter[tuple(at)] = torch.tensor([float(v) for v in entries.values()], dtype=dtype)  # type: ignore[index,union-attr]
+                    parameter[tuple(at)] = torch.tensor([float(v) for v in entries.values()], dtype=dtype)
         return module.to(device)
 
     def forward(self, codes: Tensor) -> Tensor:
@@ -111,12 +110,12 @@ def _largest_sum(rnn: ExactRNN) -> int:
         raise NotExact(
             "RNN: no bound on its hidden values is known, so floating point might round; run it exactly"
         )
-    largest = max([largest, *map(abs, rnn.s.values())])  # type: ignore[arg-type]
-    sums: dict[Any, Any] = {}
+    bound = max([largest, *(abs(int(v)) for v in rnn.s.values())])
+    sums: dict[tuple[str, int], int] = {}
     for name, matrix, bias in (("V", rnn.V, rnn.b), ("out", rnn.out_W, rnn.out_b)):
         for (i, _), value in matrix.entries.items():
-            sums[name, i] = sums.get((name, i), 0) + abs(value) * largest
+            sums[name, i] = sums.get((name, i), 0) + abs(int(value)) * bound
         for i, value in bias.items():
-            sums[name, i] = sums.get((name, i), 0) + abs(value)
-    inputs = max((abs(v) for v in rnn.W.entries.values()), default=0)
-    return int(max(sums.values(), default=0) + inputs)
+            sums[name, i] = sums.get((name, i), 0) + abs(int(value))
+    inputs = max([0, *(abs(int(v)) for v in rnn.W.entries.values())])
+    return max([0, *sums.values()]) + inputs
