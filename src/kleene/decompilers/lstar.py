@@ -129,10 +129,6 @@ class _Learner:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if answer(middle) == first else (low, middle)
-        if word[high:] in self.suffixes:
-            raise InputError(
-                "extract: the classifier answers one word in two ways; it should be deterministic"
-            )
         self.suffixes.append(word[high:])
 
 
