@@ -107,8 +107,8 @@ def test_lemma_4_5_as_printed_would_be_wrong_on_the_empty_word() -> None:
 
 def chapter_example() -> ExactRNN:
     return ExactRNN(
-        ("a", "b"), Matrix.of([[1, -2], [-3, 4]]), Matrix.of([[1, 0], [0, 1]]), {}, {0: 1}, Matrix.of([[1, 0]]),
-        activation="slu",
+        ("a", "b"), V=Matrix.of([[1, -2], [-3, 4]]), W=Matrix.of([[1, 0], [0, 1]]), b={}, s={0: 1},
+        out_W=Matrix.of([[1, 0]]), activation="slu",
     )  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_torch_module_is_the_same_network() -> None:
             module = rnn.torch()
             assert module.accepts_batch(words).tolist() == [rnn.accepts(w) for w in words]
             assert rnn.accepts_batch(words).tolist() == dfa.accepts_batch(words).tolist()
-    assert [p.shape[0] for p in module.parameters()][0] == rnn.units
+    assert module.V.shape == (rnn.units, rnn.units)
 
 
 def test_torch_module_follows_its_weights() -> None:
@@ -214,6 +214,7 @@ def test_verify_finds_a_shortest_difference() -> None:
     assert kl.verify(dfa, rnn, lengths=range(3)).holds
     assert kl.verify(dfa, rnn, lengths=range(5)).mismatches == 1
     assert kl.verify(dfa, kl.compile(dfa), random=200).holds
+    assert kl.verify(rnn, None).holds and not kl.verify(rnn, dfa).holds  # the machine saved with it; another
 
 
 @pytest.mark.parametrize("seed", range(20))

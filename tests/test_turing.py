@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import kleene as kl
+from kleene import library
 from kleene.checks.turing_invariants import check_run, code
 from kleene.library.turing_machines import BUSY_BEAVERS, POWERS_OF_TWO, busy_beaver
 from kleene.networks.decider import Decider
@@ -140,7 +141,7 @@ def test_evaluators_agree_on_changed_weights() -> None:
 
 def test_certificate_fails_for_a_damaged_network() -> None:
     net = kl.compile(POWERS_OF_TWO)
-    assert kl.certify(net).holds
+    assert kl.certify(net).holds and kl.verify(net, None).holds
     b = dict(net.b)
     b[5] = b.get(5, 0) + Fraction(1, 3)
     damaged = replace(net, b=b)
@@ -190,6 +191,18 @@ def test_two_tapes(seed: int) -> None:
                 for part, cells in ((f"l{t}", left), (f"r{t}", right)):
                     numbers = {r[1]: v for r, v in value.items() if r[0] == part}
                     assert numbers == code(cells, numbers, 3, machine.symbols[t][0])
+
+
+@pytest.mark.parametrize("form", ["compact", "literal"])
+def test_machines_are_read_back_out_of_the_weights(form: str) -> None:
+    for seed in range(60):
+        machine = random_turing(random.Random(seed), 3, 3)
+        net = kl.compile(machine, form=form)
+        net.about["machine"] = None  # nothing but the weights
+        found = kl.decompile(net)
+        assert found.start == machine.start and found.two_way == machine.two_way
+        assert all(row == machine.transitions[q] for q, row in found.transitions.items())
+        assert found.accept <= machine.accept and found.reject <= machine.reject
 
 
 # Files
@@ -244,6 +257,13 @@ def test_turingmachine_io(tmp_path: Path) -> None:
         assert machine.run(bin(n)[2:]).answer == net.decide(bin(n)[2:]).answer == wanted
 
 
+def test_the_librarys_yaml() -> None:
+    machine = kl.TuringMachine.load(Path(library.__file__).parent / "powers_of_two.yaml")
+    assert not machine.two_way
+    for n in range(20):
+        assert machine.run("1" * n) == POWERS_OF_TWO.run("1" * n)
+
+
 JFF = "<structure><type>turing</type><automaton>\n{}\n</automaton></structure>"
 YAML = "blank: ' '\nstart state: q\ntable:\n"
 MALFORMED = [
@@ -272,8 +292,8 @@ MALFORMED = [
     (
         "m.jff",
         JFF.format(
-            '<state id="0"><initial/></state>\n<transition><from>0</from><to>0</to><read>a</read><write>a</write>'
-            "<move>X</move></transition>"
+            '<state id="0"><initial/></state>\n<transition><from>0</from><to>0</to><read>a</read>'
+            "<write>a</write><move>X</move></transition>"
         ),
         "line 3: move 'X'",
     ),

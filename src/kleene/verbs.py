@@ -24,10 +24,13 @@ ARROWS: dict[str, dict[str, str]] = {
     "decompile": {
         "kleene.networks.transformer.Transformer": "kleene.decompilers.transformer_to_updates:decompile_transformer",
         "kleene.networks.exact_rnn.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
+        "kleene.networks.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
     },
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.machines.automaton.DFA": "kleene.checks.bisimulation:verify_dfa",
+        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:verify_saved",
+        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
     },
     "certify": {

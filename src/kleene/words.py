@@ -55,18 +55,15 @@ def encode_batch(words: Sequence[Word], alphabet: tuple[str, ...]) -> tuple[np.n
     """
     offsets = np.zeros(len(words) + 1, dtype=np.int64)
     np.cumsum([len(word) for word in words], out=offsets[1:])
-    if all(isinstance(word, str) for word in words) and all(len(s) == 1 for s in alphabet):
-        points = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)  # type: ignore[arg-type]
-        known = [ord(s) for s in alphabet]
-        code_of = np.full(
-            max(known) + 2, -1, dtype=np.int32
-        )  # the last place stands for all larger characters
-        code_of[known] = np.arange(len(known))
-        codes = code_of[np.minimum(points, len(code_of) - 1)]
-        if codes.size and int(codes.min()) < 0:
-            word = words[int(np.searchsorted(offsets, int(np.argmin(codes)), side="right")) - 1]
-            encode(word, {s: i for i, s in enumerate(alphabet)})
-        return codes, offsets
+    text = "".join(words) if all(isinstance(word, str) for word in words) else None  # type: ignore[arg-type]
+    if text is not None and text.isascii() and len(alphabet) < 128 and all(len(s) == 1 for s in alphabet):
+        code_of = bytearray(b"\xff" * 256)
+        for i, symbol in enumerate(alphabet):
+            if symbol.isascii():
+                code_of[ord(symbol)] = i
+        codes = np.frombuffer(text.encode("ascii").translate(code_of), dtype=np.uint8)
+        if not codes.size or int(codes.max()) < 255:
+            return codes.astype(np.int32), offsets
     index = {s: i for i, s in enumerate(alphabet)}
     every = [code for word in words for code in encode(word, index)]
     return np.array(every, dtype=np.int32), offsets

@@ -188,6 +188,11 @@ def verify_dfa(
     )
 
 
+def verify_saved(rnn: ExactRNN, machine: DFA | None = None, **options: Any) -> Report:
+    """Compare a network with the automaton saved with it, or with another one."""
+    return verify_dfa(machine_of(rnn) if machine is None else machine, rnn, **options)
+
+
 def check_files(folder: str | Path) -> bool:
     """Check a saved network, its machine and its bisimulation.json: only the files and `Fraction` are
     used."""

@@ -3,16 +3,15 @@ configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import islice
 from typing import Any
 
 from kleene.checks.bisimulation import Report
 from kleene.errors import InputError
 from kleene.machines.turing import Configuration, TuringMachine
-from kleene.networks.decider import ANSWERS, Decider
+from kleene.networks.decider import ANSWERS, Decider, code
 from kleene.networks.sparse import Vector
 from kleene.words import Word, all_words, show_word
 
@@ -89,6 +88,11 @@ def verify_turing(
     )
 
 
+def verify_saved(net: Decider, machine: TuringMachine | None = None, **options: Any) -> Report:
+    """Compare a network with the machine saved with it, or with another one."""
+    return verify_turing(machine_of(net) if machine is None else machine, net, **options)
+
+
 def _words(machine: TuringMachine, inputs: Iterable[Word] | None) -> list[Word]:
     if inputs is not None:
         return list(inputs)
@@ -159,15 +163,3 @@ def _same(machine: TuringMachine, net: Decider, g: Vector, configuration: Config
         if number not in codes:
             return f"stack {part} is not the code of {''.join(cells)!r}"
     return None
-
-
-def code(cells: Sequence[str], symbols: Iterable[str], base: int, zero: str | None) -> dict[str, Fraction]:
-    """Equations (4.27), (4.28): each symbol's number, $ at the bottom where there is one; `zero` is digit
-    0."""
-    numbers = {symbol: Fraction(0) for symbol in symbols}
-    scale = Fraction(base - 1, base)
-    for symbol in (*cells, *(["$"] if "$" in numbers else [])):
-        if symbol != zero:
-            numbers[symbol] += scale
-        scale /= base
-    return numbers

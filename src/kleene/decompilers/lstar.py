@@ -31,6 +31,11 @@ class ExtractedDFA(DFA):
         left = "" if self.complete else "; stopped at max_states, counterexamples remain"
         return f"{super().__str__()}\n{agrees}{left}"
 
+    def to_json(self) -> dict[str, object]:
+        """Plain data, how well they agreed included."""
+        counted = {"agreement": self.agreement, "compared": self.compared, "queries": self.queries}
+        return {**super().to_json(), **counted, "complete": self.complete}
+
 
 def extract(
     model: Any,

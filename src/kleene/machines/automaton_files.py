@@ -89,15 +89,14 @@ class _Rows:
         symbols = alphabet or tuple(sorted({symbol for _, symbol in self.moves}))
         if not symbols:
             raise FileError(f"{self.where}: no transitions, so no alphabet; give at least one")
-        table = np.zeros((len(self.number), len(symbols)), dtype=np.int32)
-        for name, row in self.number.items():
-            for a, symbol in enumerate(symbols):
+        for name in self.number:  # before the table is made: its size is then that of the file
+            for symbol in symbols:
                 if (name, symbol) not in self.moves:
                     raise FileError(
                         f"{self.where}, {self.place[name]}: state {name!r} has no transition for {symbol!r}; "
                         "a DFA needs one for every symbol"
                     )
-                table[row, a] = self.number[self.moves[name, symbol]]
+        table = np.array([[self.number[self.moves[name, s]] for s in symbols] for name in self.number])
         final = np.array(sorted({self.number[name] for name in accepting}), dtype=int)
         return DFA(table, final, symbols, self.number[start], tuple(self.number))
 

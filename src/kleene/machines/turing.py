@@ -84,7 +84,7 @@ class TuringMachine:
         if alphabet:
             check_alphabet(alphabet)
         number, code = {q: i for i, q in enumerate(states)}, {a: i for i, a in enumerate(symbols)}
-        table = np.zeros((len(states), len(symbols), 3), dtype=np.int32)
+        table = np.zeros((max(len(working), 1), len(symbols), 3), dtype=np.int32)
         for q in working:
             for a in symbols:
                 target, symbol, move = rows[q][a]

@@ -3,8 +3,9 @@ answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,17 @@ class Decider(ExactRNN):
         assert self.readout is not None
         return self.readout.R.times(g)
 
+    def values_of(self, state: str, left: Sequence[str], symbol: str, right: Sequence[str]) -> Vector:
+        """The named values of a configuration: what `configuration` reads."""
+        blank = self.about["blank"] if self.about["form"] == "compact" else None
+        wanted = (["pair", state, symbol], ["q", state], ["c", symbol])
+        roles = self.about["roles"]
+        h: Vector = {i: 1 for i, role in enumerate(roles) if role in wanted}
+        for part, cells in (("l", left), ("r", right)):
+            at = {role[1]: i for i, role in enumerate(roles) if role[0] == part}
+            h.update({at[a]: v for a, v in code(cells, at, self.about["base"], blank).items() if v})
+        return h
+
     def configuration(self, h: Vector) -> tuple[str, list[str], str, list[str]]:
         """State, cells to the left (nearest first), symbol, cells to the right."""
         state = symbol = ""
@@ -161,6 +173,18 @@ class Decider(ExactRNN):
             cells.append(on_top[0] if on_top else self.about["blank"])
             stack = {a: z * base - (base - 1 if a in on_top else 0) for a, z in stack.items()}
         return cells
+
+
+def code(cells: Sequence[str], symbols: Iterable[str], base: int, zero: str | None) -> dict[str, Fraction]:
+    """Equations (4.27), (4.28): each symbol's number, $ at the bottom where there is one; `zero` is digit
+    0."""
+    numbers = {symbol: Fraction(0) for symbol in symbols}
+    scale = Fraction(base - 1, base)
+    for symbol in (*cells, *(["$"] if "$" in numbers else [])):
+        if symbol != zero:
+            numbers[symbol] += scale
+        scale /= base
+    return numbers
 
 
 def load(folder: Path) -> Decider:

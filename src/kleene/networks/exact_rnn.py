@@ -37,8 +37,8 @@ class ExactRNN:
     Weights are integers and fractions; hidden vectors are kept as their non-zero entries.
 
     >>> from kleene.networks.sparse import Matrix
-    >>> ends_in_one = ExactRNN("01", V=Matrix(1, 1, {}), W=Matrix.of([[0, 1]]), b={}, s={},
-    out_W=Matrix.of([[1]]))
+    >>> W, out = Matrix.of([[0, 1]]), Matrix.of([[1]])
+    >>> ends_in_one = ExactRNN(("0", "1"), V=Matrix(1, 1, {}), W=W, b={}, s={}, out_W=out)
     >>> ends_in_one.accepts("001"), ends_in_one.accepts("10")
     (True, False)
     """
@@ -133,9 +133,13 @@ class ExactRNN:
 
     def step(self, g: Vector, symbol: int) -> Vector:
         """The next hidden vector, on the code of a symbol; where V = A·R, V g is computed as A (R g)."""
+        return self.step_from(g if self._named is None else _combine(self._named, g), symbol)
+
+    def step_from(self, h: Vector, symbol: int) -> Vector:
+        """The next hidden vector, from the named values h = R g (from g itself where there is no readout)."""
         base, positive = self._base[symbol]
         sums = dict(positive)
-        for j, value in (g if self._named is None else _combine(self._named, g)).items():
+        for j, value in h.items():
             for i, weight in self._columns[j]:
                 sums[i] = sums[i] + weight * value if i in sums else base.get(i, 0) + weight * value
         if self.activation == "slu":

@@ -14,7 +14,7 @@ from kleene.words import Word, encode_batch
 
 __all__ = ["ExactRNN", "SimpleRNN"]
 
-MAX_DENSE_UNITS = 20_000
+MAX_DENSE_UNITS = 8192
 EXACT_INTEGERS = {torch.float32: 2**24, torch.float64: 2**53}
 
 
@@ -75,9 +75,9 @@ class SimpleRNN(nn.Module):
         batch = codes.shape[0]
         h = self.s[:, None].expand(-1, batch)  # (unit, batch): the batch side by side is faster
         inputs = self.W + self.b[:, None]  # (unit, symbol): W x + b of each symbol
-        high = 1.0 if self.activation == "slu" else None
         for x in codes.T.contiguous():
-            h = torch.addmm(inputs.index_select(1, x), self.V, h).clamp(min=0.0, max=high)
+            h = inputs.index_select(1, x).addmm_(self.V, h)
+            h = h.relu_() if self.activation == "relu" else h.clamp_(0, 1)
         return self.out(h.T)
 
     @torch.no_grad()
