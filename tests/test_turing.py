@@ -109,6 +109,28 @@ def test_still_running() -> None:
     assert net.decide("", max_steps=0).answer is None
 
 
+def test_awkward_names() -> None:
+    """Symbols and states called like the network's own parts."""
+    rows = {
+        "load": {"_": ("rewind", "$", 1), "$": ("load", "l", -1), "l": ("load", "_", 1), "x": ("q", "x", 0)},
+        "rewind": {
+            "_": ("load", "x", -1),
+            "$": ("q", "$", -1),
+            "l": ("rewind", "x", 1),
+            "x": ("load", "$", -1),
+        },
+    }
+    for two_way in (True, False):
+        machine = kl.TuringMachine(rows, "load", frozenset("q"), blank="_", two_way=two_way)
+        for form in ("compact", "literal"):
+            net = kl.compile(machine, form=form)
+            for word in ("", "$l", "xl$$"):
+                assert net.decide(word, max_steps=50, tape=True) == machine.run(word, max_steps=50)
+                assert check_run(machine, net, word, 20)[1] is None
+    with pytest.raises(kl.InputError, match="EOS"):
+        kl.compile(kl.TuringMachine({}, "a", frozenset("a"), input_alphabet=("EOS",)))
+
+
 def test_start_state_that_halts() -> None:
     machine = kl.TuringMachine({}, "yes", frozenset({"yes"}), blank="_", input_alphabet=("a",))
     for form in ("compact", "literal"):
@@ -156,7 +178,11 @@ def test_certificate_fails_for_a_damaged_network() -> None:
 
 def test_stack_code() -> None:
     """Equations (4.27), (4.28)."""
-    assert code("ab", "ab$", 3, None) == {"a": Fraction(2, 3), "b": Fraction(2, 9), "$": Fraction(2, 27)}
+    assert code("ab", ("a", "b", ""), 3, None) == {
+        "a": Fraction(2, 3),
+        "b": Fraction(2, 9),
+        "": Fraction(2, 27),
+    }
     assert code("_b", "b", 3, "_") == {"b": Fraction(2, 9)}
 
 

@@ -18,7 +18,7 @@ from kleene.words import Word, all_words, show_word
 INVARIANTS = (
     "state and symbol are one-hot",
     "each stack is the exact code of the simulator's",
-    "exactly one condition is true",
+    "exactly one condition is true at each step (compact: from the end of the input on)",
     "all values are in [0, 1]",
     "the output is NUL until the answer, and stays at the answer",
 )
@@ -103,9 +103,12 @@ def check_run(machine: TuringMachine, net: Decider, word: Word, max_steps: int) 
     """Run both side by side: (steps of the network, what is wrong or None)."""
     vectors = net.run_inputs(word)
     lead = net.lead(len(word))
+    first = (
+        len(word) if net.about["form"] == "compact" else 0
+    )  # compact: no conditions while the input is read
     for time in range(lead):
         g = next(vectors)
-        if problem := _general(net, g, time > len(word)):
+        if problem := _general(net, g, time > first):
             return time, f"before the start, step {time}: {problem}"
         if net.answer(g):
             return time, f"an answer before the start, at step {time}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kleene.compilers.forms import Form, StepBuilder, total
 from kleene.compilers.two_layer import fuse
+from kleene.errors import InputError
 from kleene.machines.multitape import MultiTapeMachine, Rule, rule
 from kleene.networks.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
 
@@ -13,6 +14,8 @@ LOAD, TURN, REWIND = "(load)", "(turn)", "(rewind)"
 def compile_multitape(machine: MultiTapeMachine, *, base: int = 3) -> Decider:
     """A ReLU network with rational weights that decides as the machine does; one step of it is one of the
     machine's."""
+    if clash := {LOAD, TURN, REWIND} & {*machine.working, *machine.accept, *machine.reject}:
+        raise InputError(f"compile: state {min(clash)!r} is what the network calls one of its own; rename it")
     build, about = build_multitape(machine, base, set())
     return fuse(build.build(), Decider, about=about)
 

@@ -6,9 +6,7 @@ from kleene.compilers.forms import Form, StepBuilder, total
 from kleene.compilers.two_layer import fuse
 from kleene.errors import InputError
 from kleene.machines.turing import TuringMachine
-from kleene.networks.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
-
-MARK = "$"  # in the roles of values; no clash: symbols are in a place of their own
+from kleene.networks.decider import ACCEPT, END, MARK, NOTHING, NUL, REJECT, Decider
 
 
 def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int = 3) -> Decider:
@@ -21,6 +19,9 @@ def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int =
         raise InputError(f"compile: form {form!r}; it should be 'compact' or 'literal'")
     if not isinstance(base, int) or base < 3:
         raise InputError(f"compile: base {base!r}; stacks need an integer base of at least 3")
+    for name in (END, NUL):
+        if name in (machine.input_alphabet or ()):
+            raise InputError(f"compile: the input symbol {name!r} is what the network ends its input with")
     alphabet = (*(machine.input_alphabet or ()), END, NUL)
     builder = StepBuilder(alphabet, outputs=3, base=base)
     lead = (_compact if form == "compact" else _literal)(builder, machine)
@@ -60,9 +61,9 @@ def _literal(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
     q = {s: build.value("q", s, start=int(s == load)) for s in (load, rewind, *machine.states)}
     stack = (*machine.symbols, MARK)
     bottom = build.push  # stack($) = (B − 1)/B · e_$
-    l = {a: build.value("l", a, start=bottom if a is MARK else 0) for a in stack}
+    l = {a: build.value("l", a, start=bottom if a == MARK else 0) for a in stack}
     c = {a: build.value("c", a, start=int(a == machine.blank)) for a in machine.symbols}
-    r = {a: build.value("r", a, start=bottom if a is MARK else 0) for a in stack}
+    r = {a: build.value("r", a, start=bottom if a == MARK else 0) for a in stack}
     third = 1 - build.push  # 1/B
 
     def keep(p: Form, *parts: str) -> None:
@@ -89,7 +90,7 @@ def _literal(build: StepBuilder, machine: TuringMachine) -> tuple[int, int]:
         for sign, cond in ((1, p), (-1, minus)):
             for a, z in (l if part == "l" else r).items():
                 build.add((part, a), build.when_pop(cond, z) * sign)
-                if a is not MARK:
+                if a != MARK:
                     build.add(("c", a), build.when_top(cond, z) * sign)
 
     def enter(state: str, p: Form, minus: Form | None = None) -> None:

@@ -67,6 +67,8 @@ class TuringMachine:
             raise InputError(f"{self.name}: start state {self.start!r} has no transitions and does not halt")
         written = [s for row in rows.values() for a, t in row.items() for s in (a, t[1])]
         symbols = tuple(dict.fromkeys([self.blank, *(self.input_alphabet or ()), *sorted(set(written))]))
+        if "" in symbols:
+            raise InputError(f"{self.name}: the empty text cannot be a symbol")
         for q in working:
             for a in symbols:
                 if a not in rows[q]:

@@ -20,6 +20,7 @@ from kleene.words import Word, encode
 END, NUL = "EOS", "NUL"
 NOTHING, ACCEPT, REJECT = range(3)  # the rows of the output
 ANSWERS = (None, "accept", "reject")
+MARK = ""  # stands for $, the bottom of a stack: no symbol is empty
 CHUNK = 20_000_000  # steps between two reports of progress
 Progress = Callable[[int], None] | None
 
@@ -168,7 +169,7 @@ class Decider(ExactRNN):
         base, cells = self.about["base"], []
         while any(stack.values()):
             on_top = [a for a, z in stack.items() if z * base >= base - 1]
-            if on_top == ["$"]:
+            if on_top == [MARK]:
                 break
             cells.append(on_top[0] if on_top else self.about["blank"])
             stack = {a: z * base - (base - 1 if a in on_top else 0) for a, z in stack.items()}
@@ -176,11 +177,13 @@ class Decider(ExactRNN):
 
 
 def code(cells: Sequence[str], symbols: Iterable[str], base: int, zero: str | None) -> dict[str, Fraction]:
-    """Equations (4.27), (4.28): each symbol's number, $ at the bottom where there is one; `zero` is digit
-    0."""
+    """Equations (4.27), (4.28): each symbol's number, $ at the bottom where there is one.
+
+    Symbol `zero` is digit 0 of all numbers.
+    """
     numbers = {symbol: Fraction(0) for symbol in symbols}
     scale = Fraction(base - 1, base)
-    for symbol in (*cells, *(["$"] if "$" in numbers else [])):
+    for symbol in (*cells, *([MARK] if MARK in numbers else [])):
         if symbol != zero:
             numbers[symbol] += scale
         scale /= base
