@@ -13,8 +13,10 @@ from typing import Any
 from kleene.decision import Decision, trimmed
 from kleene.errors import FileError, InputError, NotExact
 from kleene.networks import rnn_files
+from kleene.networks.digits import to_digits
 from kleene.networks.exact_rnn import ExactRNN
 from kleene.networks.sparse import Number, Vector
+from kleene.networks.whole_numbers import WholeNumbers, vector_of
 from kleene.words import Word, encode
 
 END, NUL = "EOS", "NUL"
@@ -90,7 +92,7 @@ class Decider(ExactRNN):
 
     def _patterns(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
         """The input by plain steps (it is written deep into a number), all that follows by patterns."""
-        g, answer, steps = self._advance(inputs, min(len(inputs), limit), None)
+        g, answer, steps = self._read(inputs[:limit])
         h = self.values(g)
         try:
             while not answer and steps < limit:
@@ -101,6 +103,20 @@ class Decider(ExactRNN):
         except NotExact:  # a network of another make: no patterns of digits in it
             return self._plain(inputs, limit, progress)
         return h, answer, steps
+
+    def _read(self, inputs: list[int]) -> tuple[Vector, int, int]:
+        """Hidden vector, answer and steps after the input, or at the first answer."""
+        steps, answer = -1, 0
+        for numbers, scale in self._whole_numbers.run(inputs):
+            steps += 1
+            answer = self._which(self._whole_numbers.output(numbers, scale))
+            if answer:
+                break
+        return vector_of(numbers, scale), answer, steps
+
+    @cached_property
+    def _whole_numbers(self) -> WholeNumbers:
+        return WholeNumbers(self)
 
     def _advance(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
         """Hidden vector, answer and steps after at most `limit` plain steps."""
@@ -122,7 +138,9 @@ class Decider(ExactRNN):
 
     def answer(self, g: Vector) -> int:
         """Which output is 1: NOTHING, ACCEPT or REJECT."""
-        y = self.output(g)
+        return self._which(self.output(g))
+
+    def _which(self, y: list[Number]) -> int:
         if sorted(y) != [0, 0, 1]:
             raise InputError(
                 f"decide: the output is {[str(v) for v in y]}; exactly one of NUL, ACC and REJ should be 1"
@@ -166,14 +184,14 @@ class Decider(ExactRNN):
 
     def _cells(self, stack: dict[str, Number]) -> list[str]:
         """The symbols of a stack, top first, from the digits of its numbers."""
-        base, cells = self.about["base"], []
-        while any(stack.values()):
-            on_top = [a for a, z in stack.items() if z * base >= base - 1]
-            if on_top == [MARK]:
-                break
-            cells.append(on_top[0] if on_top else self.about["blank"])
-            stack = {a: z * base - (base - 1 if a in on_top else 0) for a, z in stack.items()}
-        return cells
+        base = self.about["base"]
+        digits = {a: to_digits(z, base, 1)[1:] for a, z in stack.items()}
+        cells = [self.about["blank"]] * max((len(d) for d in digits.values()), default=0)
+        for a, line in digits.items():
+            for depth, digit in enumerate(line):
+                if digit == base - 1:
+                    cells[depth] = a
+        return cells[: cells.index(MARK)] if MARK in cells else cells
 
 
 def code(cells: Sequence[str], symbols: Iterable[str], base: int, zero: str | None) -> dict[str, Fraction]:

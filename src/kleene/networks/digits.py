@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import gcd
 
 import numpy as np
 from numba import njit
@@ -91,17 +90,17 @@ def to_digits(value: Number, base: int, places: int) -> list[int]:
     """
     if not 0 <= value < base:
         raise NotExact(f"patterns: a number reaches {value}; use evaluator='plain'")
-    denominator = Fraction(value).denominator
-    while (common := gcd(denominator, base)) > 1:
-        denominator //= common
-    if denominator != 1:
-        raise NotExact(f"patterns: {value} has no finite digits in base {base}; use evaluator='plain'")
-    digits: list[int] = []
-    rest = Fraction(value)
-    while rest or len(digits) < places:
-        digits.append(rest.numerator // rest.denominator)
-        rest = (rest - digits[-1]) * base
-    return digits
+    number = Fraction(value)
+    depth, power = 0, 1
+    while power % number.denominator:
+        depth, power = depth + 1, power * base
+        if depth > number.denominator.bit_length():
+            raise NotExact(f"patterns: {value} has no finite digits in base {base}; use evaluator='plain'")
+    rest, digits = number.numerator * (power // number.denominator), []
+    for _ in range(depth):
+        rest, digit = divmod(rest, base)
+        digits.append(digit)
+    return [rest, *reversed(digits)] + [0] * (places - 1 - depth)
 
 
 def from_digits(digits: list[int], base: int) -> Number:
