@@ -11,7 +11,8 @@ import pytest
 
 import kleene as kl
 from kleene.checks.bisimulation import check_files
-from kleene.library.turing_machines import POWERS_OF_TWO
+from kleene.cli.automata import find_machine
+from kleene.library.turing_machines import POWERS_OF_TWO, busy_beaver
 
 CHAMPION = "1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA"
 
@@ -76,6 +77,17 @@ def test_tm_from_a_file(tmp_path: Path) -> None:
         "tm", str(tmp_path / "powers.yaml"), "11", "-o", str(tmp_path / "m.png"), "--form", "literal"
     )
     assert done.returncode == 0 and (tmp_path / "m.png").exists()
+
+
+def test_machine_files_are_told_apart(tmp_path: Path) -> None:
+    dfa, machine = kl.regex("(0|10*1)*", "01"), busy_beaver(3)
+    for suffix in (".json", ".jff", ".att"):
+        dfa.save(tmp_path / f"m{suffix}")
+        assert find_machine(str(tmp_path / f"m{suffix}")).equivalent(dfa)
+    for suffix in (".json", ".jff", ".yaml"):
+        machine.save(tmp_path / f"m{suffix}")
+        assert find_machine(str(tmp_path / f"m{suffix}")).run().steps == 21
+    assert find_machine("addition") is None
 
 
 @pytest.mark.parametrize("command", ["regex", "tm"])

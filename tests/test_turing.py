@@ -163,7 +163,10 @@ def test_evaluators_agree_on_changed_weights() -> None:
 
 def test_certificate_fails_for_a_damaged_network() -> None:
     net = kl.compile(POWERS_OF_TWO)
-    assert kl.certify(net).holds and kl.verify(net, None).holds
+    assert (
+        kl.certify(net).holds and kl.verify(net, None).holds and kl.verify(net, net, lengths=range(3)).holds
+    )
+    assert kl.verify(POWERS_OF_TWO, net, random=5).checked == 5
     b = dict(net.b)
     b[5] = b.get(5, 0) + Fraction(1, 3)
     damaged = replace(net, b=b)

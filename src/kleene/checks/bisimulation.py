@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from kleene.files import write_json
 from kleene.machines.automaton import DFA
 from kleene.networks.exact_rnn import ExactRNN
 from kleene.networks.sparse import Vector, number_to_json
-from kleene.words import Word, all_words, show_word
+from kleene.words import Word, show_word
 
 
 @dataclass(frozen=True)
@@ -154,22 +155,7 @@ def verify_dfa(
 ) -> Report:
     """Compare an automaton and a network: on all words at once (exact networks, the default), on `inputs`, on
     all words of some `lengths`, or on `random` words of up to `length` symbols."""
-    words: list[Word]
-    if inputs is not None:
-        words, how = list(inputs), "{:,} given words"
-    elif lengths is not None:
-        wanted = set(lengths)
-        words = [w for w in all_words(dfa.alphabet, max(wanted, default=0)) if len(w) in wanted]
-        how = "all {:,} words of lengths " + f"{min(wanted, default=0)}…{max(wanted, default=0)}"
-    elif random is not None:
-        rng = np.random.default_rng(seed)
-        letters = np.array(dfa.alphabet, dtype=object)
-        words = [
-            letters[rng.integers(len(letters), size=int(n))].tolist()
-            for n in rng.integers(length + 1, size=random)
-        ]
-        how = "{:,} random words"
-    else:
+    if inputs is None and lengths is None and random is None:
         if not isinstance(network, ExactRNN):
             raise InputError(
                 "verify: say which words: inputs=, lengths= or random=; only exact networks are compared on "
@@ -177,10 +163,10 @@ def verify_dfa(
             )
         pairs, problem = _explore(dfa, network, limit)
         if problem is None:
-            return Report(
-                len(pairs), 0, f"words of every length ({len(pairs):,} pairs of state and hidden vector)"
-            )
+            how = f"words of every length ({len(pairs):,} pairs of state and hidden vector)"
+            return Report(len(pairs), 0, how)
         return Report(len(pairs), 1, f"{len(pairs):,} pairs of state and hidden vector", problem[1])
+    words, how = chosen_words(dfa.alphabet, inputs, lengths, random, length, seed)
     wrong = np.flatnonzero(dfa.accepts_batch(words) != network.accepts_batch(words))
     example = min((words[i] for i in wrong), key=len, default=None)
     return Report(
@@ -188,9 +174,33 @@ def verify_dfa(
     )
 
 
-def verify_saved(rnn: ExactRNN, machine: DFA | None = None, **options: Any) -> Report:
-    """Compare a network with the automaton saved with it, or with another one."""
-    return verify_dfa(machine_of(rnn) if machine is None else machine, rnn, **options)
+def chosen_words(
+    alphabet: Sequence[str],
+    inputs: Iterable[Word] | None,
+    lengths: Sequence[int] | None,
+    random: int | None,
+    length: int,
+    seed: int,
+) -> tuple[list[Word], str]:
+    """The words that options name, and what to call them."""
+    if inputs is not None:
+        words: list[Word] = list(inputs)
+        return words, f"{len(words):,} given words"
+    if lengths is not None:
+        wanted = set(lengths)
+        words = [w for n in sorted(wanted) for w in map("".join, product(alphabet, repeat=n))]
+        return words, f"all {len(words):,} words of lengths {min(wanted, default=0)}…{max(wanted, default=0)}"
+    rng = np.random.default_rng(seed)
+    letters = np.array(alphabet, dtype=object)
+    sizes = rng.integers(length + 1 if len(letters) else 1, size=random)
+    words = [letters[rng.integers(len(letters) or 1, size=int(n))].tolist() for n in sizes]
+    return words, f"{len(words):,} random words"
+
+
+def verify_saved(rnn: ExactRNN, machine: Any = None, **options: Any) -> Report:
+    """Compare a network with the automaton saved with it (None, or the network itself), or with another
+    one."""
+    return verify_dfa(machine_of(rnn) if machine is None or machine is rnn else machine, rnn, **options)
 
 
 def check_files(folder: str | Path) -> bool:

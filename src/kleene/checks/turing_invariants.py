@@ -3,12 +3,12 @@ configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from kleene.checks.bisimulation import Report
+from kleene.checks.bisimulation import Report, chosen_words
 from kleene.errors import InputError
 from kleene.machines.turing import Configuration, TuringMachine
 from kleene.networks.decider import ANSWERS, Decider, code
@@ -72,25 +72,32 @@ def certify_turing(
 
 
 def verify_turing(
-    machine: TuringMachine, net: Decider, *, inputs: Iterable[Word] | None = None, max_steps: int = 500
+    machine: TuringMachine,
+    net: Decider,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 10,
+    seed: int = 0,
+    max_steps: int = 500,
 ) -> Report:
-    """Compare machine and network configuration by configuration on `inputs`."""
-    runs = wrong = 0
-    example = None
-    for word in _words(machine, inputs):
-        _, problem = check_run(machine, net, word, max_steps)
-        runs += 1
-        if problem is not None:
-            wrong += 1
-            example = example or f"{show_word(word)}: {problem}"
-    return Report(
-        runs, wrong, f"{runs:,} runs of up to {max_steps:,} steps, configuration by configuration", example
-    )
+    """Compare machine and network configuration by configuration: on `inputs`, on all words of some
+    `lengths`, on
+    `random` words of up to `length` symbols; by default on all words of up to 4 symbols, at most 50."""
+    if inputs is None and lengths is None and random is None:
+        inputs = _words(machine, None)
+    words, how = chosen_words(machine.input_alphabet or (), inputs, lengths, random, length, seed)
+    found = {show_word(word): check_run(machine, net, word, max_steps)[1] for word in words}
+    wrong = {word: problem for word, problem in found.items() if problem is not None}
+    example = next((f"{word}: {problem}" for word, problem in wrong.items()), None)
+    how += f", up to {max_steps:,} steps each, configuration by configuration"
+    return Report(len(words), len(wrong), how, example)
 
 
-def verify_saved(net: Decider, machine: TuringMachine | None = None, **options: Any) -> Report:
-    """Compare a network with the machine saved with it, or with another one."""
-    return verify_turing(machine_of(net) if machine is None else machine, net, **options)
+def verify_saved(net: Decider, machine: Any = None, **options: Any) -> Report:
+    """Compare a network with the machine saved with it (None, or the network itself), or with another one."""
+    return verify_turing(machine_of(net) if machine is None or machine is net else machine, net, **options)
 
 
 def _words(machine: TuringMachine, inputs: Iterable[Word] | None) -> list[Word]:

@@ -15,6 +15,23 @@ from kleene.cli import app
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+def find_machine(name: str) -> Any:
+    """The automaton or Turing machine in a file, or None where the name is not that of a machine's file."""
+    from kleene.files import read_text
+    from kleene.machines.automaton import DFA
+    from kleene.machines.turing import TuringMachine
+
+    path = Path(name)
+    if path.suffix in (".att", ".fst"):
+        return DFA.load(path)
+    if path.suffix in (".yaml", ".yml", ".tm", ".bb"):
+        return TuringMachine.load(path)
+    if path.suffix in (".json", ".jff"):
+        text = read_text(path)
+        return TuringMachine.load(path) if "turing" in text[:2000] else DFA.load(path)
+    return None
+
+
 @app.command(epilog="Example: kleene regex '(0|10*1)*' 0110 010 --alphabet 01 -o even.png -o even/")
 def regex(
     pattern: Annotated[str, typer.Argument(help="A Python regular expression, matched in full.")],
