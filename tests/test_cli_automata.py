@@ -11,7 +11,7 @@ import pytest
 
 import kleene as kl
 from kleene.checks.bisimulation import check_files
-from kleene.cli.automata import find_machine
+from kleene.cli.automata import find_machine, verify_folder
 from kleene.library.turing_machines import POWERS_OF_TWO, busy_beaver
 
 CHAMPION = "1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA"
@@ -88,6 +88,21 @@ def test_machine_files_are_told_apart(tmp_path: Path) -> None:
         machine.save(tmp_path / f"m{suffix}")
         assert find_machine(str(tmp_path / f"m{suffix}")).run().steps == 21
     assert find_machine("addition") is None
+
+
+def test_verify_folder(tmp_path: Path) -> None:
+    dfa = kl.regex("(0|10*1)*", "01")
+    kl.compile(dfa).save(tmp_path / "even")
+    kl.compile(busy_beaver(2)).save(tmp_path / "bb2")
+    kl.regex("1*", "01").save(tmp_path / "ones.att")
+    assert verify_folder(str(tmp_path / "even"), None, None, None, 0, None).holds
+    assert verify_folder(str(tmp_path / "bb2"), None, range(3), None, 0, None).holds
+    assert verify_folder(str(tmp_path / "bb2"), None, None, 3, 0, None).checked == 3
+    assert not verify_folder(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, None).holds
+    assert verify_folder(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, ["11"]).holds
+    assert verify_folder("addition", None, None, None, 0, None) is None
+    with pytest.raises(kl.FileError, match="not a machine's file"):
+        verify_folder(str(tmp_path / "even"), "addition", None, None, 0, None)
 
 
 @pytest.mark.parametrize("command", ["regex", "tm"])

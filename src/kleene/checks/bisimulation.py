@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -152,6 +152,7 @@ def verify_dfa(
     length: int = 50,
     seed: int = 0,
     limit: int = 1_000_000,
+    progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Compare an automaton and a network: on all words at once (exact networks, the default), on `inputs`, on
     all words of some `lengths`, or on `random` words of up to `length` symbols."""
@@ -167,6 +168,8 @@ def verify_dfa(
             return Report(len(pairs), 0, how)
         return Report(len(pairs), 1, f"{len(pairs):,} pairs of state and hidden vector", problem[1])
     words, how = chosen_words(dfa.alphabet, inputs, lengths, random, length, seed)
+    if progress is not None:
+        progress(len(words) // 2)
     wrong = np.flatnonzero(dfa.accepts_batch(words) != network.accepts_batch(words))
     example = min((words[i] for i in wrong), key=len, default=None)
     return Report(

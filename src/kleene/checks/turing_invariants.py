@@ -3,7 +3,7 @@ configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -81,6 +81,7 @@ def verify_turing(
     length: int = 10,
     seed: int = 0,
     max_steps: int = 500,
+    progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Compare machine and network configuration by configuration: on `inputs`, on all words of some
     `lengths`, on
@@ -88,7 +89,11 @@ def verify_turing(
     if inputs is None and lengths is None and random is None:
         inputs = _words(machine, None)
     words, how = chosen_words(machine.input_alphabet or (), inputs, lengths, random, length, seed)
-    found = {show_word(word): check_run(machine, net, word, max_steps)[1] for word in words}
+    found: dict[str, str | None] = {}
+    for done, word in enumerate(words):
+        found[show_word(word)] = check_run(machine, net, word, max_steps)[1]
+        if progress is not None:
+            progress(done + 1)
     wrong = {word: problem for word, problem in found.items() if problem is not None}
     example = next((f"{word}: {problem}" for word, problem in wrong.items()), None)
     how += f", up to {max_steps:,} steps each, configuration by configuration"

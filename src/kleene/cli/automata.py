@@ -32,6 +32,32 @@ def find_machine(name: str) -> Any:
     return None
 
 
+def verify_folder(
+    folder: str,
+    other: str | None,
+    lengths: range | None,
+    random: int | None,
+    seed: int,
+    inputs: list[str] | None,
+) -> Any:
+    """The report of `kleene verify DIR [FILE]` where DIR holds a network that reads words; None where it
+    does not."""
+    from kleene import verbs
+    from kleene.errors import FileError
+    from kleene.files import read_json
+
+    path = Path(folder) / "kleene.json"
+    if not path.is_file() or read_json(path).get("kind") not in ("rnn", "decider"):
+        return None
+    machine = None if other is None else find_machine(other)
+    if other is not None and machine is None:
+        raise FileError(f"{other}: not a machine's file; use .json, .jff, .att or .yaml")
+    options: dict[str, Any] = {"inputs": inputs} if inputs else {}
+    options |= {} if lengths is None else {"lengths": lengths}
+    options |= {} if random is None else {"random": random, "seed": seed}
+    return verbs.verify(verbs.load(folder), machine, **options)
+
+
 @app.command(epilog="Example: kleene regex '(0|10*1)*' 0110 010 --alphabet 01 -o even.png -o even/")
 def regex(
     pattern: Annotated[str, typer.Argument(help="A Python regular expression, matched in full.")],
