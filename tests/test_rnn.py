@@ -15,8 +15,8 @@ from kleene.checks.bisimulation import check_files
 from kleene.compilers.dfa_to_rnn import minsky_step
 from kleene.compilers.two_layer import TwoLayerStep, fuse
 from kleene.library import majority
+from kleene.networks.exact_matrix import Matrix, Vector, vector
 from kleene.networks.exact_rnn import ExactRNN
-from kleene.networks.sparse import Matrix, Vector, vector
 from kleene.words import all_words
 from random_machines import random_dfa, random_slu_rnn, random_word
 

@@ -15,7 +15,7 @@ from kleene import library
 from kleene.checks.turing_invariants import check_run, code
 from kleene.library.turing_machines import BUSY_BEAVERS, POWERS_OF_TWO, busy_beaver
 from kleene.networks.decider import Decider
-from kleene.networks.sparse import Matrix
+from kleene.networks.exact_matrix import Matrix
 from random_machines import random_turing, random_two_tape, random_word
 
 

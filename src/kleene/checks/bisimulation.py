@@ -15,8 +15,8 @@ import numpy as np
 from kleene.errors import DidNotHalt, FileError, InputError
 from kleene.files import write_json
 from kleene.machines.automaton import DFA
+from kleene.networks.exact_matrix import Vector, number_to_json
 from kleene.networks.exact_rnn import ExactRNN
-from kleene.networks.sparse import Vector, number_to_json
 from kleene.words import Word, show_word
 
 

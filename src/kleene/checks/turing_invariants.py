@@ -12,7 +12,7 @@ from kleene.checks.bisimulation import Report, chosen_words
 from kleene.errors import InputError
 from kleene.machines.turing import Configuration, TuringMachine
 from kleene.networks.decider import ANSWERS, Decider, code
-from kleene.networks.sparse import Vector
+from kleene.networks.exact_matrix import Vector
 from kleene.words import Word, all_words, show_word
 
 INVARIANTS = (

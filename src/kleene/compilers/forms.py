@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from kleene.compilers.two_layer import TwoLayerStep
-from kleene.networks.sparse import Matrix, Number, Vector, exact, vector
+from kleene.networks.exact_matrix import Matrix, Number, Vector, exact, vector
 
 Role = tuple[str, ...]  # what a value is: ("l", "1") is the left stack's number for symbol 1
 ONE: Role = ("1",)

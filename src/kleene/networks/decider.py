@@ -14,8 +14,8 @@ from kleene.decision import Decision, trimmed
 from kleene.errors import FileError, InputError, NotExact
 from kleene.networks import rnn_files
 from kleene.networks.digits import to_digits
+from kleene.networks.exact_matrix import Number, Vector
 from kleene.networks.exact_rnn import ExactRNN
-from kleene.networks.sparse import Number, Vector
 from kleene.networks.whole_numbers import WholeNumbers, vector_of
 from kleene.words import Word, encode
 

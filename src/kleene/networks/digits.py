@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from kleene.errors import NotExact
-from kleene.networks.sparse import Number, exact
+from kleene.networks.exact_matrix import Number, exact
 
 LIMIT, ANSWERED, UNKNOWN, EDGE = range(4)  # why the loop stopped
 CLEAR = 64  # added to a count: the old digits all go first

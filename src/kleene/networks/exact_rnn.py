@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import InputError, NotExact
-from kleene.networks.sparse import (
+from kleene.networks.exact_matrix import (
     Matrix,
     Number,
     Vector,
@@ -36,7 +36,7 @@ class ExactRNN:
 
     Weights are integers and fractions; hidden vectors are kept as their non-zero entries.
 
-    >>> from kleene.networks.sparse import Matrix
+    >>> from kleene.networks.exact_matrix import Matrix
     >>> W, out = Matrix.of([[0, 1]]), Matrix.of([[1]])
     >>> ends_in_one = ExactRNN(("0", "1"), V=Matrix(1, 1, {}), W=W, b={}, s={}, out_W=out)
     >>> ends_in_one.accepts("001"), ends_in_one.accepts("10")

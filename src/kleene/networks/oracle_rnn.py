@@ -12,7 +12,7 @@ from typing import Any
 
 from kleene.errors import InputError, NotSupported
 from kleene.networks.decider import NUL, Decider, Progress
-from kleene.networks.sparse import Vector
+from kleene.networks.exact_matrix import Vector
 
 
 class SymbolStream:

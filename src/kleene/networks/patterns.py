@@ -28,8 +28,8 @@ from kleene.networks.digits import (
     loop,
     to_digits,
 )
+from kleene.networks.exact_matrix import Number, Vector, exact
 from kleene.networks.exact_rnn import ExactRNN
-from kleene.networks.sparse import Number, Vector, exact
 
 MAX_PLACES = 5
 Window = tuple[int | None, bool]

@@ -7,8 +7,8 @@ from typing import Any
 
 from kleene.errors import FileError, InputError
 from kleene.files import read_json, write_json, written_atomically
+from kleene.networks.exact_matrix import Matrix, Vector, matrix_from_json, vector_from_json, vector_to_json
 from kleene.networks.exact_rnn import ExactRNN, Readout
-from kleene.networks.sparse import Matrix, Vector, matrix_from_json, vector_from_json, vector_to_json
 
 VERSION = 1
 MAX_UNITS = 10_000_000

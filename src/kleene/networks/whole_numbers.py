@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import lcm
 
+from kleene.networks.exact_matrix import Matrix, Number, Vector, exact
 from kleene.networks.exact_rnn import ExactRNN
-from kleene.networks.sparse import Matrix, Number, Vector, exact
 
 Columns = list[list[tuple[int, int]]]
 
