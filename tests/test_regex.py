@@ -71,6 +71,7 @@ def test_thousands_of_patterns(seed: int) -> None:
         assert dfa.accepts_batch(words).tolist() == expected, pattern
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="ab|*+?()[]^$.{}12,\\", max_size=8), st.text(alphabet="ab12", max_size=6))
 def test_any_text_as_a_pattern(pattern: str, word: str) -> None:
