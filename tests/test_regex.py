@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kleene as kl
+from kleene.words import all_words
 
 ALPHABET = "abA1_\n -é"
 SHORT = ["".join(w) for size in range(4) for w in product(ALPHABET, repeat=size)]
@@ -114,6 +115,22 @@ def test_refused_by_name(pattern: str, says: str) -> None:
 def test_not_a_pattern(pattern: str, says: str) -> None:
     with pytest.raises(kl.InputError, match=says):
         kl.regex(pattern)
+
+
+def test_anchors_before_a_last_newline() -> None:
+    for pattern in (
+        r"a$\nb",
+        r"a$\n",
+        r"a$\n\n",
+        r"(a$\n)*b?",
+        r"a$$\n$",
+        r"(?m)a$\nb",
+        r"a\Z\n",
+        r"(a|$)+\n*",
+    ):
+        dfa = kl.regex(pattern, "ab\n")
+        for word in all_words("ab\n", 4):
+            assert dfa.accepts(word) == bool(re.fullmatch(pattern, word)), (pattern, word)
 
 
 def test_alphabet_found() -> None:

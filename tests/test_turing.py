@@ -13,9 +13,12 @@ import pytest
 import kleene as kl
 from kleene import library
 from kleene.checks.turing_invariants import check_run, code
+from kleene.compilers.forms import StepBuilder
+from kleene.compilers.two_layer import fuse
 from kleene.library.turing_machines import BUSY_BEAVERS, POWERS_OF_TWO, busy_beaver
 from kleene.networks.decider import Decider
 from kleene.networks.exact_matrix import Matrix
+from kleene.networks.patterns import PatternEngine
 from random_machines import random_turing, random_two_tape, random_word
 
 
@@ -159,6 +162,39 @@ def test_evaluators_agree_on_changed_weights() -> None:
         assert answers[0] == answers[1]
         different += answers[0] != base.decide(max_steps=40)
     assert different > 10
+
+
+def test_evaluators_agree_where_deeper_digits_decide() -> None:
+    """Thresholds moved by small fractions: the fast evaluator must look at more digits, or leave it to the
+    plain one."""
+    rng = random.Random(1)
+    base = kl.compile(busy_beaver(4), form="literal")
+    for _ in range(40):
+        b = dict(base.b)
+        unit = rng.randrange(1, base.units)
+        b[unit] = b.get(unit, 0) + Fraction(rng.choice([-1, 1]), 3 ** rng.randint(1, 3))
+        net = replace(base, b=b)
+        answers = []
+        for evaluator in ("plain", "patterns"):
+            try:
+                answers.append(net.decide(max_steps=30, evaluator=evaluator))
+            except kl.InputError:
+                answers.append(None)
+        assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("start, fires", [(Fraction(4, 27), False), (Fraction(19, 81), True)])
+def test_patterns_look_at_as_many_digits_as_it_takes(start: Fraction, fires: bool) -> None:
+    """z > 2/9 cannot be told from the first digit behind the point."""
+    build = StepBuilder(("EOS", "NUL"), outputs=3)
+    z, done = build.value("z", start=start), build.value("done")
+    build.add(("z",), build.relu(z))
+    build.add(("done",), build.relu(z - Fraction(2, 9)) * 81)
+    build.out, build.out_bias = {(0, 1): -1, (1, 1): 1}, {0: 1}
+    engine = PatternEngine(fuse(build.build(), Decider), 3)
+    h, answer, steps = engine.run([], 1, 4)
+    assert (answer, steps) == ((1, 1) if fires else (0, 4)) and h[0] == start and engine.places > 2
+    assert done.terms
 
 
 def test_certificate_fails_for_a_damaged_network() -> None:
