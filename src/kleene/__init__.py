@@ -35,6 +35,13 @@ _LAZY: dict[str, str] = {
     "guarded_updates": "kleene.lowering.updates",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.report",
+    "AFA": "kleene.machines.alternating",
+    "DFA": "kleene.machines.automaton",
+    "MultiTapeMachine": "kleene.machines.multitape",
+    "OracleLanguage": "kleene.machines.oracle",
+    "TuringMachine": "kleene.machines.turing",
+    "extract": "kleene.decompilers.lstar",
+    "regex": "kleene.machines.regex",
 }
 
 

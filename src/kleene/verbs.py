@@ -16,16 +16,28 @@ from kleene.files import read_json
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
         "kleene.machines.program.ProgramClass": "kleene.compilers.program_to_transformer:compile_program",
+        "kleene.machines.automaton.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
+        "kleene.machines.turing.TuringMachine": "kleene.compilers.turing_to_rnn:compile_turing",
+        "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
+        "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
     },
     "decompile": {
         "kleene.networks.transformer.Transformer": "kleene.decompilers.transformer_to_updates:decompile_transformer",
+        "kleene.networks.exact_rnn.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
+        "kleene.networks.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
     },
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
+        "kleene.machines.automaton.DFA": "kleene.checks.bisimulation:verify_dfa",
+        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:verify_saved",
+        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
+        "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
     },
     "certify": {
         "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",
+        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
+        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
     },
     "explain": {
         "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
@@ -35,6 +47,8 @@ ARROWS: dict[str, dict[str, str]] = {
 # kind written in a saved folder's kleene.json → the loader of such a folder
 LOADERS: dict[str, str] = {
     "transformer": "kleene.networks.transformer:load",
+    "rnn": "kleene.networks.rnn_files:load",
+    "decider": "kleene.networks.decider:load",
 }
 
 

@@ -311,6 +311,12 @@ def verify(
 
     Example: kleene verify parity_relative --lengths 1-8
     """
+    from kleene.cli.automata import verify_folder
+
+    found = verify_folder(first, second, read_lengths(lengths) if lengths else None, random, seed, inputs)
+    if found is not None:  # a saved network of automata or Turing machines
+        print_json(found.to_json()) if as_json else show(str(found))
+        return finish(found.holds)
     if second is not None and not is_folder(first):
         raise FileError(
             f"{first}: no such folder; 'verify DIR PROGRAM' compares a saved network with a program"

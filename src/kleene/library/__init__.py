@@ -1,5 +1,6 @@
 """Ready programs. Those with parameters are functions that make a program."""
 
+from kleene.library import majority, tomita, turing_machines
 from kleene.library.addition import addition, addition_scratchpad
 from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
 from kleene.library.parity import parity_absolute, parity_relative, parity_scratchpad, parity_sum
@@ -11,6 +12,7 @@ __all__ = [
     "dyck1",
     "dyck2",
     "histogram",
+    "majority",
     "most_frequent",
     "parity_absolute",
     "parity_relative",
@@ -20,4 +22,6 @@ __all__ = [
     "sort",
     "sort_unique",
     "subleq",
+    "tomita",
+    "turing_machines",
 ]

@@ -1,0 +1,250 @@
+"""Certificates for automata and RNNs: a bisimulation, which anyone can check with fractions and the files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kleene.errors import DidNotHalt, FileError, InputError
+from kleene.files import write_json
+from kleene.machines.automaton import DFA
+from kleene.networks.exact_matrix import Vector, number_to_json
+from kleene.networks.exact_rnn import ExactRNN
+from kleene.words import Word, show_word
+
+
+@dataclass(frozen=True)
+class Report:
+    """How often a machine and a network agreed; `example` is a shortest disagreement found."""
+
+    checked: int
+    mismatches: int
+    how: str
+    example: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether they agreed on everything checked."""
+        return self.mismatches == 0
+
+    def __str__(self) -> str:
+        said = f"agree on {self.how}" if self.holds else f"differ in {self.mismatches:,} of {self.how}"
+        return said + ("" if self.example is None else f"; for instance {self.example}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "holds": self.holds,
+            "checked": self.checked,
+            "mismatches": self.mismatches,
+            "how": self.how,
+            "example": self.example,
+        }
+
+
+@dataclass(frozen=True)
+class Bisimulation:
+    """Pairs (state, hidden vector) that hold the starts, are closed under every symbol and agree on the
+    answer."""
+
+    holds: bool
+    reasons: tuple[str, ...]
+    alphabet: tuple[str, ...] = ()
+    relation: tuple[tuple[str, Vector], ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        if not self.holds:
+            return "no certificate: " + "; ".join(self.reasons)
+        return f"certified for words of every length: {'; '.join(self.reasons)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, the relation included."""
+        return {
+            "holds": self.holds,
+            "reasons": list(self.reasons),
+            "relation": [
+                [q, [[i, number_to_json(v)] for i, v in sorted(g.items())]] for q, g in self.relation
+            ],
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write bisimulation.json beside a saved network; `check_files` reads it."""
+        write_json(Path(folder) / "bisimulation.json", self.to_json())
+
+
+def machine_of(rnn: ExactRNN) -> DFA:
+    """The automaton that a network was compiled from, as saved with it."""
+    if "machine" not in rnn.about:
+        raise InputError("certify: the network was not compiled from an automaton; pass machine=")
+    return DFA.from_json(rnn.about["machine"], "the network's 'machine'")
+
+
+def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000_000) -> Bisimulation:
+    """A bisimulation between a network and the automaton that it was compiled from (or `machine`)."""
+    dfa = machine_of(rnn) if machine is None else machine
+    relation, problem = _explore(dfa, rnn, limit)
+    if problem is not None:
+        return Bisimulation(False, (problem[1],), dfa.alphabet)
+    names = dfa.to_json()["accepting"], [dfa.name(q) for q in range(len(dfa))]
+    label = names[1] if len(set(names[1])) == len(dfa) else [f"q{q}" for q in range(len(dfa))]
+    reasons = (
+        f"{len(relation):,} pairs of a state and a hidden vector are closed under {len(dfa.alphabet)} "
+        f"symbols",
+        "the output is 1 at accepting states and 0 at the others"
+        if rnn.criterion == "one"
+        else "the output is positive exactly at accepting states",
+        f"{'integer' if rnn.integer else 'rational'} weights, exact arithmetic",
+    )
+    return Bisimulation(True, reasons, dfa.alphabet, tuple((label[q], g) for q, g in relation))
+
+
+def _explore(dfa: DFA, rnn: ExactRNN, limit: int) -> tuple[list[tuple[int, Vector]], tuple[str, str] | None]:
+    """All pairs that words reach, and the first (so a shortest) word on which the answers differ, with a
+    reason."""
+    if set(dfa.alphabet) != set(rnn.alphabet):
+        raise InputError(
+            f"certify: the machine reads {dfa.alphabet}, the network {rnn.alphabet}; they must be equal"
+        )
+    columns = [dfa.index[symbol] for symbol in rnn.alphabet]
+    table = dfa.table[:, columns].tolist()
+    pairs = [(dfa.start, rnn.s)]
+    seen = {(dfa.start, frozenset(rnn.s.items()))}
+    came: list[tuple[int, int]] = [(-1, -1)]
+    for at, (q, g) in enumerate(pairs):
+        y = rnn.output(g)[0]
+        right = (y == int(dfa.accepting[q])) if rnn.criterion == "one" else (y > 0) == bool(dfa.accepting[q])
+        if not right:
+            word = []
+            while came[at][0] >= 0:
+                word.append(rnn.alphabet[came[at][1]])
+                at = came[at][0]
+            text = show_word(word[::-1])
+            said = "accepts" if dfa.accepting[q] else "rejects"
+            return pairs, (text, f"on {text} the machine {said}, and the network's output is {y}")
+        for symbol in range(len(rnn.alphabet)):
+            after = (table[q][symbol], rnn.step(g, symbol))
+            key = (after[0], frozenset(after[1].items()))
+            if key not in seen:
+                if len(pairs) >= limit:
+                    raise DidNotHalt(
+                        f"certify: more than {limit:,} pairs of a state and a hidden vector; raise limit="
+                    )
+                seen.add(key)
+                pairs.append(after)
+                came.append((at, symbol))
+    return pairs, None
+
+
+def verify_dfa(
+    dfa: DFA,
+    network: Any,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 50,
+    seed: int = 0,
+    limit: int = 1_000_000,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Compare an automaton and a network: on all words at once (exact networks, the default), on `inputs`, on
+    all words of some `lengths`, or on `random` words of up to `length` symbols."""
+    if inputs is None and lengths is None and random is None:
+        if not isinstance(network, ExactRNN):
+            raise InputError(
+                "verify: say which words: inputs=, lengths= or random=; only exact networks are compared on "
+                "all"
+            )
+        pairs, problem = _explore(dfa, network, limit)
+        if problem is None:
+            how = f"words of every length ({len(pairs):,} pairs of state and hidden vector)"
+            return Report(len(pairs), 0, how)
+        return Report(len(pairs), 1, f"{len(pairs):,} pairs of state and hidden vector", problem[1])
+    words, how = chosen_words(dfa.alphabet, inputs, lengths, random, length, seed)
+    if progress is not None:
+        progress(len(words) // 2)
+    wrong = np.flatnonzero(dfa.accepts_batch(words) != network.accepts_batch(words))
+    example = min((words[i] for i in wrong), key=len, default=None)
+    return Report(
+        len(words), len(wrong), how.format(len(words)), None if example is None else show_word(example)
+    )
+
+
+def chosen_words(
+    alphabet: Sequence[str],
+    inputs: Iterable[Word] | None,
+    lengths: Sequence[int] | None,
+    random: int | None,
+    length: int,
+    seed: int,
+) -> tuple[list[Word], str]:
+    """The words that options name, and what to call them."""
+    if inputs is not None:
+        words: list[Word] = list(inputs)
+        return words, f"{len(words):,} given words"
+    if lengths is not None:
+        wanted = set(lengths)
+        words = [w for n in sorted(wanted) for w in map("".join, product(alphabet, repeat=n))]
+        return words, f"all {len(words):,} words of lengths {min(wanted, default=0)}…{max(wanted, default=0)}"
+    rng = np.random.default_rng(seed)
+    letters = np.array(alphabet, dtype=object)
+    sizes = rng.integers(length + 1 if len(letters) else 1, size=random)
+    words = [letters[rng.integers(len(letters) or 1, size=int(n))].tolist() for n in sizes]
+    return words, f"{len(words):,} random words"
+
+
+def verify_saved(rnn: ExactRNN, machine: Any = None, **options: Any) -> Report:
+    """Compare a network with the automaton saved with it (None, or the network itself), or with another
+    one."""
+    return verify_dfa(machine_of(rnn) if machine is None or machine is rnn else machine, rnn, **options)
+
+
+def check_files(folder: str | Path) -> bool:
+    """Check a saved network, its machine and its bisimulation.json: only the files and `Fraction` are
+    used."""
+    try:
+        machine, net, proof = (
+            json.loads((Path(folder) / name).read_text(encoding="utf-8"))
+            for name in ("kleene.json", "weights.json", "bisimulation.json")
+        )
+        return _check(machine["about"]["machine"], net, proof["relation"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise FileError(f"{folder}: the certificate cannot be read ({error})") from None
+
+
+def _check(machine: dict[str, Any], net: dict[str, Any], relation: list[Any]) -> bool:
+    columns: dict[int, list[tuple[int, Fraction]]] = {}
+    for i, j, v in net["V"]:
+        columns.setdefault(j, []).append((i, Fraction(v)))
+    top = Fraction(1) if net["activation"] == "slu" else None
+    pairs = {(q, frozenset((i, Fraction(v)) for i, v in g)) for q, g in relation}
+    start = (machine["start"], frozenset((i, Fraction(v)) for i, _, v in net["s"] if Fraction(v)))
+    if start not in pairs:
+        return False
+    for q, g in pairs:
+        y = sum(
+            (Fraction(w) * dict(g).get(j, 0) for _, j, w in net["out_W"]),
+            sum(Fraction(v) for _, _, v in net["out_b"]),
+        )
+        accepts = y == 1 if net["criterion"] == "one" else y > 0
+        if accepts != (q in machine["accepting"]) or (net["criterion"] == "one" and y not in (0, 1)):
+            return False
+        for a, symbol in enumerate(net["alphabet"]):
+            sums = {i: Fraction(v) for i, _, v in net["b"]}
+            for i, j, v in net["W"]:
+                if j == a:
+                    sums[i] = sums.get(i, Fraction(0)) + Fraction(v)
+            for j, h in g:
+                for i, v in columns.get(j, ()):
+                    sums[i] = sums.get(i, Fraction(0)) + v * h
+            after = frozenset((i, min(v, top) if top else v) for i, v in sums.items() if v > 0)
+            if (machine["transitions"][q][symbol], after) not in pairs:
+                return False
+    return True

@@ -1,0 +1,80 @@
+"""Theorem 4.6: an exact RNN whose hidden vectors are finitely many becomes a finite automaton."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from kleene.errors import DidNotHalt, InputError, NotSupported
+from kleene.machines.automaton import DFA
+from kleene.networks.exact_matrix import Vector
+from kleene.networks.exact_rnn import ExactRNN
+
+MAX_ALL_UNITS = 16
+
+
+def decompile_rnn(
+    rnn: ExactRNN, *, states: str = "reachable", limit: int = 100_000, to: str = "dfa"
+) -> object:
+    """The automaton of a network: its hidden vectors are the states.
+
+    `states`: "reachable" (those that words reach, then minimised) or "all" (the theorem's 2^d + 1, for
+    integer weights and SLU). More than `limit` hidden vectors is `DidNotHalt`: the language may not be
+    regular. `to="afa"` gives the alternating automaton of the reversed language instead.
+    """
+    if to == "afa":
+        from kleene.decompilers.rnn_to_afa import rnn_to_afa
+
+        return rnn_to_afa(rnn)
+    if to != "dfa" or states not in ("reachable", "all"):
+        raise InputError(
+            f"decompile: to={to!r}, states={states!r}; to is 'dfa' or 'afa', states 'reachable' or 'all'"
+        )
+    return theorem_4_6(rnn) if states == "all" else reachable(rnn, limit)[0].minimise()
+
+
+def reachable(rnn: ExactRNN, limit: int) -> tuple[DFA, list[Vector]]:
+    """The automaton on the hidden vectors that words reach, breadth-first, and these vectors."""
+    number = {frozenset(rnn.s.items()): 0}
+    vectors, rows = [rnn.s], []
+    for g in vectors:
+        row = []
+        for symbol in range(len(rnn.alphabet)):
+            after = rnn.step(g, symbol)
+            key = frozenset(after.items())
+            if key not in number:
+                if len(number) >= limit:
+                    raise DidNotHalt(
+                        f"decompile: more than {limit:,} hidden vectors can be reached; the language may "
+                        f"not be "
+                        "regular, or limit= should be larger"
+                    )
+                number[key] = len(number)
+                vectors.append(after)
+            row.append(number[key])
+        rows.append(row)
+    accepting = np.array([rnn.accepting(g) for g in vectors])
+    return DFA(np.array(rows), accepting, rnn.alphabet), vectors
+
+
+def theorem_4_6(rnn: ExactRNN) -> DFA:
+    """Q = {q₀} ∪ {0, 1}^d with its whole transition table; q₀ accepts when out(s) = 1."""
+    if not rnn.integer or rnn.activation != "slu":
+        raise NotSupported(
+            "decompile: states='all' needs integer weights and SLU units; use states='reachable'"
+        )
+    if rnn.units > MAX_ALL_UNITS:
+        raise NotSupported(
+            f"decompile: states='all' would make 2^{rnn.units} + 1 states; at most {MAX_ALL_UNITS} units"
+        )
+    corners = list(product((0, 1), repeat=rnn.units))
+    number = {corner: i + 1 for i, corner in enumerate(corners)}
+    table, accepting = [], []
+    ones: list[Vector] = [{i: 1 for i, bit in enumerate(corner) if bit} for corner in corners]
+    for g in [rnn.s, *ones]:
+        after = [rnn.step(g, symbol) for symbol in range(len(rnn.alphabet))]
+        table.append([number[tuple(h.get(i, 0) for i in range(rnn.units))] for h in after])  # type: ignore[misc]
+        accepting.append(rnn.accepting(g))
+    names = ("q0", *("".join(map(str, corner)) for corner in corners))
+    return DFA(np.array(table), np.array(accepting), rnn.alphabet, 0, names)

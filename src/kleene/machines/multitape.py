@@ -1,0 +1,145 @@
+"""Turing machines with several two-way tapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+from kleene.decision import Decision, trimmed
+from kleene.errors import InputError
+from kleene.words import Word, encode
+
+MAX_CASES = 5_000_000
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Where the state is one of `states` and each tape shows one of `reads` (None: anything): go to `target`,
+    write (None: what was there), and move each head by −1, 0 or +1."""
+
+    states: frozenset[str]
+    reads: tuple[frozenset[str] | None, ...]
+    target: str
+    writes: tuple[str | None, ...]
+    moves: tuple[int, ...]
+
+
+def rule(
+    state: str | Sequence[str],
+    reads: Sequence[str | Sequence[str] | None],
+    target: str,
+    writes: Sequence[str | None],
+    moves: Sequence[int],
+) -> Rule:
+    """A `Rule` from plain parts; a string is one state or one symbol."""
+
+    def some(part: str | Sequence[str] | None) -> frozenset[str] | None:
+        return None if part is None else frozenset([part] if isinstance(part, str) else part)
+
+    states = some(state)
+    assert states is not None
+    return Rule(states, tuple(map(some, reads)), target, tuple(writes), tuple(moves))
+
+
+class Tape(NamedTuple):
+    """Cells left of the head (nearest first), the symbol under it, cells to the right (nearest first)."""
+
+    left: tuple[str, ...]
+    symbol: str
+    right: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MultiTapeMachine:
+    """The input is on the first tape; `contents` are what the other tapes hold at first, from the head on.
+
+    Exactly one rule must fit each state that does not halt, whatever the tapes show.
+    """
+
+    symbols: tuple[tuple[str, ...], ...]  # of each tape, the blank first
+    input_alphabet: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    start: str
+    accept: frozenset[str]
+    reject: frozenset[str] = frozenset()
+    contents: tuple[Word, ...] = ()
+    name: str = "machine with several tapes"
+    working: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        working = tuple(dict.fromkeys(s for r in self.rules for s in sorted(r.states)))
+        object.__setattr__(self, "working", working)
+        halting = self.accept | self.reject
+        cases = len(working)
+        for symbols in self.symbols:
+            cases *= len(symbols)
+        if cases * max(len(self.rules), 1) > MAX_CASES:
+            raise InputError(
+                f"{self.name}: {cases:,} cases of state and symbols and {len(self.rules)} rules are too many"
+            )
+        for number, r in enumerate(self.rules):
+            if (
+                len(r.reads) != len(self.symbols)
+                or len(r.writes) != len(self.symbols)
+                or len(r.moves) != len(self.symbols)
+            ):
+                raise InputError(f"{self.name}: rule {number} is not for {len(self.symbols)} tapes")
+            if (r.target not in working and r.target not in halting) or r.states & halting:
+                raise InputError(
+                    f"{self.name}: rule {number} leads to an unknown state or out of one that halts"
+                )
+        for case in product(working, *self.symbols):
+            fitting = [r for r in self.rules if _fits(r, case[0], case[1:])]
+            if len(fitting) != 1:
+                raise InputError(
+                    f"{self.name}: state {case[0]!r} on {case[1:]} has {len(fitting)} rules; it needs "
+                    f"exactly one"
+                )
+
+    def answer(self, state: str) -> str | None:
+        """What being in a state says."""
+        return "accept" if state in self.accept else "reject" if state in self.reject else None
+
+    def configurations(self, word: Word = "") -> Iterator[tuple[str, tuple[Tape, ...]]]:
+        """Every configuration from the first on."""
+        encode(word, {s: i for i, s in enumerate(self.input_alphabet)})
+        contents = [word, *self.contents, *[()] * (len(self.symbols) - 1 - len(self.contents))]
+        blanks = [symbols[0] for symbols in self.symbols]
+        tapes = [
+            Tape((), text[0] if text else blank, tuple(text[1:])) for text, blank in zip(contents, blanks)
+        ]
+        state = self.start
+        while True:
+            yield state, tuple(tapes)
+            if self.answer(state):
+                return
+            shown = tuple(tape.symbol for tape in tapes)
+            r = next(r for r in self.rules if _fits(r, state, shown))
+            state = r.target
+            tapes = [_move(t, w, m, blank) for t, w, m, blank in zip(tapes, r.writes, r.moves, blanks)]
+
+    def run(self, word: Word = "", *, max_steps: int = 10**6) -> Decision:
+        """Simulate; the decision holds the first tape."""
+        steps, (state, tapes) = next(
+            (steps, now)
+            for steps, now in enumerate(self.configurations(word))
+            if steps == max_steps or self.answer(now[0])
+        )
+        text, head = trimmed(*tapes[0], self.symbols[0][0], True)
+        return Decision(self.answer(state), steps, state, text, head)
+
+
+def _fits(r: Rule, state: str, shown: Sequence[str]) -> bool:
+    return state in r.states and all(want is None or s in want for want, s in zip(r.reads, shown))
+
+
+def _move(tape: Tape, write: str | None, move: int, blank: str) -> Tape:
+    left, symbol, right = tape
+    symbol = symbol if write is None else write
+    if move > 0:
+        return Tape((symbol, *left), right[0] if right else blank, right[1:])
+    if move < 0:
+        return Tape(left[1:], left[0] if left else blank, (symbol, *right))
+    return Tape(left, symbol, right)

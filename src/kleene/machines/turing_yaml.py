@@ -1,0 +1,195 @@
+"""turingmachine.io's YAML: 'blank', 'start state', 'table', 'synonyms'. Kleene's own keys are 'tape',
+'accept',
+'reject' and 'input alphabet'. A state without transitions accepts, unless it is called reject."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kleene.errors import FileError
+from kleene.machines.turing import MOVES, TuringMachine
+from kleene.machines.turing_files import LETTERS, make_machine
+
+STUCK = "reject"  # the state entered where a file leaves a transition out
+
+
+def from_yaml(text: str, where: str) -> TuringMachine:
+    """From turingmachine.io's YAML. A state without transitions accepts, unless it is called reject."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        raise FileError(
+            f"{where}{place}: not YAML ({getattr(error, 'problem', None) or 'nested too deeply'})"
+        ) from None
+    return _Yaml(where).machine(root)
+
+
+class _Yaml:
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.synonyms: dict[str, Any] = {}
+
+    def fail(self, node: Any, message: str) -> FileError:
+        line = node.start_mark.line + 1 if node is not None else 1
+        return FileError(f"{self.where}, line {line}: {message}")
+
+    def pairs(self, node: Any, what: str) -> dict[str, tuple[Any, Any]]:
+        """A mapping as text → (key node, value node)."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.fail(node, f"{what} should be a mapping")
+        found: dict[str, tuple[Any, Any]] = {}
+        for key, value in node.value:
+            name = self.text(key, f"a key of {what}")
+            if name in found:
+                raise self.fail(key, f"{name!r} is there twice in {what}")
+            found[name] = (key, value)
+        return found
+
+    def text(self, node: Any, what: str) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.fail(node, f"{what} should be one text")
+        return node.value
+
+    def texts(self, node: Any, what: str) -> list[str]:
+        if isinstance(node, yaml.SequenceNode):
+            return [self.text(item, what) for item in node.value]
+        return [self.text(node, what)]
+
+    def machine(self, root: Any) -> TuringMachine:
+        top = self.pairs(root, "the file")
+        for key in ("blank", "start state", "table"):
+            if key not in top:
+                raise self.fail(root, f"no {key!r}; a machine has 'blank', 'start state' and 'table'")
+        blank = self.text(top["blank"][1], "'blank'")
+        start = self.text(top["start state"][1], "'start state': it is one state's name, and")
+        two_way = True
+        if "tape" in top:
+            tape = self.text(top["tape"][1], "'tape'")
+            if tape not in ("one-way", "two-way"):
+                raise self.fail(top["tape"][0], f"'tape' is {tape!r}; it should be 'one-way' or 'two-way'")
+            two_way = tape == "two-way"
+        if "synonyms" in top and isinstance(top["synonyms"][1], yaml.MappingNode):
+            self.synonyms = {
+                name: value for name, (_, value) in self.pairs(top["synonyms"][1], "'synonyms'").items()
+            }
+        table = self.pairs(top["table"][1], "'table'")
+        if start not in table:
+            raise self.fail(top["start state"][0], f"start state {start!r} is not in the table")
+        lists: dict[str, list[str]] = {
+            key: self.texts(top[key][1], repr(key))
+            for key in ("accept", "reject", "input alphabet")
+            if key in top
+        }
+        rows = {q: self.row(q, value, table) for q, (_, value) in table.items()}
+        halting = [q for q, row in rows.items() if not row]
+        for key in ("accept", "reject"):
+            for q in lists.get(key, []):
+                if q not in table or rows[q]:
+                    raise self.fail(
+                        top[key][0], f"{key!r}: {q!r} should be a state of the table without transitions"
+                    )
+        reject = set(lists.get("reject", [q for q in halting if q == STUCK]))
+        accept = set(lists.get("accept", [q for q in halting if q not in reject]))
+        if left := [q for q in halting if q not in accept | reject]:
+            raise self.fail(
+                table[left[0]][0], f"state {left[0]!r} has no transitions; is it 'accept' or 'reject'?"
+            )
+        symbols = {blank, *(s for row in rows.values() for a, t in row.items() for s in (a, t[1]))}
+        symbols |= set(lists.get("input alphabet", []))
+        for q, row in rows.items():
+            for a in sorted(symbols - set(row)) if row else ():
+                if not two_way:
+                    raise self.fail(
+                        table[q][0],
+                        f"state {q!r} has no transition for {a!r}; on a one-way tape each needs one",
+                    )
+                row[a] = (STUCK, a, 0)
+                reject.add(STUCK)
+        if STUCK in reject and STUCK in rows and rows[STUCK]:
+            raise self.fail(
+                table[STUCK][0],
+                f"state {STUCK!r} is entered where a transition is missing; it can have none itself",
+            )
+        return make_machine(
+            self.where,
+            {q: r for q, r in rows.items() if r},
+            start,
+            accept - reject,
+            reject,
+            blank,
+            lists.get("input alphabet"),
+            two_way,
+            Path(self.where).stem,
+        )
+
+    def row(self, state: str, node: Any, table: dict[str, Any]) -> dict[str, tuple[str, str, int]]:
+        if isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~"):
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            raise self.fail(node, f"state {state!r}: should be a mapping from symbols to instructions")
+        row: dict[str, tuple[str, str, int]] = {}
+        for key, value in node.value:
+            for symbol in self.texts(key, f"a symbol of state {state!r}"):
+                if symbol in row:
+                    raise self.fail(key, f"state {state!r}: a second instruction for {symbol!r}")
+                row[symbol] = self.instruction(state, symbol, value, table)
+        return row
+
+    def instruction(
+        self, state: str, symbol: str, node: Any, table: dict[str, Any], depth: int = 0
+    ) -> tuple[str, str, int]:
+        where = f"state {state!r} on {symbol!r}"
+        if isinstance(node, yaml.ScalarNode):
+            if node.value in MOVES:
+                return state, symbol, MOVES[node.value]
+            if node.value in self.synonyms and depth < 2:
+                return self.instruction(state, symbol, self.synonyms[node.value], table, depth + 1)
+            raise self.fail(
+                node,
+                f"{where}: {node.value!r} is no instruction; it should be L, R, {{R: state}} or a synonym",
+            )
+        parts = self.pairs(node, where)
+        moves = [m for m in MOVES if m in parts]
+        if len(moves) != 1 or set(parts) - {*MOVES, "write"}:
+            raise self.fail(
+                node, f"{where}: has {', '.join(parts)}; it should have one of L and R, and perhaps write"
+            )
+        target = parts[moves[0]][1]
+        name = target.value if isinstance(target, yaml.ScalarNode) else None
+        name = state if name in ("", "null", "~") else name
+        if name not in table:
+            raise self.fail(target, f"{where}: goes to {name!r}, which is not in the table")
+        write = self.text(parts["write"][1], f"{where}: 'write'") if "write" in parts else symbol
+        return name, write, MOVES[moves[0]]
+
+
+def to_yaml(machine: TuringMachine) -> str:
+    """turingmachine.io's YAML, with Kleene's keys for what that has no words for."""
+
+    def quote(text: str) -> str:
+        return json.dumps(text, ensure_ascii=False)
+
+    def listed(items: Any) -> str:
+        return "[" + ", ".join(quote(item) for item in items) + "]"
+
+    lines = [
+        f"blank: {quote(machine.blank)}",
+        f"start state: {quote(machine.start)}",
+        f"tape: {'two-way' if machine.two_way else 'one-way'}",
+        f"input alphabet: {listed(machine.input_alphabet or ())}",
+        f"accept: {listed(sorted(machine.accept))}",
+        f"reject: {listed(sorted(machine.reject))}",
+        "table:",
+    ]
+    for q, row in machine.transitions.items():
+        lines.append(f"  {quote(q)}:")
+        lines += [
+            f"    {quote(a)}: {{write: {quote(w)}, {LETTERS[m]}: {quote(t)}}}" for a, (t, w, m) in row.items()
+        ]
+    return "\n".join(lines + [f"  {quote(q)}:" for q in sorted(machine.accept | machine.reject)]) + "\n"

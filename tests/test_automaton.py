@@ -1,0 +1,212 @@
+"""Finite automata: laws, an independent library as oracle, files."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from automata.fa.dfa import DFA as OtherDFA
+
+import kleene as kl
+from kleene.words import all_words
+from random_machines import random_dfa, random_word
+
+
+def other(dfa: kl.DFA) -> OtherDFA:
+    rows = dfa.table.tolist()
+    return OtherDFA(
+        states=set(range(len(dfa))),
+        input_symbols=set(dfa.alphabet),
+        transitions={q: dict(zip(dfa.alphabet, row)) for q, row in enumerate(rows)},
+        initial_state=dfa.start,
+        final_states={q for q in range(len(dfa)) if dfa.accepting[q]},
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_against_an_independent_library(seed: int) -> None:
+    rng = random.Random(seed)
+    dfa, second = random_dfa(rng, symbols=2), random_dfa(rng, symbols=2)
+    second = kl.DFA(second.table, second.accepting, second.alphabet, second.start)
+    assert len(dfa.minimise()) == len(other(dfa).minify(retain_names=False).states)
+    for _ in range(30):
+        word = random_word(rng, dfa.alphabet, 12)
+        assert dfa.accepts(word) == other(dfa).accepts_input(word)
+    if dfa.alphabet == second.alphabet:
+        assert dfa.equivalent(second) == (other(dfa) == other(second))
+        both = other(dfa).intersection(other(second))
+        assert (dfa & second).equivalent(second & dfa)
+        assert all((dfa & second).accepts(w) == both.accepts_input(w) for w in all_words(dfa.alphabet, 4))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_laws(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    dfa = random_dfa(rng)
+    minimal = dfa.minimise()
+    assert minimal.equivalent(dfa) and len(minimal) <= len(dfa)
+    assert (minimal.minimise().table == minimal.table).all()
+    assert dfa.complement().complement().equivalent(dfa)
+    assert not (dfa & ~dfa).reachable().accepting.any() and (dfa | ~dfa).reachable().accepting.all()
+    assert dfa.reverse().reverse().equivalent(dfa)
+    words = [random_word(rng, dfa.alphabet, 10) for _ in range(50)]
+    assert dfa.accepts_batch(words).tolist() == [dfa.accepts(w) for w in words]
+    assert dfa.run_batch(words).tolist() == [dfa.run(w) for w in words]
+    assert [dfa.reverse().accepts(w[::-1]) for w in words] == [dfa.accepts(w) for w in words]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_distinguishing_word_is_shortest(seed: int) -> None:
+    rng = random.Random(2000 + seed)
+    left = random_dfa(rng, 5, 2)
+    right = random_dfa(rng, 5, 2)
+    if left.alphabet != right.alphabet:
+        return
+    found = left.distinguish(right)
+    wanted = next((w for w in all_words(left.alphabet, 10) if left.accepts(w) != right.accepts(w)), None)
+    assert (found is None) == (wanted is None)
+    if found is not None and wanted is not None:
+        assert left.accepts(found) != right.accepts(found) and len(found) == len(wanted)
+
+
+def test_minimal_automata_of_one_language_are_the_same_table() -> None:
+    for seed in range(50):
+        dfa = random_dfa(random.Random(3000 + seed))
+        order = np.random.default_rng(seed).permutation(len(dfa))
+        other_way = dfa.renumbered(order)
+        assert (dfa.minimise().table == other_way.minimise().table).all()
+        assert (dfa.minimise().accepting == other_way.minimise().accepting).all()
+
+
+def test_large_machines() -> None:
+    rng = np.random.default_rng(0)
+    size = 100_000
+    dfa = kl.DFA(rng.integers(0, size, (size, 2)), rng.random(size) < 0.5, ("a", "b"))
+    twin = dfa.renumbered(rng.permutation(size))
+    assert dfa.equivalent(twin)
+    last = kl.DFA(dfa.table, dfa.accepting ^ (np.arange(size) == dfa.run("abbab" * 3)), dfa.alphabet)
+    word = dfa.distinguish(last)
+    assert word is not None and dfa.accepts(word) != last.accepts(word) and len(word) <= 15
+
+
+def test_symbols_of_several_characters() -> None:
+    dfa = kl.DFA.build(
+        "off", ["on"], {"off": {"push": "on", "wait": "off"}, "on": {"push": "off", "wait": "on"}}
+    )
+    assert dfa.accepts(["push", "wait"]) and not dfa.accepts(["push", "push"])
+    assert list(dfa.distinguish(~dfa) or []) == []
+    assert kl.compile(dfa).accepts(["push", "wait"])
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jff", ".att"])
+def test_files_round_trip(tmp_path: Path, suffix: str) -> None:
+    for seed in range(30):
+        dfa = random_dfa(random.Random(seed))
+        dfa.save(tmp_path / f"m{suffix}")
+        assert kl.DFA.load(tmp_path / f"m{suffix}").equivalent(dfa)
+
+
+def test_files_hold_difficult_symbols(tmp_path: Path) -> None:
+    dfa = kl.DFA(np.array([[0, 1, 0, 1], [1, 0, 0, 0]]), np.array([1]), (" ", "<", "&", '"'))
+    for suffix in (".json", ".jff", ".att"):
+        dfa.save(tmp_path / f"m{suffix}")
+        assert kl.DFA.load(tmp_path / f"m{suffix}").equivalent(dfa)
+
+
+def test_dot_and_picture(tmp_path: Path) -> None:
+    dfa = kl.regex("(0|10*1)*", "01")
+    dot = dfa.to_dot()
+    assert dot.count("->") == 5 and "doublecircle" in dot and dot.startswith("digraph")
+    for suffix, magic in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
+        dfa.save(tmp_path / f"m{suffix}")
+        assert (tmp_path / f"m{suffix}").read_bytes().startswith(magic)
+    assert "doublecircle" not in kl.regex("a&b", "ab").to_dot()
+
+
+JFF = "<structure><type>fa</type><automaton>\n{}\n</automaton></structure>"
+STATE = '<state id="0"><initial/></state>\n'
+MALFORMED = [
+    ("m.json", "{", "not JSON"),
+    ("m.json", "[]", "should be an object"),
+    ("m.json", '{"alphabet": ["a"], "accepting": [], "start": ["q", "r"], "transitions": {}}', "'start'"),
+    (
+        "m.json",
+        '{"alphabet": ["a"], "accepting": [], "start": "q", "transitions": {"q": {}}}',
+        "no transition for 'a'",
+    ),
+    (
+        "m.json",
+        '{"alphabet": ["a"], "accepting": [], "start": "q", "transitions": {"q": {"b": "q"}}}',
+        "unknown symbol 'b'",
+    ),
+    (
+        "m.json",
+        '{"alphabet": ["a"], "accepting": [], "start": "q", "transitions": {"q": {"a": "r"}}}',
+        "unknown state",
+    ),
+    ("m.jff", "<structure><type>", "line 1: not XML"),
+    ("m.jff", "hello", "line 1: not XML"),
+    ("m.jff", "<!DOCTYPE x [<!ENTITY a 'b'>]><structure/>", "document types and entities"),
+    ("m.jff", "<structure><type>pda</type></structure>", "<type>pda</type>"),
+    (
+        "m.jff",
+        JFF.format('<state id="0"><initial/></state>\n<state id="1"><initial/></state>'),
+        "line 3: 2 start states",
+    ),
+    ("m.jff", JFF.format('<state id="0"/>'), "no start states"),
+    (
+        "m.jff",
+        JFF.format(STATE + "<transition><from>0</from><to>7</to><read>a</read></transition>"),
+        "line 3",
+    ),
+    (
+        "m.jff",
+        JFF.format(STATE + "<transition><from>0</from><to>0</to><read/></transition>"),
+        "empty (ε) move",
+    ),
+    (
+        "m.jff",
+        JFF.format(
+            STATE + '<state id="1"/>\n<transition><from>0</from><to>0</to><read>a</read></transition>\n'
+            "<transition><from>0</from><to>1</to><read>a</read></transition>"
+        ),
+        "line 5: a second move",
+    ),
+    (
+        "m.jff",
+        JFF.format(
+            STATE + '<state id="1"/>\n<transition><from>0</from><to>1</to><read>a</read></transition>'
+        ),
+        "line 3: state '1' has no transition for 'a'",
+    ),
+    ("m.att", "0 1 a\n1 0 a b c d e\n", "line 2"),
+    ("m.att", "0 1 a\n1 0 b\n", "no transition"),
+    ("m.att", "0 0 a\n0 0 a b\n", "transducer"),
+    ("m.att", "", "no states"),
+    ("m.xyz", "", "unknown suffix"),
+]
+
+
+@pytest.mark.parametrize("name, text, says", MALFORMED)
+def test_malformed_files(tmp_path: Path, name: str, text: str, says: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(kl.FileError) as error:
+        kl.DFA.load(tmp_path / name)
+    assert says in str(error.value) and str(tmp_path / name) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_errors_name_the_input() -> None:
+    dfa = kl.regex("a*", "ab")
+    with pytest.raises(kl.InputError, match="'x' at position 1 is not in the alphabet"):
+        dfa.accepts("axb")
+    with pytest.raises(kl.InputError, match="'x' at position 1"):
+        dfa.accepts_batch(["ab", "axb"])
+    with pytest.raises(kl.InputError, match="alphabets differ"):
+        dfa.equivalent(kl.regex("a*", "abc"))
+    with pytest.raises(kl.InputError, match="no transition for 'b'"):
+        kl.DFA.build("q", [], {"q": {"a": "q"}}, "ab")
+    with pytest.raises(kl.InputError, match="outside"):
+        kl.DFA(np.array([[3]]), np.array([0]), ("a",))

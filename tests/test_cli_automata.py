@@ -1,0 +1,116 @@
+"""kleene regex and kleene tm."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kleene as kl
+from kleene.checks.bisimulation import check_files
+from kleene.cli.automata import find_machine, verify_folder
+from kleene.library.turing_machines import POWERS_OF_TWO, busy_beaver
+
+CHAMPION = "1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA"
+
+
+def kleene(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kleene", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_regex(tmp_path: Path) -> None:
+    done = kleene(
+        "regex", "(0|10*1)*", "0110", "010", "--alphabet", "01", "-o", str(tmp_path / "even.png"),
+        "-o", str(tmp_path / "even.dot"), "-o", str(tmp_path / "even"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "'0110' accepted" in done.stdout and "'010' rejected" in done.stdout and "certified" in done.stdout
+    assert (tmp_path / "even.png").read_bytes().startswith(b"\x89PNG")
+    assert check_files(tmp_path / "even") and kl.load(tmp_path / "even").accepts("0110")
+
+
+def test_regex_json() -> None:
+    data = json.loads(kleene("regex", "(a|b)*abb", "abb", "ba", "--json").stdout)
+    assert data["words"] == {"abb": True, "ba": False} and data["sizes"]["units"] == 4
+    assert kl.DFA.from_json(data["automaton"]).equivalent(kl.regex("(a|b)*abb"))
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["regex", r"(a)\1"], "backreference"),
+        (["regex", "("], "missing )"),
+        (["regex", "a*", "x"], "not in the alphabet"),
+        (["regex", "a*", "-o", "x.docx"], "unknown suffix"),
+        (["tm", "missing.yaml"], "no such file"),
+        (["tm", CHAMPION, "--form", "tiny"], "form 'tiny'"),
+        (["tm", "1RB1LB_1LA1RZ", "x"], "not in the alphabet"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], says: str) -> None:
+    done = kleene(*arguments)
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_tm_runs_a_million_steps_of_the_champion() -> None:
+    done = kleene("tm", CHAMPION, "--max-steps", "1000000", "--check")
+    assert done.returncode == 0, done.stderr
+    assert "still running after 1,000,000 steps" in done.stdout and "simulator agrees" in done.stdout
+
+
+def test_tm_from_a_file(tmp_path: Path) -> None:
+    POWERS_OF_TWO.save(tmp_path / "powers.yaml")
+    for word, answer in (("1111", "accept"), ("111", "reject")):
+        done = kleene(
+            "tm", str(tmp_path / "powers.yaml"), word, "--json", "--tape", "-o", str(tmp_path / "net")
+        )
+        data = json.loads(done.stdout)
+        assert done.returncode == 0 and data["answer"] == answer and data["units"] <= 109
+    assert kl.load(tmp_path / "net").decide("1111").answer == "accept"
+    done = kleene(
+        "tm", str(tmp_path / "powers.yaml"), "11", "-o", str(tmp_path / "m.png"), "--form", "literal"
+    )
+    assert done.returncode == 0 and (tmp_path / "m.png").exists()
+
+
+def test_machine_files_are_told_apart(tmp_path: Path) -> None:
+    dfa, machine = kl.regex("(0|10*1)*", "01"), busy_beaver(3)
+    for suffix in (".json", ".jff", ".att"):
+        dfa.save(tmp_path / f"m{suffix}")
+        assert find_machine(str(tmp_path / f"m{suffix}")).equivalent(dfa)
+    for suffix in (".json", ".jff", ".yaml"):
+        machine.save(tmp_path / f"m{suffix}")
+        assert find_machine(str(tmp_path / f"m{suffix}")).run().steps == 21
+    assert find_machine("addition") is None
+
+
+def test_verify_folder(tmp_path: Path) -> None:
+    dfa = kl.regex("(0|10*1)*", "01")
+    kl.compile(dfa).save(tmp_path / "even")
+    kl.compile(busy_beaver(2)).save(tmp_path / "bb2")
+    kl.regex("1*", "01").save(tmp_path / "ones.att")
+    assert verify_folder(str(tmp_path / "even"), None, None, None, 0, None).holds
+    assert verify_folder(str(tmp_path / "bb2"), None, range(3), None, 0, None).holds
+    assert verify_folder(str(tmp_path / "bb2"), None, None, 3, 0, None).checked == 3
+    assert not verify_folder(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, None).holds
+    assert verify_folder(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, ["11"]).holds
+    assert verify_folder("addition", None, None, None, 0, None) is None
+    with pytest.raises(kl.FileError, match="not a machine's file"):
+        verify_folder(str(tmp_path / "even"), "addition", None, None, 0, None)
+
+
+@pytest.mark.parametrize("command", ["regex", "tm"])
+def test_help_has_an_example(command: str) -> None:
+    assert f"Example: kleene {command}" in kleene(command, "--help").stdout
+
+
+def test_import_is_light() -> None:
+    code = "import sys, kleene; kleene.DFA; kleene.regex; kleene.TuringMachine; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,66 @@
+"""L*: automata from classifiers, trained ones too."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import kleene as kl
+from kleene.library import majority, tomita
+from random_machines import random_dfa
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_automaton_is_found_again(seed: int) -> None:
+    dfa = random_dfa(random.Random(seed), 8, 2)
+    found = kl.extract(dfa, dfa.alphabet)
+    assert found.equivalent(dfa) and len(found) == len(dfa.minimise())
+    assert found.agreement == 1.0 and found.complete and found.queries > 0
+
+
+def test_from_networks_and_functions() -> None:
+    dfa = kl.regex("(0|10*1)*", "01")
+    assert kl.extract(kl.compile(dfa), "01").equivalent(dfa)
+    assert kl.extract(kl.compile(dfa).torch(), "01").equivalent(dfa)
+    assert kl.extract(lambda words: [w.count("1") % 2 == 0 for w in words], "01").equivalent(dfa)
+
+
+def test_a_language_that_is_not_regular() -> None:
+    found = kl.extract(majority.integer_relu(), "01", max_states=8)
+    assert not found.complete and found.agreement < 1 and "counterexamples remain" in str(found)
+
+
+def test_what_cannot_be_asked() -> None:
+    with pytest.raises(kl.InputError, match="cannot ask a int"):
+        kl.extract(3, "01")
+
+
+def test_answers_by_chance_end_too() -> None:
+    rng = np.random.default_rng(0)
+    found = kl.extract(lambda words: rng.random(len(words)) < 0.5, "01", max_states=10)
+    assert not found.complete and found.agreement < 0.9
+
+
+def test_tomita_languages() -> None:
+    examples = {
+        1: ("111", "101"), 2: ("1010", "101"), 3: ("1100", "10"), 4: ("00100", "1000"), 5: ("0011", "001"),
+        6: ("000", "00"), 7: ("0101", "01010"),
+    }  # fmt: skip
+    for number, (inside, outside) in examples.items():
+        assert tomita.language(number).accepts(inside) and not tomita.language(number).accepts(outside)
+
+
+def test_tomita_trained_and_extracted() -> None:
+    model, _ = tomita.train(4, "gru")
+    found = kl.extract(model, "01")
+    assert found.equivalent(tomita.language(4)) and found.agreement == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("number", range(1, 8))
+def test_all_seven_tomita_languages(number: int, cell: str) -> None:
+    model, _ = tomita.train(number, cell)
+    assert kl.extract(model, "01").equivalent(tomita.language(number))
