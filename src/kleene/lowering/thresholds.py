@@ -144,11 +144,19 @@ class Builder:
         on = allowed if positive else set(values) - allowed
         key = (test.form, frozenset(on))
         if key not in self.scratch:
-            name = self.scratch[key] = f"[{test.form.describe()} ∈ {_runs(sorted(on))}]"
+            name = self.scratch[key] = self._scratch_name(f"{test.form.describe()} ∈ {_runs(sorted(on))}")
             steps: list[tuple[int, Column]] = [(v, {(name, 0): 1} if v in on else {}) for v in values]
             self.chain([], self.linear(test.form), steps, 1, name, "predicate")
         name = self.scratch[key]
         return Linear({(name, 0): 1}, 0, 1) if positive else Linear({(name, 0): -1}, 1, 1)
+
+    def _scratch_name(self, described: str) -> str:
+        """A name of its own for each scratch value: long descriptions are cut, and may then be equal."""
+        taken, name, number = set(self.scratch.values()), f"[{described}]", 1
+        while name in taken:
+            number += 1
+            name = f"[{described}]#{number}"
+        return name
 
     def read_test(self, test: Test) -> ReadTest:
         scale = test.form.denominator
