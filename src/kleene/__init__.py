@@ -41,6 +41,7 @@ _LAZY: dict[str, str] = {
     "OracleLanguage": "kleene.machines.oracle",
     "TuringMachine": "kleene.machines.turing",
     "extract": "kleene.decompilers.lstar",
+    "minimal": "kleene.checks.minimality",
     "regex": "kleene.machines.regex",
 }
 

@@ -4,6 +4,7 @@ from kleene.library import majority, tomita, turing_machines
 from kleene.library.addition import addition, addition_scratchpad
 from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
 from kleene.library.parity import parity_absolute, parity_relative, parity_scratchpad, parity_sum
+from kleene.library.scan import scan
 from kleene.library.subleq import subleq
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "parity_scratchpad",
     "parity_sum",
     "reverse",
+    "scan",
     "sort",
     "sort_unique",
     "subleq",

@@ -8,63 +8,82 @@ stands for what its part of the tree gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kleene.lowering.symbolic import table
-from kleene.machines import scan_grammar as scan_words
+from kleene.lowering.symbolic import among, table
+from kleene.machines import scan_grammar
 from kleene.machines.program import Program, attend, cat, relative
-from kleene.machines.scan_grammar import ACTIONS, TIMES, TURNS, VERBS, WORDS, interpret
+from kleene.machines.scan_grammar import ACTIONS, JOINS, TIMES, TURNS, VERBS, WORDS, interpret
 
 # --- the grammar ------------------------------------------------------------------------------------------
 
-END = "end"  # what stands after the last word, and below the stack
-SYMBOLS = (END, *WORDS, "U", "V", "S")  # what a stack cell holds; a word has the same number as its token
-CHILDREN = ("U", "V", "S", "S1", "S2")  # in a target: what the tree below gives
+END = "end"  # what stands after the last word, and in an empty stack cell
+NONTERMINALS = ("U", "T", "V", "S")
+SYMBOLS = (END, *WORDS, *NONTERMINALS)  # what a stack cell holds; a word has the same number as its token
+CHILDREN = (*NONTERMINALS, "S1", "S2")  # in a target: what the tree below gives
 
 
 @dataclass(frozen=True)
 class Rule:
-    """left → right, which gives target. It is used only where the next word is one of `before`."""
+    """left → right, which gives target. The parser takes it where the next word is one of `before`."""
 
     left: str
     right: tuple[str, ...]
     target: tuple[str, ...]
-    before: frozenset[str]
+    before: frozenset[str] | None = None  # None: whatever it is
 
     def __str__(self) -> str:
         return f"{self.left} → {' '.join(self.right)}"
 
 
-def _rule(left: str, right: str, target: str, before: Sequence[str] = (END, *WORDS)) -> Rule:
-    return Rule(left, tuple(right.split()), tuple(target.split()), frozenset(before))
+def _rule(left: str, right: str, target: str, before: Sequence[str] | None = None) -> Rule:
+    words = None if before is None else frozenset(before)
+    return Rule(left, tuple(right.split()), tuple(target.split()), words)
 
 
 RULES = (
     *(_rule("U", verb, action) for verb, action in VERBS.items()),
+    _rule("T", "turn", ""),
     *(
         rule
         for way, turn in TURNS.items()
         for rule in (
+            _rule("V", f"U {way}", f"{turn} U"),
             _rule("V", f"U opposite {way}", f"{turn} {turn} U"),
             _rule("V", f"U around {way}", f"{turn} U {turn} U {turn} U {turn} U"),
-            _rule("V", f"U {way}", f"{turn} U"),
-            _rule("V", f"turn opposite {way}", f"{turn} {turn}"),
-            _rule("V", f"turn around {way}", f"{turn} {turn} {turn} {turn}"),
-            _rule("V", f"turn {way}", f"{turn}"),
+            _rule("V", f"T {way}", f"{turn}"),
+            _rule("V", f"T opposite {way}", f"{turn} {turn}"),
+            _rule("V", f"T around {way}", f"{turn} {turn} {turn} {turn}"),
         )
     ),
-    _rule("V", "U", "U", before=[END, *TIMES, "and", "after"]),
+    _rule("V", "U", "U", before=[END, *TIMES, *JOINS]),
     *(_rule("S", f"V {word}", "V " * times) for word, times in TIMES.items()),
-    _rule("S", "V", "V", before=[END, "and", "after"]),
+    _rule("S", "V", "V", before=[END, *JOINS]),
     _rule("C", "S and S", "S1 S2", before=[END]),
     _rule("C", "S after S", "S2 S1", before=[END]),
     _rule("C", "S", "S", before=[END]),
 )
 
-# A target is decoded in steps: perhaps an action, then perhaps a child.
+# What the parser needs to know of a rule, by its number; 0 is no rule, and SHIFT comes after the last.
+SHIFT = len(RULES) + 1
+SIZE = table([0, *(len(rule.right) for rule in RULES), 0])
+LEFT = table([0, *(SYMBOLS.index(rule.left) if rule.left != "C" else 0 for rule in RULES), 0])
+WHOLE = [number for number, rule in enumerate(RULES, start=1) if rule.left == "C"]
+
+
+def _depth_of_child(rule: Rule, which: int) -> int:
+    """How far from the stack's top a rule's first (0) or last (−1) nonterminal stands; 0: it has none."""
+    depths = [len(rule.right) - place for place, symbol in enumerate(rule.right) if symbol in NONTERMINALS]
+    return depths[which] if depths else 0
+
+
+FIRST_DEPTH = table([0, *(_depth_of_child(rule, 0) for rule in RULES), 0])
+LAST_DEPTH = table([0, *(_depth_of_child(rule, -1) for rule in RULES), 0])
+
+# The decoder goes through a rule's target in steps: perhaps an action, then perhaps a child.
 Step = tuple[str | None, str | None]
 
 
@@ -89,8 +108,8 @@ MOST_STEPS = max(len(steps(rule)) for rule in RULES)
 NO_CHILD, FIRST, SECOND = 0, 1, 2
 
 
-def _by_step(entry: Any, otherwise: int) -> Any:
-    """A table [rule][step]; rules count from 1, since 0 is an empty cell."""
+def _by_step(entry: Callable[[Rule, int], int], otherwise: int) -> Any:
+    """A table [rule's number, step]."""
     rows = [[entry(rule, place) for place in range(len(steps(rule)))] for rule in RULES]
     return table([[otherwise] * MOST_STEPS, *(row + [otherwise] * (MOST_STEPS - len(row)) for row in rows)])
 
@@ -107,58 +126,62 @@ def _child(rule: Rule, place: int) -> int:
 
 ACTION = _by_step(_action, 0)
 CHILD = _by_step(_child, NO_CHILD)
-LAST = _by_step(lambda rule, place: place == len(steps(rule)) - 1, 1)
+LAST = _by_step(lambda rule, place: int(place == len(steps(rule)) - 1), 1)
 
-# --- memory -----------------------------------------------------------------------------------------------
+# --- the program ------------------------------------------------------------------------------------------
 
-CELLS = scan_words.LONGEST_COMMAND + 1  # positions that are memory cells: every word, and the end
+CELLS = scan_grammar.LONGEST_COMMAND + 1  # positions that are memory cells: every word, and the end
 ELSEWHERE = CELLS  # the address of all other positions, which hold output only
-BOTTOM = 3  # the stack begins here: its top three symbols can be read even where it is empty
-PARSE, DECODE, DONE = 0, 1, 2
+BOTTOM = 3  # the stack begins here: its top three cells can be read even where it is empty
+PARSE, DECODE, RETURN, DONE = 0, 1, 2, 3
 
 
-def _address(place: int) -> int:
-    return min(place, ELSEWHERE)
+def pointer(**initialiser: Any) -> Any:
+    """A variable that holds an address."""
+    return cat(CELLS + 1, **initialiser)
+
+
+def _below(distance: int) -> Any:
+    """A key: the address p at the cell that is so many cells below p."""
+    return pointer(position=lambda p: p + distance if p + distance < CELLS else 0)
 
 
 class scan(Program):
-    """SCAN commands to actions: a shift-reduce parse into a tree, then the tree is decoded."""
+    """SCAN commands to actions: a shift-reduce parser makes a tree, and a decoder walks through it."""
 
     tokens = 1 + len(WORDS)
     positions = 48
 
-    # Memory, one cell a position. Input, stack, tree and output are variables of their own.
+    # Memory, one cell a position: input, stack, tree and output have variables of their own.
     token = cat(1 + len(WORDS), token=lambda t: t)
-    address = cat(CELLS + 1, position=_address)
-    symbol = cat(len(SYMBOLS))  # the stack's: a word or a nonterminal,
-    subtree = cat(CELLS + 1)  # the tree cell it stands for (in decoding: the cell to return to),
-    back = cat(MOST_STEPS)  # and the step to return to
-    rule = cat(1 + len(RULES))  # the tree's: a rule,
-    first = cat(CELLS + 1)  # and the cells of its children
-    second = cat(CELLS + 1)
-    action = cat(1 + len(ACTIONS))  # the output's
+    symbol = cat(len(SYMBOLS))  # stack: a word or a nonterminal,
+    subtree = pointer()  # the tree cell that it stands for (when decoding: the one to return to)
+    back = cat(MOST_STEPS)  # (when decoding: the step to return to)
+    rule = cat(1 + len(RULES))  # tree: a rule,
+    first = pointer()  # and the tree cells of its children
+    second = pointer()
+    action = cat(1 + len(ACTIONS))  # output
     here = cat(2, position=lambda p: p == 0)  # 1 where the next action goes
 
-    # Registers, the same at every position: each position works them out for itself.
-    phase = cat(3)
-    word_at = cat(CELLS + 1)  # the next word
-    top = cat(CELLS + 1, default=BOTTOM)  # the first free cell of the stack
-    made = cat(CELLS + 1)  # the first free cell of the tree
-    at = cat(CELLS + 1)  # the tree cell that is being decoded,
+    # Registers: the same at every position, since each position works them out for itself.
+    phase = cat(4)
+    move = cat(SHIFT + 1)  # what the parser does next: a rule to reduce by, or SHIFT; 0 until it is known
+    next_word = pointer()
+    top = pointer(default=BOTTOM)  # the stack's first free cell
+    made = pointer()  # the tree's first free cell
+    at = pointer()  # the tree cell that is decoded,
     done = cat(MOST_STEPS)  # and how many of its steps are done
 
-    # A cell that is k places below the address p has p as its key here.
-    above1 = cat(CELLS + 1, position=lambda p: (p + 1) % (CELLS + 1) if p < CELLS - 1 else 0)
-    above2 = cat(CELLS + 1, position=lambda p: (p + 2) % (CELLS + 1) if p < CELLS - 2 else 0)
-    above3 = cat(CELLS + 1, position=lambda p: (p + 3) % (CELLS + 1) if p < CELLS - 3 else 0)
-    word = attend(word_at, address, token)
-    symbol1 = attend(top, above1, symbol)  # the stack's top,
-    symbol2 = attend(top, above2, symbol)  # what is below it,
-    symbol3 = attend(top, above3, symbol)  # and below that
-    subtree1 = attend(top, above1, subtree)
-    subtree2 = attend(top, above2, subtree)
-    subtree3 = attend(top, above3, subtree)
-    back1 = attend(top, above1, back)
+    address = pointer(position=lambda p: min(p, ELSEWHERE))
+    below1, below2, below3 = _below(1), _below(2), _below(3)
+    word = attend(next_word, address, token)
+    symbol1 = attend(top, below1, symbol)  # on top of the stack
+    symbol2 = attend(top, below2, symbol)
+    symbol3 = attend(top, below3, symbol)
+    subtree1 = attend(top, below1, subtree)
+    subtree2 = attend(top, below2, subtree)
+    subtree3 = attend(top, below3, subtree)
+    back1 = attend(top, below1, back)
     rule_at = attend(at, address, rule)
     first_at = attend(at, address, first)
     second_at = attend(at, address, second)
@@ -178,62 +201,67 @@ class scan(Program):
 
     def step(z: Any) -> None:
         if z.phase == PARSE:
-            rule = matching_rule(z)
-            if rule is not None:
-                reduce(z, rule)
-            elif z.word != 0 and z.top < CELLS:
-                shift(z)
-            else:  # nothing can be done, and this is no tree: not a command
-                z.phase = DONE
+            if z.move == 0:
+                choose(z)
+            else:
+                shift(z) if z.move == SHIFT else reduce(z)
+                z.move = 0
         elif z.phase == DECODE:
-            write_step(z)
+            write(z)
+        elif z.phase == RETURN:
+            return_(z)
 
 
-def matching_rule(z: Any) -> Rule | None:
-    """The rule whose right-hand side is on top of the stack, with the next word as it should be."""
+def choose(z: Any) -> None:
+    """Reduce by the rule whose right-hand side is on top of the stack; where there is none, shift."""
     top = (z.symbol1, z.symbol2, z.symbol3)
-    for rule in RULES:
-        if all(found == SYMBOLS.index(wanted) for found, wanted in zip(top, reversed(rule.right))):
-            if len(rule.before) == 1 + len(WORDS) or _next_word_is(z, rule.before):
-                return rule
-    return None
-
-
-def _next_word_is(z: Any, words: frozenset[str]) -> bool:
-    return bool(table([symbol in words for symbol in (END, *WORDS)])[z.word])
+    for number, rule in enumerate(RULES, start=1):
+        if all(symbol == SYMBOLS.index(wanted) for symbol, wanted in zip(top, reversed(rule.right))):
+            if rule.before is None or among(z.word, [SYMBOLS.index(word) for word in rule.before]):
+                z.move = number
+                return
+    if z.word != SYMBOLS.index(END):
+        z.move = SHIFT
+    else:  # the words are used up and make no tree: not a command
+        z.phase = DONE
 
 
 def shift(z: Any) -> None:
     """Put the next word on the stack."""
     if z.address == z.top:
         z.symbol = z.word
-    z.top += 1
-    z.word_at = (z.word_at + 1) % (CELLS + 1)
+    z.top = (z.top + 1) % (CELLS + 1)
+    z.next_word = (z.next_word + 1) % (CELLS + 1)
+    if z.top == ELSEWHERE:  # the stack is full: not a command
+        z.phase = DONE
 
 
-def reduce(z: Any, rule: Rule) -> None:
-    """Put the rule into the tree, and its left-hand side on the stack instead of its right-hand side."""
-    size = len(rule.right)
-    subtrees = [z.subtree3, z.subtree2, z.subtree1][-size:]
-    children = [subtrees[place] for place, symbol in enumerate(rule.right) if symbol in CHILDREN]
+def reduce(z: Any) -> None:
+    """Add a rule to the tree, and put its left-hand side on the stack instead of its right-hand side."""
+    subtrees = {1: z.subtree1, 2: z.subtree2, 3: z.subtree3}  # by depth in the stack
     if z.address == z.made:
-        z.rule = 1 + RULES.index(rule)
-        if children:
-            z.first, z.second = children[0], children[-1]
-    if rule.left == "C":  # the tree is complete if nothing else is on the stack
-        z.phase = DECODE if z.top == BOTTOM + size else DONE
-        z.at = z.made
-        z.top = BOTTOM
-    else:
-        if z.address == z.top - size:
-            z.symbol = SYMBOLS.index(rule.left)
-            z.subtree = z.made
-        z.top = (z.top + 1 - size) % (CELLS + 1)
+        z.rule = z.move
+        for depth, subtree in subtrees.items():
+            if FIRST_DEPTH[z.move] == depth:
+                z.first = subtree
+            if LAST_DEPTH[z.move] == depth:
+                z.second = subtree
+    bottom = z.top - SIZE[z.move]
+    whole = among(z.move, WHOLE)
+    if z.address >= bottom:  # what is taken off the stack is cleared
+        z.symbol, z.subtree = 0, 0
+    if not whole:
+        if z.address == bottom:
+            z.symbol, z.subtree = LEFT[z.move], z.made
+        z.top = (bottom + 1) % (CELLS + 1)
+    else:  # the tree is complete, if nothing else is on the stack
+        z.phase = DECODE if bottom == BOTTOM else DONE
+        z.at, z.top = z.made, BOTTOM
     z.made = (z.made + 1) % (CELLS + 1)
 
 
-def write_step(z: Any) -> None:
-    """One step of the target of the rule at hand: perhaps write an action, then perhaps go to a child."""
+def write(z: Any) -> None:
+    """One step of the rule that is decoded: perhaps write an action, then perhaps go to a child."""
     action, child = ACTION[z.rule_at, z.done], CHILD[z.rule_at, z.done]
     last = LAST[z.rule_at, z.done]
     if action != 0:
@@ -241,7 +269,7 @@ def write_step(z: Any) -> None:
             z.action = action
         z.here = z.here_left
     if child != NO_CHILD:
-        if not last:  # after the last step there is nothing to return to
+        if not last:  # remember where to go on; after the last step there is nothing left to do here
             if z.address == z.top:
                 z.subtree, z.back = z.at, z.done + 1
             z.top = (z.top + 1) % (CELLS + 1)
@@ -249,18 +277,26 @@ def write_step(z: Any) -> None:
         z.done = 0
     elif not last:
         z.done += 1
-    elif z.top != BOTTOM:  # return
-        z.at, z.done = z.subtree1, z.back1
-        z.top = (z.top - 1) % (CELLS + 1)
     else:
+        z.phase = RETURN
+
+
+def return_(z: Any) -> None:
+    """Go on with the rule that is remembered on the stack, where there is one."""
+    if z.back1 == 0:
         z.phase = DONE
+    else:
+        z.phase, z.at, z.done = DECODE, z.subtree1, z.back1
+        if z.address == z.top - 1:
+            z.subtree, z.back = 0, 0
+        z.top = (z.top - 1) % (CELLS + 1)
 
 
 @cache
 def memory(words: int) -> int:
     """How many positions a command of so many words gets: its cells, and room for the longest output that
-    such a command can have."""
-    lengths = [(len(c.split()), len(interpret(c).split())) for c in scan_words.phrases()]
-    longest = {n: max(size for length, size in lengths if length == n) for n, _ in lengths}  # by words
+    a command of so many words can have."""
+    sizes = [(len(phrase.split()), len(interpret(phrase).split())) for phrase in scan_grammar.phrases()]
+    longest = {count: max(size for words, size in sizes if words == count) for count, _ in sizes}
     joined = [longest[a] + longest[b] for a in longest for b in longest if a + b + 1 == words]
     return max([CELLS, longest.get(words, 0), *joined])

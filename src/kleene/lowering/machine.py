@@ -5,7 +5,7 @@ It needs no Python of the program, only its Spec and its updates, so it also run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -154,6 +154,14 @@ class RuleMachine:
                     "the average is outside the declared values"
                 )
             raise UndefinedRead(self.spec.name, name, position, layer, found)
+
+    def applied(self, everything: dict[str, Array]) -> Iterator[Array]:
+        """For each update, the rows that it applies to."""
+        holds: dict[int, Array] = {}
+        count = len(next(iter(everything.values())))
+        for _, tests, *_ in self._compiled:
+            where = _all(tests, everything, holds)
+            yield np.arange(count) if where is None else np.nonzero(where)[0]
 
     # --- running ---
 

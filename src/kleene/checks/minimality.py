@@ -1,0 +1,245 @@
+"""The minimal version of a program with respect to a set of inputs (ALTA, appendix C.2).
+
+A program is a set of transition rules, and initialisers of its variables. A rule *fires* where its antecedent
+holds, at some position, in some layer, in the run on some input. Definition "published":
+
+1. rules that never fire when the program is run on the inputs are dropped;
+2. initialisers give the default for tokens and for positions that no input has.
+
+The rules are those of `kl.rules`: no rule mentions a variable that its update does not depend on, and every
+combination of values that changes a variable is covered by exactly one rule. So it is enough to collect, for
+each guarded update, the combinations of values of the variables it reads that occur where it applies: each is
+an instance of one rule, and the rules that have an instance are those that fire. What a run does is only what
+the rules that fire do, so on the inputs themselves the minimal version does what the program does, layer by
+layer. Heads are not touched; where the program reads an undefined one, so does its minimal version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from kleene.errors import NotSupported, UndefinedRead
+from kleene.lowering.forms import Form
+from kleene.lowering.machine import RuleMachine
+from kleene.lowering.rules import Rule, Rules, lower_to_rules
+from kleene.lowering.updates import GuardedUpdate, Updates, guarded_updates, index_test
+from kleene.machines.interpreter import checked_write
+from kleene.machines.program import ProgramClass, Spec, VariableSpec
+
+Array = np.ndarray[Any, Any]
+DEFINITIONS = ("published",)
+MAX_FLAGS = 1 << 24  # combinations of values that are ticked off in a table; more are sorted
+BATCH = 1_000
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What happens in the runs of a program on some inputs."""
+
+    rules: tuple[Rule, ...]  # those that fire, the ones that clear heads left out
+    head_values: dict[str, frozenset[int]]  # values that a head has somewhere: their clearing rules fire
+    tokens: frozenset[int]
+    positions: int  # the longest input
+
+    @property
+    def rule_count(self) -> int:
+        """How many rules fire, with those that clear heads: the paper's number of MLP dimensions."""
+        return len(self.rules) + sum(map(len, self.head_values.values()))
+
+
+def minimal(program: ProgramClass, inputs: Iterable[Sequence[int]], *, definition: str = "published") -> ProgramClass:
+    """The minimal version of a program with respect to a set of inputs: a program like any other.
+
+    It has `seen`: the rules that fire, and the tokens and positions that the inputs have.
+
+    >>> import kleene as kl
+    >>> small = kl.minimal(kl.library.parity_relative, [[2, 1, 1], [2, 0]])
+    >>> small.run([2, 1, 1]), small.run([2, 1, 0]), len(small.seen.rules)
+    ([0, 1, 0], [0, 1, 0], 2)
+    """
+    if definition not in DEFINITIONS:
+        raise NotSupported(f"minimal: there is no definition {definition!r}; there are {', '.join(DEFINITIONS)}")
+    return restricted(program, seen_rules(program, inputs))
+
+
+def seen_rules(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Seen:
+    """Run a program on inputs and collect which of its rules fire."""
+    updates = guarded_updates(program)
+    given = [program.spec.check_input(tokens) for tokens in inputs]
+    recorder = _Recorder(updates)
+    if program.spec.max_tokens is not None:
+        given = [[*tokens, *recorder.run(tokens)] for tokens in given]
+    else:
+        for start in range(0, len(given), BATCH):
+            recorder.run_batch(sorted(given, key=len)[start : start + BATCH])
+    return Seen(
+        tuple(_covering(all_rules(program), recorder.instances())),
+        {name: frozenset(np.nonzero(flags)[0].tolist()) for name, flags in recorder.head_values.items()},
+        frozenset(token for tokens in given for token in tokens),
+        max(map(len, given), default=0),
+    )
+
+
+def all_rules(program: ProgramClass) -> Rules:
+    """`kl.rules`, kept with the program."""
+    if "_rules" not in vars(program):
+        type.__setattr__(program, "_rules", lower_to_rules(guarded_updates(program)))
+    return vars(program)["_rules"]  # type: ignore[no-any-return]
+
+
+# --- which rules fire ---------------------------------------------------------------------------------------
+
+
+class _Combinations:
+    """The distinct combinations of values of some variables."""
+
+    def __init__(self, spec: Spec, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.sizes = [len(spec.kinds[name]) for name in names]
+        flags = prod(self.sizes) <= MAX_FLAGS
+        self.flags = np.zeros(prod(self.sizes), dtype=bool) if flags else None
+        self.sets: set[tuple[int, ...]] = set()
+
+    def add(self, state: dict[str, Array], rows: Array) -> None:
+        columns = [state[name][rows] for name in self.names]
+        if self.flags is None:
+            self.sets.update(map(tuple, np.unique(np.stack(columns, axis=1), axis=0).tolist()))
+            return
+        number = np.zeros(len(rows), dtype=np.int64)
+        for column, size in zip(columns, self.sizes):
+            number = number * size + column
+        self.flags[number] = True
+
+    def __iter__(self) -> Any:
+        if self.flags is None:
+            return iter(sorted(self.sets))
+        places = np.unravel_index(np.nonzero(self.flags)[0], self.sizes)
+        return iter(list(zip(*(place.tolist() for place in places))))
+
+
+class _Recorder(RuleMachine):
+    """A rule machine that keeps, for each update, the values it was applied to."""
+
+    def __init__(self, updates: Updates) -> None:
+        super().__init__(updates)
+        spec = updates.spec
+        self.combinations = [_Combinations(spec, sorted({*u.reads, u.variable})) for u in updates]
+        self.head_values = {name: np.zeros(len(head.kind), dtype=bool) for name, head in spec.heads.items()}
+        self.real: Array = np.zeros(0, dtype=bool)
+
+    def _layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
+        size = next(iter(state.values())).shape[1]
+        self.real = (np.arange(size) < lengths[:, None]).reshape(-1)
+        return super()._layer(state, lengths, layer, check)
+
+    def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:
+        everything = {**state, **heads}
+        for name, flags in self.head_values.items():
+            values = heads[name][self.real]
+            flags[values[values >= 0]] = True
+        for combinations, update, rows in zip(self.combinations, self.updates, self.applied(everything)):
+            kept = rows[self.real[rows]]
+            for name in update.reads & self.spec.heads.keys():
+                kept = kept[everything[name][kept] >= 0]
+            if len(kept):
+                combinations.add(everything, kept)
+        return super().step(state, heads)
+
+    def instances(self) -> Iterable[Rule]:
+        """The changes that were made, each with all the values that its update reads."""
+        for update, combinations in zip(self.updates, self.combinations):
+            for values in combinations:
+                indices = dict(zip(combinations.names, values))
+                old, new = indices[update.variable], update.results[update.form.at(indices)]
+                if old != new:
+                    yield Rule(update.variable, old, new, tuple(sorted(indices.items())))
+
+
+def _covering(rules: Rules, instances: Iterable[Rule]) -> Iterable[Rule]:
+    """The rules that have these instances: a rule's antecedent is part of its instances'."""
+    known: dict[str, dict[tuple[str, ...], dict[tuple[int, ...], Rule]]] = {}
+    for rule in rules:
+        names, values = zip(*rule.antecedent)
+        known.setdefault(rule.variable, {}).setdefault(names, {})[values] = rule
+    found: dict[Rule, None] = {}
+    for instance in instances:
+        values = dict(instance.antecedent)
+        for names, group in known[instance.variable].items():
+            if values.keys() >= set(names):
+                rule = group.get(tuple(values[name] for name in names))
+                if rule is not None:
+                    found[rule] = None
+    return found
+
+
+# --- the program that is left -------------------------------------------------------------------------------
+
+
+def restricted(program: ProgramClass, seen: Seen) -> ProgramClass:
+    """The program that has only these rules, and initialisers only for these tokens and positions."""
+    kept: dict[str, dict[tuple[str, ...], set[tuple[int, ...]]]] = {}
+    for rule in seen.rules:
+        names, values = zip(*rule.antecedent)
+        kept.setdefault(rule.variable, {}).setdefault(names, set()).add(values)
+
+    def step(z: Any) -> None:
+        attempt = _Attempt(program, z)
+        program.step(attempt)
+        for name, value in attempt.written.items():
+            if value != getattr(z, name) and attempt.fires(kept.get(name, {})):
+                attempt.changes[name] = value
+        for name, value in attempt.changes.items():
+            setattr(z, name, value)
+
+    made = ProgramClass(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
+    spec = replace(program.spec, name=made.__name__, variables={
+        name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()
+    })  # fmt: skip
+    updates = tuple(_as_update(spec, rule) for rule in seen.rules)
+    made.spec = spec
+    type.__setattr__(made, "seen", seen)
+    type.__setattr__(made, "_updates", Updates(spec, updates, guarded_updates(program).reads))
+    return made
+
+
+def _as_update(spec: Spec, rule: Rule) -> GuardedUpdate:
+    guard = tuple(index_test(spec, name, [value]) for name, value in rule.antecedent if len(spec.kinds[name]) > 1)
+    assert rule.new is not None
+    return GuardedUpdate(rule.variable, guard, Form(0, ()), ((0, rule.new),))
+
+
+def _restricted_initialiser(variable: VariableSpec, seen: Seen) -> VariableSpec:
+    by_token, by_position = variable.by_token, variable.by_position
+    if by_token is not None:
+        by_token = tuple(i if t in seen.tokens else variable.default for t, i in enumerate(by_token))
+    if by_position is not None:
+        by_position = tuple(i if p < seen.positions else variable.default for p, i in enumerate(by_position))
+    return replace(variable, by_token=by_token, by_position=by_position)
+
+
+class _Attempt:
+    """`z` for the whole program's `step`: it is read through, and what is written is kept apart."""
+
+    def __init__(self, program: ProgramClass, z: Any) -> None:
+        vars(self).update(_spec=program.spec, _z=z, written={}, changes={})
+
+    def __getattr__(self, name: str) -> Any:
+        return self.written[name] if name in self.written else getattr(self._z, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.written[name] = checked_write(self._spec, name, value)
+
+    def fires(self, rules: dict[tuple[str, ...], set[tuple[int, ...]]]) -> bool:
+        """Whether one of a variable's rules is satisfied by the state before `step`."""
+        return any(tuple(map(self._index, names)) in group for names, group in rules.items())
+
+    def _index(self, name: str) -> int | None:
+        try:
+            return self._spec.kinds[name].index(getattr(self._z, name))
+        except UndefinedRead:
+            return None
