@@ -268,17 +268,19 @@ def write(z: Any) -> None:
         if z.here:
             z.action = action
         z.here = z.here_left
+    if z.address == z.top:
+        z.subtree = z.at  # where to return to, if this is not the last step
     if child != NO_CHILD:
-        if not last:  # remember where to go on; after the last step there is nothing left to do here
+        if not last:
             if z.address == z.top:
-                z.subtree, z.back = z.at, z.done + 1
+                z.back = z.done + 1
             z.top = (z.top + 1) % (CELLS + 1)
         z.at = z.first_at if child == FIRST else z.second_at
         z.done = 0
     elif not last:
         z.done += 1
     else:
-        z.phase = RETURN
+        z.phase, z.done = RETURN, 0
 
 
 def return_(z: Any) -> None:
@@ -287,7 +289,7 @@ def return_(z: Any) -> None:
         z.phase = DONE
     else:
         z.phase, z.at, z.done = DECODE, z.subtree1, z.back1
-        if z.address == z.top - 1:
+        if z.address >= z.top - 1:
             z.subtree, z.back = 0, 0
         z.top = (z.top - 1) % (CELLS + 1)
 

@@ -20,6 +20,7 @@ from kleene.machines.program import HeadSpec, Numerical, Spec, Subset
 from kleene.results import Output
 
 Array = np.ndarray[Any, Any]
+Places = dict[Any, tuple[Array, Array, Array]]  # (query, key, offsets) → counts, whether one, and which
 UNDEFINED = -1
 OUTSIDE = -2  # an average outside the declared values
 
@@ -113,8 +114,9 @@ class RuleMachine:
     def heads(self, state: dict[str, Array], lengths: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         """Output indices and numbers of selected positions of every head, (batch, position)."""
         outputs, counts = {}, {}
+        places: Places = {}  # heads that share query and key select the same: that is looked up once
         for name, head in self.spec.heads.items():
-            outputs[name], counts[name] = _attend(self.spec, head, state, lengths)
+            outputs[name], counts[name] = _attend(self.spec, head, state, lengths, places)
         return outputs, counts
 
     def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:
@@ -254,23 +256,35 @@ class RuleMachine:
             results[row] = Output(values[:length], layers=layer)
 
 
-def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array) -> tuple[Array, Array]:
+def _attend(
+    spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places
+) -> tuple[Array, Array]:
     """One head: output indices (UNDEFINED where it has none) and numbers of selected positions."""
     values = state[head.value]
     if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical:
         return _shift(spec, head, values, lengths)
-    places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-    summed = _whole(spec, head)[values] if head.numerical else places
-    if head.key is not None and head.offsets is None and not spec.causal:
-        counts, totals = _looked_up(spec, head, state, summed, lengths)
-    else:
-        selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
-        counts, totals = selected.sum(axis=2), np.einsum("bij,bj->bi", selected.astype(np.int64), summed)
     if head.numerical:
+        counts, totals = _selected_sums(spec, head, state, _whole(spec, head)[values], lengths)
         return _average(spec, head, totals, counts), counts
-    one = counts == 1  # then the sum of the positions selected is the position
-    found = np.take_along_axis(values, np.where(one, totals, 0), axis=1)
+    sharing = (head.query, head.key, head.offsets)
+    if sharing not in known:
+        places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+        counts, totals = _selected_sums(spec, head, state, places, lengths)
+        one = counts == 1  # then the sum of the positions selected is the position
+        known[sharing] = counts, one, np.where(one, totals, 0)
+    counts, one, place = known[sharing]
+    found = np.take_along_axis(values, place, axis=1)
     return _with_default(head, np.where(one, found, UNDEFINED), counts), counts
+
+
+def _selected_sums(
+    spec: Spec, head: HeadSpec, state: dict[str, Array], summed: Array, lengths: Array
+) -> tuple[Array, Array]:
+    """How many positions are selected, and the sum of their numbers."""
+    if head.key is not None and head.offsets is None and not spec.causal:
+        return _looked_up(spec, head, state, summed, lengths)
+    selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
+    return selected.sum(axis=2), np.einsum("bij,bj->bi", selected.astype(np.int64), summed)
 
 
 def _looked_up(

@@ -329,6 +329,8 @@ class UpdateLowering:
         others = tuple(t for t in self.update.guard if t is not test)
         if any(t.variable in test.form.tables for t in others) or self.name in test.form.tables:
             return None
+        if any(t.variable in self.builder.rough for t in others):  # an average as gate would leave a residue
+            return None
         pieces = []
         for old in sorted(self.domains[self.name]):
             if old != new:
