@@ -64,7 +64,9 @@ def certify_transformer(net: Transformer, *, dtype: str | torch.dtype | None = N
     except KleeneError as error:
         return Certificate(False, name, None, (str(error),), net.config.name)
     except (KeyError, ValueError, TypeError, IndexError) as error:
-        return Certificate(False, name, None, (f"what is saved with the network is malformed ({error!r})",), net.config.name)
+        return Certificate(
+            False, name, None, (f"what is saved with the network is malformed ({error!r})",), net.config.name
+        )
     return Certificate(True, name, limit, tuple(shown), net.config.name)
 
 
@@ -120,10 +122,13 @@ def check_sums(net: Transformer, block: Block, dtype: str) -> str:
     if query.numel():
         scores = (query.sum(dim=2) + block.query_bias.double().abs()) * (key.sum(dim=2) + block.key_bias.double().abs())
         unit = 1024
-        total = float(scores.sum(dim=1).max() + block.relative.double().abs().max()) / unit
-        whole = all(bool((t.double() % unit == 0).all()) for t in (block.query, block.query_bias, block.relative, block.null_score))
-        if not whole or total > limit:
-            raise NotExact(f"attention scores reach {total:,.0f} × 1024; {dtype} is exact up to {limit:,} × 1024")
+        reach = float(scores.sum(dim=1).max() + block.relative.double().abs().max()) / unit
+        whole = all(
+            bool((t.double() % unit == 0).all())
+            for t in (block.query, block.query_bias, block.relative, block.null_score)
+        )
+        if not whole or reach > limit:
+            raise NotExact(f"attention scores reach {reach:,.0f} × 1024; {dtype} is exact up to {limit:,} × 1024")
     return f"every sum stays within the whole numbers that {dtype} holds exactly (largest {largest:,.0f} of {limit:,})"
 
 

@@ -17,7 +17,7 @@ from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import Lowering, Unit, lower_rules_to_units, lower_to_thresholds
 from kleene.lowering.updates import Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
-from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
+from kleene.machines.program import HeadSpec, Kind, ProgramClass, Spec, Subset, Word
 from kleene.networks.transformer import DTYPES, Block, Config, Transformer
 from kleene.residual import Layout
 
@@ -342,11 +342,14 @@ def fill_mlp(block: Block, layout: Layout, halves: tuple[list[Unit], list[Unit]]
         writes: tuple[list[int], list[int], list[float]] = ([], [], [])
         for row, unit in enumerate(units):
             for dim, weight in unit.reads:
-                rows.append(row), columns.append(place[dim]), values.append(float(weight))
+                rows.append(row)
+                columns.append(place[dim])
+                values.append(float(weight))
             for dim, weight in unit.writes:
-                writes[0].append(place[dim]), writes[1].append(row), writes[2].append(float(weight))
+                writes[0].append(place[dim])
+                writes[1].append(row)
+                writes[2].append(float(weight))
         if units:
             into[rows, columns] = torch.tensor(values, dtype=into.dtype)
             out[writes[0], writes[1]] = torch.tensor(writes[2], dtype=out.dtype)
             bias[:] = torch.tensor([float(unit.bias) for unit in units], dtype=bias.dtype)
-

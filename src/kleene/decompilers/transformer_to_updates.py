@@ -185,9 +185,7 @@ class _Reader:
     def _leaf_or_split(self, state: State, place: int) -> Any:
         units = self._open(state)
         tables = self.function.tables
-        matters = [
-            p for p in range(place, len(self.order) - 1) if tables[p][1][:, units].any() or tables[p][0].any()
-        ]
+        matters = [p for p in range(place, len(self.order) - 1) if tables[p][1][:, units].any() or tables[p][0].any()]
         if matters and self._settles(state, place, matters[0]):  # a guard: it stands before the function
             return self._split(state, matters[0], place)
         size = prod(self.function.count(self.order[p]) for p in [*matters, -1])

@@ -88,7 +88,9 @@ class WeightsFunction:
         self.columns = second.writes[place][:, chosen].T  # (unit, own dimension)
         self.float_columns = self.columns.astype(np.float64)
         buckets = {f"{n}≥{v}" for n, h in spec.heads.items() if isinstance(h.kind, Numerical) for v in h.kind.values}
-        read = [s.name for s in layout if s.coding == "scratch" and s.name not in buckets and self.reads[:, s.start].any()]
+        read = [
+            s.name for s in layout if s.coding == "scratch" and s.name not in buckets and self.reads[:, s.start].any()
+        ]
         self.given = read if given else []
         self.scratch = [layout[name].start for name in read] if not given else []
         writers = np.nonzero(first.writes[self.scratch].any(axis=0))[0] if self.scratch else np.array([], dtype=int)

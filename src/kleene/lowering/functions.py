@@ -62,7 +62,8 @@ class UpdatesFunction:
     def _used(self, form: int, alive: int) -> bool:
         """Whether a live update still needs a form's sum."""
         return any(
-            alive >> u & 1 and (self.number[update.form] == form or any(self.number[t.form] == form for t in update.guard))
+            alive >> u & 1
+            and (self.number[update.form] == form or any(self.number[t.form] == form for t in update.guard))
             for u, update in enumerate(self.updates)
         )
 
@@ -97,7 +98,7 @@ class UpdatesFunction:
         return alive, poisoned & alive, tuple(new)
 
     def key(self, state: State) -> Hashable:
-        return state  # type: ignore[no-any-return]
+        return state
 
     def result(self, state: State, old: int) -> int:
         alive, poisoned, sums = state
@@ -170,7 +171,9 @@ def first_difference(one: Updates, two: Updates) -> tuple[str, dict[str, int | N
     for name in one.spec.variables:
         a, b = one.of(name), two.of(name)
         order = reading_order(one.spec, name, [*a, *b])
-        found = difference(one.spec, name, UpdatesFunction(one.spec, a), UpdatesFunction(one.spec, b), order, undefined=False)
+        found = difference(
+            one.spec, name, UpdatesFunction(one.spec, a), UpdatesFunction(one.spec, b), order, undefined=False
+        )
         if found is not None:
             return name, found
     return None

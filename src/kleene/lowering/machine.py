@@ -83,7 +83,7 @@ def _all(tests: list[_TestTable], state: dict[str, Array], holds: dict[int, Arra
 
 def _span(form: Form) -> int:
     whole = form.whole
-    return sum(int(max(map(abs, table))) for _, table in whole.terms) + abs(int(whole.constant))
+    return sum(max(abs(int(entry)) for entry in table) for _, table in whole.terms) + abs(int(whole.constant))
 
 
 class RuleMachine:
@@ -199,7 +199,8 @@ class RuleMachine:
         return self.run_batch([tokens], **options)[0]
 
     def _decode(self, tokens: Sequence[int], **options: Any) -> Output:
-        spec, made, layers = self.spec, [], 0
+        spec, layers = self.spec, 0
+        made: list[int] = []
         assert spec.max_tokens is not None
         while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
             output = self.run_batch([[*tokens, *made]], **options)[0]
@@ -273,7 +274,9 @@ def _looked_up(
     batch, size = summed.shape
     keys = len(spec.kinds[head.key])
     if keys > 4 * size:  # a wide range, such as a word's: number the keys that occur
-        known, flat = np.unique(np.concatenate([state[head.key].ravel(), state[head.query].ravel()]), return_inverse=True)
+        known, flat = np.unique(
+            np.concatenate([state[head.key].ravel(), state[head.query].ravel()]), return_inverse=True
+        )
         keys, (key, query) = len(known), flat.reshape(2, batch, size)
     else:
         key, query = state[head.key], state[head.query]

@@ -68,9 +68,7 @@ class Rules:
         return rules_text(self)
 
     def to_json(self) -> list[dict[str, Any]]:
-        return [
-            {"variable": r.variable, "old": r.old, "new": r.new, "if": dict(r.antecedent)} for r in self.rules
-        ]
+        return [{"variable": r.variable, "old": r.old, "new": r.new, "if": dict(r.antecedent)} for r in self.rules]
 
 
 def rules(program: ProgramClass) -> Rules:
@@ -223,7 +221,8 @@ class RuleBuilder:
         """The rules as guarded updates, after checking that no two can fire for one variable at once."""
         kept = dict(self._made)
         _check_exclusive(self.spec, list(kept))
-        updates, reads = [], {}
+        updates: list[GuardedUpdate] = []
+        reads: dict[ReadGuard, int] = {}
         for rule, order in kept.items():
             guard = tuple(index_test(self.spec, name, [index]) for name, index in rule.antecedent)
             updates.append(GuardedUpdate(rule.variable, guard, Form(0, ()), ((0, rule.new or 0),)))

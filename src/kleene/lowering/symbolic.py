@@ -230,7 +230,8 @@ class Symbol:
     def __index__(self) -> int:
         return operator.index(self.path.fork(self, lambda value: value))
 
-    __int__ = __index__
+    def __int__(self) -> int:
+        return int(self.path.fork(self, lambda value: value))
 
     def __float__(self) -> float:
         return float(self.path.fork(self, lambda value: value))
@@ -253,6 +254,18 @@ class Symbol:
     def __ne__(self, other: object) -> Any:
         return _compare(operator.ne, self, other)
 
+    def __neg__(self) -> Any:
+        return _multiply(self, -1)
+
+    def __round__(self, *digits: int) -> Any:
+        return apply(lambda value: round(value, *digits), self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return apply(operator.floordiv, self, other), apply(operator.mod, self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return apply(operator.floordiv, other, self), apply(operator.mod, other, self)
+
     def __repr__(self) -> str:
         return f"<symbol on {self.form.describe()}>"
 
@@ -274,9 +287,7 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
                 f"{len(form.values) * len(symbol.form.values):,} combinations; compute it in parts"
                 f"{_place(path.program)}"
             )
-        pairs = {
-            (a, b): _Known({**known, symbol.form: b}) for a, known in table.items() for b in symbol.form.values
-        }
+        pairs = {(a, b): _Known({**known, symbol.form: b}) for a, known in table.items() for b in symbol.form.values}
         return _apply_joined(path, function, arguments, form, symbol.form, pairs, symbols)
     return Symbol.simplified(path, form, {v: _call(function, arguments, known) for v, known in table.items()})
 
@@ -347,21 +358,33 @@ def _multiply(left: Any, right: Any) -> Any:
 def _install() -> None:
     """Give `Symbol` Python's operators."""
     special = {"add": _linear(operator.add, 1), "sub": _linear(operator.sub, -1), "mul": _multiply}
-    for name in "add sub mul truediv floordiv mod pow xor and or lshift rshift divmod".split():
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "xor",
+        "and",
+        "or",
+        "lshift",
+        "rshift",
+        "divmod",
+    ]:
         plain = divmod if name == "divmod" else getattr(operator, f"__{name}__")
         function = special.get(name, lambda a, b, plain=plain: apply(plain, a, b))
         setattr(Symbol, f"__{name}__", lambda self, other, f=function: f(self, other))
         setattr(Symbol, f"__r{name}__", lambda self, other, f=function: f(other, self))
-    for name in "lt le gt ge".split():
+    for name in ["lt", "le", "gt", "ge"]:
         plain = getattr(operator, name)
         setattr(Symbol, f"__{name}__", lambda self, other, plain=plain: _compare(plain, self, other))
-    for name in "pos abs invert".split():
+    for name in ["pos", "abs", "invert"]:
         plain = getattr(operator, name)
         setattr(Symbol, f"__{name}__", lambda self, plain=plain: apply(plain, self))
     for name, plain in {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}.items():
         setattr(Symbol, f"__{name}__", lambda self, plain=plain: apply(plain, self))
-    Symbol.__neg__ = lambda self: _multiply(self, -1)  # type: ignore[attr-defined]
-    Symbol.__round__ = lambda self, *digits: apply(lambda value: round(value, *digits), self)  # type: ignore[attr-defined]
 
 
 _install()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -348,7 +348,7 @@ class UpdateLowering:
         """The number of units of a piece, and how: "chain" or "sets"."""
         columns = [_frozen(piece.column_of(value)) for value in self._reachable(piece)]
         chain = 1 if columns and columns[0] else 0
-        chain += sum(1 for before, after in zip(columns, columns[1:]) if before != after)
+        chain += sum(1 for before, after in pairwise(columns) if before != after)
         if len(piece.form.terms) == 1:
             sets = len({column for column in columns if column})
             if sets < chain:
@@ -392,7 +392,9 @@ class UpdateLowering:
         others = [self.builder.indicator(test) for test in piece.tests if test.variable != name]
         for column, indices in groups.items():
             if column:
-                here = [] if len(indices) == len(table) else [self.builder.indicator(index_test(self.spec, name, indices))]
+                here = (
+                    [] if len(indices) == len(table) else [self.builder.indicator(index_test(self.spec, name, indices))]
+                )
                 self.builder.conjunction([*others, *here], dict(column), 2, self.name, why)
 
 
@@ -441,7 +443,7 @@ def _predicate_cost(tests: Iterable[Test]) -> int:
     cost = 1
     for test in tests:
         inside = [value in test.allowed for value in test.form.values]
-        cost += sum(a != b for a, b in zip(inside, inside[1:]))
+        cost += sum(a != b for a, b in pairwise(inside))
     return cost if cost > 1 else 0
 
 

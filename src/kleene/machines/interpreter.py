@@ -167,27 +167,25 @@ def layers_of(
             return
 
 
-def run(
-    program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
-) -> Output:
+def run(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
     """The outputs of a program; for a decoder, the tokens that it appends."""
     if program.spec.max_tokens is not None:
         return decode(program, tokens, layers=layers)
-    states, number = initial_states(program.spec, program.spec.check_input(tokens)), 0
-    for layer, states in layers_of(program, tokens, layers, max_layers):
-        number = layer.number
-    return Output((int(state[program.spec.output]) for state in states), layers=number)
+    every = [states for _, states in layers_of(program, tokens, layers, max_layers)]
+    final = every[-1] if every else initial_states(program.spec, program.spec.check_input(tokens))
+    return Output((int(state[program.spec.output]) for state in final), layers=len(every))
 
 
 def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None) -> Output:
     """Append the last position's output until `stop` or `max_tokens`; give back what was appended."""
     spec = program.spec
-    sequence, made, number = spec.check_input(tokens), [], 0
+    sequence, number = spec.check_input(tokens), 0
+    made: list[int] = []
     assert spec.max_tokens is not None
     while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
-        for layer, states in layers_of(program, sequence + made, layers):
-            number += 1
-        made.append(int(states[-1][spec.output]))
+        every = [states for _, states in layers_of(program, sequence + made, layers)]
+        number += len(every)
+        made.append(int(every[-1][-1][spec.output]))
     return Output(made, layers=number)
 
 
@@ -232,8 +230,6 @@ def trace(
     spec = program.spec
     kept, heads = [initial_states(spec, spec.check_input(tokens))], []
     for layer, states in layers_of(program, tokens, layers, max_layers):
-        heads.append(
-            {name: [layer.output(head, i) for i in range(len(states))] for name, head in spec.heads.items()}
-        )
+        heads.append({name: [layer.output(head, i) for i in range(len(states))] for name, head in spec.heads.items()})
         kept.append(states)
     return Trace(spec, tuple(spec.check_input(tokens)), tuple(kept), tuple(heads))

@@ -7,6 +7,7 @@ a `Spec`: plain data that the interpreter, the lowerings and the compiler work f
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -65,8 +66,8 @@ class Categorical(Kind):
     name = "cat"
 
     @property
-    def values(self) -> range:  # type: ignore[override]
-        return range(self.range)
+    def values(self) -> Sequence[int]:  # type: ignore[override]
+        return builtins.range(self.range)
 
     def coerce(self, value: Any) -> Value:
         return _as_int(value)
@@ -157,7 +158,7 @@ class Word(Kind):
     name = "word"
 
     @property
-    def values(self) -> range:  # type: ignore[override]
+    def values(self) -> Sequence[int]:  # type: ignore[override]
         return range(1 << self.bits)
 
     def coerce(self, value: Any) -> Value:
@@ -438,7 +439,9 @@ class Spec:
             return None if entry is None else tuple(int(index) for index in entry)
 
         variables = {
-            name: VariableSpec(name, kind_from_json(v), table(v["by_token"]), table(v["by_position"]), int(v["default"]))
+            name: VariableSpec(
+                name, kind_from_json(v), table(v["by_token"]), table(v["by_position"]), int(v["default"])
+            )
             for name, v in content["variables"].items()
         }
         heads = {
@@ -488,9 +491,10 @@ class ProgramClass(type):
     """The class of programs: checks a program when it is made, and gives it its verbs."""
 
     spec: Spec
+    step: Callable[[Any], None]
 
     @classmethod
-    def __prepare__(mcs, name: str, bases: tuple[type, ...], **options: Any) -> Any:
+    def __prepare__(mcs, name: str, bases: tuple[type, ...], /, **options: Any) -> Any:
         return _Body()
 
     def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> ProgramClass:
@@ -530,7 +534,7 @@ class Program(metaclass=ProgramClass):
     [0, 1, 0]
     """
 
-    step: Callable[[Any], None]
+    step: Any
 
 
 def _specify(cls: ProgramClass) -> Spec:

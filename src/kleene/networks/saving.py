@@ -52,7 +52,7 @@ def load_transformer(folder: Path) -> Transformer:
     if digest != _digest(content):
         raise FileError(f"{path}: its content has changed since it was saved (the digest differs)")
     try:
-        fields = {key: tuple(v) if isinstance(v, list) else v for key, v in content["config"].items()}
+        fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content["config"].items()}
         config, dtype = Config(**fields), DTYPES[content["dtype"]]
         description = dict(content["description"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

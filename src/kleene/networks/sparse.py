@@ -79,7 +79,9 @@ class SparseTransformer:
             state = 0
             for layer in range(limit):
                 block = self.blocks[layer % len(self.blocks)]
-                state |= _run_sequences(x, starts, lengths, 1, False, self.halt_weight, self.halt_bias[0], layers, block)
+                state |= _run_sequences(
+                    x, starts, lengths, 1, False, self.halt_weight, self.halt_bias[0], layers, block
+                )
             layers[:] = limit
         if state & 2:
             raise NotSparse("a state that is not one-hot")
@@ -114,7 +116,10 @@ def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
     count = tensors["query"].shape[0]
     table = np.zeros((count, 6), dtype=np.int64)  # mode, query start, size, key start, size, offset if there is one
     allowed = np.zeros((count, tensors["relative"].shape[1]), dtype=np.bool_)
-    member_ptr, members, copies, nulls = [np.zeros(1, dtype=np.int64)], [], [], []
+    member_ptr: list[Array] = [np.zeros(1, dtype=np.int64)]
+    members: list[int] = []
+    copies: list[tuple[int, int, float]] = []
+    nulls: list[tuple[int, float]] = []
     bases, copy_ptr, null_ptr = [], [0], [0]
     written: set[int] = set()
     read: set[int] = set()
@@ -123,7 +128,11 @@ def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
         mode, table[h, 1:5], ok, chosen = _selection(one)
         table[h, 0] = mode
         allowed[h] = ok
-        table[h, 5] = int(np.nonzero(ok)[0][0]) - block.window - 1 if ok.sum() == 1 and 0 < np.argmax(ok) < len(ok) - 1 else 1 << 40
+        table[h, 5] = (
+            int(np.nonzero(ok)[0][0]) - block.window - 1
+            if ok.sum() == 1 and 0 < np.argmax(ok) < len(ok) - 1
+            else 1 << 40
+        )
         bases.append(sum(len(part) for part in member_ptr) - 1)
         offset = len(members)
         lengths = [len(part) for part in chosen]
@@ -133,10 +142,11 @@ def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
         through = one["out"] @ one["value"]
         for target, source in np.argwhere(through):
             copies.append((source, target, through[target, source]))
-            written.add(int(target)), read.add(int(source))
+            written.add(int(target))
+            read.add(int(source))
         copy_ptr.append(len(copies))
         null = one["out"] @ one["null_value"]
-        nulls += [(target, null[target]) for target in np.nonzero(null)[0]]
+        nulls += [(int(target), float(null[target])) for target in np.nonzero(null)[0]]
         null_ptr.append(len(nulls))
         read |= {*range(table[h, 1], table[h, 1] + table[h, 2]), *range(table[h, 3], table[h, 3] + table[h, 4])}
     if written & read:
@@ -170,7 +180,9 @@ def _selection(one: dict[str, Array]) -> tuple[int, list[int], Array, list[list[
     best, worst = float(relative.max()), float(relative.min())
     match = scores + best > null + UNDERFLOW
     ok = relative == best
-    if not (match | (scores + best < null - UNDERFLOW)).all() or (worst < best and (scores + relative[~ok].max() > null - UNDERFLOW).any()):
+    if not (match | (scores + best < null - UNDERFLOW)).all() or (
+        worst < best and (scores + relative[~ok].max() > null - UNDERFLOW).any()
+    ):
         raise NotSparse("a head that is not hard")
     return 1, [q0, q1 - q0, k0, k1 - k0], ok, [np.nonzero(row)[0].tolist() for row in match]
 
@@ -179,7 +191,11 @@ def _word_selection(one: dict[str, Array], q0: int, q1: int, k0: int, k1: int, n
     bits = q1 - q0
     scale = one["query"][0, q0] / 2
     shape = (np.eye(bits) * 2 * scale, np.eye(bits) * 2)
-    fits = k1 - k0 == bits and (one["query"][:bits, q0:q1] == shape[0]).all() and (one["key"][:bits, k0:k1] == shape[1]).all()
+    fits = (
+        k1 - k0 == bits
+        and (one["query"][:bits, q0:q1] == shape[0]).all()
+        and (one["key"][:bits, k0:k1] == shape[1]).all()
+    )
     fits = fits and (one["query_bias"][:bits] == -scale).all() and (one["key_bias"][:bits] == -1).all()
     relative = one["relative"]
     ok = relative == relative.max()
@@ -193,7 +209,7 @@ def _word_selection(one: dict[str, Array], q0: int, q1: int, k0: int, k1: int, n
 # --- running ----------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _code(x: Array, row: int, start: int, size: int, mode: int) -> int:
     """The value that a segment holds: the place of its one, or its bits; −1 where it holds anything else."""
     found = -1
@@ -214,7 +230,7 @@ def _code(x: Array, row: int, start: int, size: int, mode: int) -> int:
     return found
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _attend(x, begin, n, block, codes, order, first_of):  # type: ignore[no-untyped-def]
     """Add every head's output at every position of one sequence; false where a state is not one-hot."""
     table, allowed, shape, member_ptr, bases, members = block[:6]
@@ -252,7 +268,10 @@ def _attend(x, begin, n, block, codes, order, first_of):  # type: ignore[no-unty
                     for m in range(member_ptr[bases[h] + query], member_ptr[bases[h] + query + 1]):
                         j = first_of[members[m]]
                         while j >= 0:
-                            if not (causal and j > i) and allowed[h, min(max(j - i, -window - 1), window + 1) + window + 1]:
+                            if (
+                                not (causal and j > i)
+                                and allowed[h, min(max(j - i, -window - 1), window + 1) + window + 1]
+                            ):
                                 count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
                             j = order[j]
                 else:
@@ -269,7 +288,7 @@ def _attend(x, begin, n, block, codes, order, first_of):  # type: ignore[no-unty
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _copy(x, to, source, a, b, sources, targets, weights, count):  # type: ignore[no-untyped-def]
     for k in range(a, b):
         value = x[source, sources[k]]
@@ -278,7 +297,7 @@ def _copy(x, to, source, a, b, sources, targets, weights, count):  # type: ignor
     return count + 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _half(x, row, block, sums, mark, touched, changes, dims):  # type: ignore[no-untyped-def]
     """One half of the MLP block at one position: only the units that something touches."""
     read_ptr, units, read_weights, bias, write_ptr, targets, write_weights, always = block
@@ -318,7 +337,7 @@ def _half(x, row, block, sums, mark, touched, changes, dims):  # type: ignore[no
         changes[dims[t]] = 0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, layers, block):  # type: ignore[no-untyped-def]
     """Run each sequence by itself until it halts. Gives 1 where one did not, 2 where a state is not one-hot."""
     first, second = block[13:21], block[21:29]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -223,9 +224,7 @@ class Transformer(nn.Module):
         evaluator: str | None = None,
     ) -> Output:
         """The outputs for one input, with `.layers`. `check` raises UndefinedRead where the program would."""
-        return self.run_batch(
-            [tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator
-        )[0]
+        return self.run_batch([tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator)[0]
 
     def run_batch(
         self,
@@ -254,7 +253,9 @@ class Transformer(nn.Module):
             return self._sparse_copy().run_batch(checked, self._count(layers), max_layers)
         except NotSparse as why:
             if evaluator == "sparse":
-                raise NotSupported(f"{self.config.name}: these weights do not run sparse ({why}); use 'dense'") from None
+                raise NotSupported(
+                    f"{self.config.name}: these weights do not run sparse ({why}); use 'dense'"
+                ) from None
             return self._run_dense(checked, layers, max_layers, check, watch)
 
     def _prefers_sparse(self, inputs: list[list[int]]) -> bool:
@@ -276,16 +277,19 @@ class Transformer(nn.Module):
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
         """The input as a list of ints, or an error that says what is wrong with it."""
         c = self.config
-        given = [int(token) for token in tokens]
+        try:
+            given = list(tokens)
+        except TypeError:
+            raise InputError(f"{c.name}: the input must be a list of tokens, not {tokens!r}") from None
         if not given:
             raise InputError(f"{c.name}: the input is empty; give at least one token")
         limits = [limit for limit in (c.positions, c.max_length) if limit is not None]
         if limits and len(given) > min(limits):
             raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {min(limits)}")
         for place, token in enumerate(given):
-            if not 0 <= token < c.tokens:
-                raise InputError(f"{c.name}: token {token} at position {place} is outside 0 … {c.tokens - 1}")
-        return given
+            if not isinstance(token, Integral) or not 0 <= token < c.tokens:
+                raise InputError(f"{c.name}: token {token!r} at position {place} is outside 0 … {c.tokens - 1}")
+        return [int(token) for token in given]
 
     @torch.no_grad()
     def _run_dense(
@@ -337,7 +341,8 @@ class Transformer(nn.Module):
         return [self._decode(tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
 
     def _decode(self, tokens: list[int], layers: int, check: bool, cached: bool) -> Output:
-        c, made, cache = self.config, [], Cache()
+        c, cache = self.config, Cache()
+        made: list[int] = []
         fresh, run = list(tokens), 0
         while len(made) < (c.max_tokens or 1) and (c.stop is None or made[-1:] != [c.stop]):
             self.check_input(tokens + made)
