@@ -18,7 +18,7 @@ from kleene.errors import InputError, ProgramError, RangeError
 
 Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 
-RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step")
+RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules")
 MAX_DEFAULT_POSITIONS = 512
 MAX_WORD_BITS = 32
 
@@ -501,6 +501,10 @@ class ProgramClass(type):
         cls = super().__new__(mcs, name, bases, dict(body))
         if bases:
             cls.spec = _specify(cls)
+            if "rules" in body and "step" not in body:
+                from kleene.lowering.rules import step_from_rules
+
+                cls.step = staticmethod(step_from_rules(cls))
         return cls
 
     def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Any:
@@ -570,8 +574,8 @@ class _Checker:
         tokens = self._whole("tokens", at_least=1)
         if tokens is None:
             raise self.fail("'tokens', the size of the input alphabet, is missing")
-        if not callable(self.body.get("step")):
-            raise self.fail("'step' is missing: def step(z): …")
+        if not callable(self.body.get("step")) and not callable(self.body.get("rules")):
+            raise self.fail("'step' is missing: def step(z): … (or def rules(b): …)")
         declared = {self.names[id(thing)]: thing for thing in self.body.values() if id(thing) in self.names}
         plain = {name: thing for name, thing in declared.items() if isinstance(thing, Variable)}
         positions = self._positions(plain)

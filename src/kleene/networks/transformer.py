@@ -287,7 +287,7 @@ class Transformer(nn.Module):
         if limits and len(given) > min(limits):
             raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {min(limits)}")
         for place, token in enumerate(given):
-            if not isinstance(token, Integral) or not 0 <= token < c.tokens:
+            if not isinstance(token, Integral) or not 0 <= int(token) < c.tokens:
                 raise InputError(f"{c.name}: token {token!r} at position {place} is outside 0 … {c.tokens - 1}")
         return [int(token) for token in given]
 

@@ -34,7 +34,7 @@ print(json.dumps({"seconds": seconds, "megabytes": (peak - before) / 1024, **var
 
 DEFAULT_SIZE = [
     "parity_relative", "parity_absolute", "parity_sum", "parity_scratchpad", "addition", "addition_scratchpad",
-    "subleq", "sort_unique", "sort", "reverse", "histogram", "most_frequent", "dyck1", "dyck2",
+    "subleq", "subleq_words", "sort_unique", "sort", "reverse", "histogram", "most_frequent", "dyck1", "dyck2",
 ]  # fmt: skip
 
 
@@ -124,10 +124,13 @@ def growth() -> Iterator[Row]:
     """Hidden units and compile time as ranges and lengths grow; plotted in results/bench/growth.png."""
     values = [16, 32, 64, 128]
     subleq = [_lowered(library.subleq(-n // 2, n // 2 - 1, n // 4)) for n in values]
+    bits = [4, 8, 12, 16]
+    words = [_lowered(library.subleq_words(n, 8)) for n in bits]
     lengths = [5, 10, 20, 40]
     dyck = [_lowered(library.dyck2(n)) for n in lengths]
     sort = [_lowered(library.sort(n, n)) for n in lengths]
-    _plot({"SUBLEQ (values)": (values, subleq), "dyck2 (length)": (lengths, dyck), "sort (length)": (lengths, sort)})
+    on_words = ([1 << n for n in bits], words)
+    _plot({"SUBLEQ (values)": (values, subleq), "SUBLEQ on words (values)": on_words, "dyck2 (length)": (lengths, dyck), "sort (length)": (lengths, sort)})
     for (small, large), n in zip(itertools.pairwise(subleq), values[1:]):
         yield {
             "name": f"SUBLEQ hidden units, {n} values over {n // 2}",
@@ -135,6 +138,8 @@ def growth() -> Iterator[Row]:
             "unit": "times",
             "at_most": 2.2,
         }
+    for n, (units, _) in zip(bits, words):
+        yield {"name": f"SUBLEQ on words of {n} bits: hidden units", "ours": units, "at_most": 60 * n}
     for n, (units, seconds) in zip(lengths, dyck):
         yield {"name": f"dyck2 length {n}: hidden units; lowering {seconds:.2f} CPU s", "ours": units}
 
