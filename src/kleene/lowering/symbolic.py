@@ -20,9 +20,9 @@ import numpy as np
 
 from kleene.errors import KleeneError, ProgramError, RangeError, StepError, TooManyPaths
 from kleene.lowering.forms import Form, Grid, Number, joined, variable_form
-from kleene.machines.interpreter import checked_write, class_constant
 from kleene.lowering.words import Terms, WordAssignment, WordPredicate, WordValue
 from kleene.lowering.words import assign as assign_word
+from kleene.machines.interpreter import checked_write, class_constant
 from kleene.machines.program import ProgramClass, Value, Word
 
 MAX_PATHS = 20_000

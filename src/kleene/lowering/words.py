@@ -66,7 +66,7 @@ def normalised(spec: Spec, variable: str, made: WordAssignment) -> WordAssignmen
         small = [(name, half - (half - c) % made.modulus) for name, c in terms]
         terms, constant = tuple((name, c) for name, c in small if c), constant % made.modulus
     ends = [c * (len(spec.kinds[name]) - 1) for name, c in terms]
-    inside = 0 <= constant + sum(e for e in ends if e < 0) and constant + sum(e for e in ends if e > 0) < size
+    inside = constant + sum(e for e in ends if e < 0) >= 0 and constant + sum(e for e in ends if e > 0) < size
     return WordAssignment(terms, constant, None if inside else made.modulus)
 
 

@@ -130,7 +130,8 @@ def growth() -> Iterator[Row]:
     dyck = [_lowered(library.dyck2(n)) for n in lengths]
     sort = [_lowered(library.sort(n, n)) for n in lengths]
     on_words = ([1 << n for n in bits], words)
-    _plot({"SUBLEQ (values)": (values, subleq), "SUBLEQ on words (values)": on_words, "dyck2 (length)": (lengths, dyck), "sort (length)": (lengths, sort)})
+    by_length = {"dyck2 (length)": (lengths, dyck), "sort (length)": (lengths, sort)}
+    _plot({"SUBLEQ (values)": (values, subleq), "SUBLEQ on words (values)": on_words, **by_length})
     for (small, large), n in zip(itertools.pairwise(subleq), values[1:]):
         yield {
             "name": f"SUBLEQ hidden units, {n} values over {n // 2}",

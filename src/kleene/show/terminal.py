@@ -181,7 +181,8 @@ def updates_text(updates: Updates) -> str:
         (f"{update.variable} := {_result_text(spec, update)}", _guard_text(spec, update.guard))
         for update in updates
     ]
-    lines += [(f"{word.variable} := {word.assignment.describe()}", _guard_text(spec, word.guard)) for word in updates.words]
+    for word in updates.words:
+        lines.append((f"{word.variable} := {word.assignment.describe()}", _guard_text(spec, word.guard)))
     width = min(60, max((len(left) for left, _ in lines), default=0))
     counts = _counted(len(lines), "guarded update"), _counted(len(updates.variables), "variable")
     head = f"{spec.name}: {counts[0]} of {counts[1]}"
