@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 from kleene.errors import FileError, InputError, KleeneError
 from kleene.files import read_json, read_text, write_text, written_atomically
 
-Metrics = dict[str, float]
+Metrics = dict[str, Any]  # numbers, or lists of them; what JSON holds
 
 
 @dataclass
@@ -83,11 +84,13 @@ def train(
     steps: int,
     evaluate: Callable[[nn.Module], Metrics] | None = None,
     every: int = 100,
-    until: Callable[[Mapping[str, float]], bool] | None = None,
+    until: Callable[[Metrics], bool] | None = None,
     schedule: Callable[[int], float] | None = None,
     clip: float | None = None,
+    descend: Callable[[nn.Module, Any], Tensor] | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
+    save_seconds: float = 0.0,
     settings: Mapping[str, Any] | None = None,
     progress: bool = True,
     title: str = "training",
@@ -95,9 +98,11 @@ def train(
     """Train `model` in place: `loss(model, batches(step))` downhill, for `steps` steps or `until` it is good.
 
     Every `every` steps (and at the end) the mean loss since the last time and what `evaluate` says become
-    one line of `folder/metrics.jsonl`, and a checkpoint is written; `until(metrics)` may end the run there.
+    one line of `folder/metrics.jsonl`, and a checkpoint is written, if `save_seconds` have passed since the
+    last; `until(metrics)` may end the run there.
     Calling it again with the same folder goes on where the last checkpoint was; `settings` is compared with
     the one stored, so that a folder never mixes two runs. `schedule(step)` is the learning rate.
+    `descend(model, batch)` makes a whole step of its own (a captured CUDA graph, say) and returns the loss.
 
     >>> model = nn.Linear(1, 1); data = torch.linspace(-1, 1, 64)[:, None]; order = shuffled(0, 64, 16)
     >>> run = train(model, torch.optim.SGD(model.parameters(), lr=0.5),
@@ -112,21 +117,29 @@ def train(
     checkpoints = None if folder is None else _Checkpoints(Path(folder), described)
     run = checkpoints.resume(model, optimiser) if checkpoints else Run()
     with _bar(title, steps, progress) as show:
-        total, counted = torch.zeros((), device=_device(model)), 0
+        total, counted, saved = torch.zeros((), device=_device(model)), 0, time.monotonic()
         show(run.step, run.last)
         while run.step < steps and not run.reached:
             torch.manual_seed(seeded(seed, run.step))
             for group in optimiser.param_groups if schedule else ():
                 group["lr"] = schedule(run.step)  # type: ignore[misc]
             model.train()
-            total += _descend(model, optimiser, loss(model, batches(run.step)), clip)
+            batch = batches(run.step)
+            if descend is None:
+                total += _descend(model, optimiser, loss(model, batch), clip)
+            else:
+                total += descend(model, batch)
             counted += 1
             run.step += 1
             if run.step % every == 0 or run.step == steps:
                 run.metrics.append(_measure(model, evaluate, run.step, total.item() / counted))
                 run.reached = until is not None and until(run.last)
                 if checkpoints:
-                    checkpoints.save(model, optimiser, run)
+                    late = run.reached or run.step == steps or time.monotonic() - saved >= save_seconds
+                    checkpoints.note(run)
+                    if late:
+                        checkpoints.save(model, optimiser, run)
+                        saved = time.monotonic()
                 total, counted = torch.zeros_like(total), 0
                 show(run.step, run.last)
     return run
@@ -166,7 +179,8 @@ def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics
         task = bar.add_task(title, total=steps, state="")
 
         def show(step: int, metrics: Metrics) -> None:
-            state = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items() if name != "step")
+            numbers = {k: v for k, v in metrics.items() if k != "step" and isinstance(v, (int, float))}
+            state = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
             bar.update(task, completed=step, state=state)
 
         yield show
@@ -183,7 +197,7 @@ class _Checkpoints:
         return sorted(self.folder.glob("checkpoint-*[0-9]"))
 
     def save(self, model: nn.Module, optimiser: torch.optim.Optimizer, run: Run) -> None:
-        """Write weights, optimiser state and place; then append the metrics."""
+        """Write weights, optimiser state and place."""
         old, state = self._all(), optimiser.state_dict()
         numbers: dict[str, Any] = {}
         tensors: dict[str, Tensor] = {}
@@ -200,10 +214,13 @@ class _Checkpoints:
                 "settings": self.settings, "step": run.step, "reached": run.reached,
                 "groups": groups, "numbers": numbers,
             }))
-        with open(self.folder / "metrics.jsonl", "a", encoding="utf-8") as lines:
-            lines.write(json.dumps(run.last) + "\n")
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
+
+    def note(self, run: Run) -> None:
+        """Append the last metrics; a run that is killed before its next checkpoint drops them again."""
+        with open(self.folder / "metrics.jsonl", "a", encoding="utf-8") as lines:
+            lines.write(json.dumps(run.last) + "\n")
 
     def resume(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> Run:
         """Load the newest checkpoint, if there is one, and drop metrics that are later than it."""
@@ -216,7 +233,7 @@ class _Checkpoints:
         saved = read_json(path / "checkpoint.json")
         if saved["settings"] != self.settings:
             differs = _difference(saved["settings"], self.settings)
-            raise InputError(f"{self.folder}: holds another run ({differs}); use another folder, or delete it")
+            raise InputError(f"{self.folder}: holds another run ({differs}); use another folder or delete it")
         try:
             model.load_state_dict(load_file(path / "model.safetensors"))
         except (RuntimeError, OSError) as error:
@@ -231,7 +248,8 @@ class _Checkpoints:
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copies that share no memory (tied weights do), as the file format asks."""
-    return {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()}
+    plain = torch.contiguous_format
+    return {name: value.detach().clone(memory_format=plain) for name, value in tensors.items()}
 
 
 def _restore(
