@@ -33,3 +33,4 @@ def main() -> None:
 
 
 # Each module adds its commands to `app`.
+from kleene.cli import evidence as _evidence  # noqa: E402, F401

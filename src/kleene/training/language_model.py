@@ -111,6 +111,7 @@ class Stack(nn.Module):
             self.register_buffer(name, torch.zeros(models, batch, hidden))
         self.register_buffer("rate", torch.ones(models))
         self.register_buffer("best", torch.full((models,), math.inf))
+        self.register_buffer("epoch", torch.zeros((), dtype=torch.long))
         for m in range(models):
             torch.manual_seed(seeded(seeds[m] if seeds else m, 0))
             self.put(m, LanguageModel(tokens, embedding, hidden, dropout=dropout))
@@ -291,6 +292,7 @@ def train_stack(
 
     def measure(_: nn.Module) -> Metrics:
         found: Metrics = {}
+        stack.epoch += 1
         if valid is not None:
             perplexity = stack.perplexities(valid)
             stack.rate[perplexity >= stack.best] /= anneal
