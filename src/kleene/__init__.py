@@ -28,6 +28,8 @@ __version__ = "0.1.0"
 
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
+    "decompose": "kleene.evidence.decomposition",
+    "interdependence": "kleene.evidence.interdependence",
 }
 
 

@@ -70,8 +70,6 @@ def synthetic(
     config, folder = SCALES[scale], Path(folder)
     result = Result("interdependence.synthetic", folder, {"scale": scale, **config})
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda":
-        torch.set_float32_matmul_precision("high")  # TF32 products in training
     models = settings(config)
     corpora = [model.corpus(config) for model in models]
     tests = {name: [rule_windows(corpus, in_domain=name == "in", seed=model.seed, tokens=config["test"])

@@ -214,6 +214,8 @@ class _Descent:
         kept = stack.h.clone(), stack.c.clone(), stack.rate.clone()
         stack.rate.zero_()  # warming up must not move the weights
         stack.train()
+        precision = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")  # TF32 in training alone; the graph remembers it
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -225,6 +227,7 @@ class _Descent:
             self._step()
         for buffer, value in zip((stack.h, stack.c, stack.rate), kept):
             buffer.copy_(value)
+        torch.set_float32_matmul_precision(precision)
         self.graph = graph
 
     def _step(self) -> None:
