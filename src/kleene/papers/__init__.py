@@ -16,6 +16,7 @@ from kleene.errors import InputError
 EXPERIMENTS: dict[str, str] = {
     "interdependence.synthetic": "kleene.papers.interdependence_synthetic:synthetic",
     "interdependence.english": "kleene.papers.interdependence_english:english",
+    "interdependence.natural": "kleene.papers.interdependence_natural:natural",
 }
 
 

@@ -1,7 +1,7 @@
 """Section 4 and the paper's future work: interdependence in English (figures 8 and 9), and controls.
 
 A WikiText-2 language model reads UD English-EWT. Beside it: an untrained one, shuffled sentences, both bias
-rules, a transformer, a probe for syntax, natural conduits, and a short-to-long curriculum.
+rules, a transformer, and a probe for syntax.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from torch.nn import functional as F
 from kleene.errors import InputError
 from kleene.evidence.decomposition import decompose, layers_of
 from kleene.evidence.interdependence import all_pairs, triangle
-from kleene.evidence.rule_probe import probe
 from kleene.evidence.statistics import (
     CLASSES,
     Mean,
@@ -37,23 +36,17 @@ from kleene.evidence.treebank import Sentence, read_treebank
 from kleene.networks.lstm import LanguageModel
 from kleene.networks.transformer_lm import TransformerLanguageModel
 from kleene.papers.report import Result, plot
-from kleene.papers.wikitext import END, WikiText, by_sentences, data_folder, natural_corpus, natural_windows
+from kleene.papers.wikitext import WikiText, data_folder
 from kleene.training.language_model import Stack, columns, train_stack
-from kleene.training.loop import seeded, shuffled, train
+from kleene.training.loop import shuffled, train
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {"tokens": None, "types": None, "hidden": 200, "epochs": 40, "seeds": [1, 2], "rate": 20.0, "sentences": None,
-              "permutations": 300, "side": {"tokens": 1_000_000, "types": 5000, "hidden": 200, "epochs": 20, "seeds": [1, 2],
-                                            "lengths": [2, 4], "windows": 1000, "rate": 20.0},
-              "transformer": {"width": 128, "layers": 2, "heads": 4, "steps": 8000, "sentences": 600}},
+              "permutations": 300, "transformer": {"width": 128, "layers": 2, "heads": 4, "steps": 8000, "sentences": 600}},
     "small": {"tokens": 150_000, "types": 2000, "hidden": 64, "epochs": 6, "seeds": [1], "rate": 20.0, "sentences": 300,
-              "permutations": 50, "side": {"tokens": 60_000, "types": 500, "hidden": 40, "epochs": 6, "seeds": [1],
-                                           "lengths": [2], "windows": 200, "rate": 20.0},
-              "transformer": {"width": 48, "layers": 2, "heads": 4, "steps": 400, "sentences": 100}},
+              "permutations": 50, "transformer": {"width": 48, "layers": 2, "heads": 4, "steps": 400, "sentences": 100}},
     "tiny": {"tokens": 6000, "types": 200, "hidden": 12, "epochs": 2, "seeds": [1], "rate": 5.0, "sentences": 40,
-             "permutations": 5, "side": {"tokens": 4000, "types": 100, "hidden": 8, "epochs": 2, "seeds": [1], "lengths": [2],
-                                         "windows": 20, "rate": 5.0},
-             "transformer": {"width": 8, "layers": 1, "heads": 2, "steps": 5, "sentences": 10}},
+             "permutations": 5, "transformer": {"width": 8, "layers": 1, "heads": 2, "steps": 5, "sentences": 10}},
 }
 
 
@@ -76,7 +69,6 @@ def english(
     table = _treebank_rows(result, sentences, models, untrained, wiki, config, device)
     _movement_rows(result, sentences, models[0], wiki, device)
     _transformer_rows(result, sentences, wiki, config["transformer"], device, progress)
-    _side_rows(result, data, config["side"], device, progress)
     draw(result, table)
     result.write()
     return result
@@ -321,72 +313,6 @@ def _transformer_rows(
                    f"{attachment(sample, lambda n: chain(len(sample[n]))):.1%})",
                    f"{len(sample)} sentences; " + (f"validation perplexity {run.last['perplexity']:.0f}" if name == "trained" else "control"))
     _stage(result, "transformer")
-
-
-def _side_rows(result: Result, data: Path | None, config: dict[str, Any], device: str, progress: bool) -> None:
-    """Natural conduits, and a curriculum, on a smaller vocabulary: one stack."""
-    wiki = WikiText(data, tokens=config["tokens"], types=config["types"])
-    seeds, types = config["seeds"], len(wiki.vocabulary)
-    natural = [(k, familiar, seed) for k in config["lengths"] for familiar in (False, True) for seed in seeds]
-    corpora = [natural_corpus(wiki, k, familiar=familiar, seed=seed) for k, familiar, seed in natural]
-    stops = [wiki.vocabulary.index[word] for word in (".", END) if word in wiki.vocabulary.index]
-    orders = [(sort, seed) for sort in (False, True) for seed in seeds]
-    texts = [corpus.tokens for corpus in corpora]
-    texts += [by_sentences(wiki.train, stops, 20, sort=sort, seed=seed) for sort, seed in orders]
-    size = min(map(len, texts[:len(natural)]))
-    short = min(len(texts[-1]), *map(len, texts[len(natural):]))
-    sides = {}
-    for name, part, length, jobs in (("natural", texts[:len(natural)], size, natural), ("order", texts[len(natural):], short, orders)):
-        stack = Stack(len(part), types + 2, embedding=config["hidden"], hidden=config["hidden"],
-                      seeds=[seeded(job[-1], 1) for job in jobs]).to(device)
-        cut = columns([torch.as_tensor(text[:length]) for text in part], 20, device)
-        valid = columns([torch.as_tensor(wiki.valid)] * len(part), 40, device)
-        tests = {domain: [natural_windows(wiki, corpus, in_domain=domain == "in", seed=job[2], count=config["windows"])
-                          for job, corpus in zip(natural, corpora)] for domain in ("in", "random")}
-
-        def evaluate(now: Stack, name: str = name, tests: dict[str, Any] = tests) -> dict[str, Any]:
-            if name == "order":
-                return {}
-            return {f"{domain}.{what}": [getattr(p, what) for p in found] for domain, windows in tests.items()
-                    for found in [probe(now, windows)] for what in ("whole", "open", "interdependence")}
-
-        run = train_stack(stack, cut, epochs=config["epochs"], rate=config["rate"], valid=valid, anneal=4.0,
-                          evaluate=evaluate, folder=result.folder / name, settings={"config": config},
-                          progress=progress, title=f"WikiText-2, {name}")
-        sides[name] = run.metrics
-        _stage(result, name)
-    result.metrics["natural"] = {"models": natural, "epochs": sides["natural"]}
-    result.metrics["order"] = {"models": orders, "epochs": sides["order"]}
-    _natural_rows(result, natural, sides["natural"])
-    _order_rows(result, orders, sides["order"])
-
-
-def _natural_rows(result: Result, jobs: list[tuple[int, bool, int]], epochs: list[dict[str, Any]]) -> None:
-    for k in sorted({job[0] for job in jobs}):
-        sides = {familiar: [m for m, job in enumerate(jobs) if job[:2] == (k, familiar)] for familiar in (False, True)}
-        for what, measure_, reduce, expected in (
-            ("highest P(ω), in-domain", "in.whole", max, None), ("highest P(ω), random conduits", "random.whole", max, False),
-            ("highest P(ω) from α alone, random conduits", "random.open", max, None),
-            ("interdependence of α and conduit, in-domain, last epoch", "in.interdependence", None, True),
-        ):
-            values = {side: [max(e[measure_][m] for e in epochs) if reduce else epochs[-1][measure_][m] for m in models]
-                      for side, models in sides.items()}
-            higher = [b > a for a, b in zip(values[False], values[True])]
-            result.row(f"Natural conduits, k = {k}: {what}", {None: "", True: "higher for familiar", False: "lower for familiar"}[expected],
-                       f"{np.mean(values[False]):.3g} / {np.mean(values[True]):.3g}",
-                       "unfamiliar (seen once) / familiar (most frequent) phrases of WikiText-2",
-                       holds=None if expected is None else all(h == expected for h in higher))
-
-
-def _order_rows(result: Result, jobs: list[tuple[bool, int]], epochs: list[dict[str, Any]]) -> None:
-    curves = np.array([epoch["perplexity"] for epoch in epochs])
-    mean = {sort: curves[:, [m for m, job in enumerate(jobs) if job[0] == sort]].mean(1) for sort in (False, True)}
-    result.row("Short-to-long curriculum against shuffled sentences: after one epoch (section 5)", "curriculum better early",
-               f"{mean[False][0]:.0f} / {mean[True][0]:.0f}", "validation perplexity, shuffled / curriculum",
-               holds=bool(mean[True][0] < mean[False][0]))
-    result.row("Short-to-long curriculum against shuffled sentences: in the end (section 5)", "curriculum worse in the end",
-               f"{mean[False].min():.0f} / {mean[True].min():.0f}", f"best validation perplexity in {len(curves)} epochs, shuffled / curriculum",
-               holds=bool(mean[True].min() > mean[False].min()))
 
 
 def draw(result: Result, table: Pairs) -> None:
