@@ -28,12 +28,14 @@ ARROWS: dict[str, dict[str, str]] = {
     },
     "explain": {
         "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
+        "kleene.networks.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
     },
 }
 
 # kind written in a saved folder's kleene.json → the loader of such a folder
 LOADERS: dict[str, str] = {
     "transformer": "kleene.networks.transformer:load",
+    "lstm": "kleene.networks.lstm:load",
 }
 
 

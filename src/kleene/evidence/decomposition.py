@@ -11,8 +11,8 @@ The irrelevant part is the total less the relevant one, so only the relevant str
 
     L^r = w/2 · [σ_b(1 − σ_b) / (1 − σ_b + σ_b e^r) + σ_z(1 − σ_z) / (σ_z + (1 − σ_z) e^r)]
 
-with one exponential and no difference of near numbers, so that float32 keeps its relative precision;
-tanh x = 2σ(2x) − 1 turns the candidate gate and the cell's output into the same formula.
+without a difference of near numbers (in float32, w comes from `expm1`), so that small shares keep their
+relative precision; tanh x = 2σ(2x) − 1 turns the candidate gate and the cell's output into the same formula.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from kleene.errors import InputError, NotSupported
 
 BIAS_RULES = ("focus", "murdoch")
+LIMITS = {torch.float64: 650.0, torch.float32: 80.0}  # e^r of the largest gate inputs must be a number
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ def totals(layers: Sequence[Layer], vectors: Tensor) -> list[Totals]:
             cs.append(c)
             hs.append(h)
         z, hidden = torch.stack(zs, -2), torch.stack(hs, -2)
+        if (most := float(z.abs().max())) > LIMITS[z.dtype]:
+            raise InputError(f"decompose: a gate's input is {most:.0f}; {z.dtype} is exact to {LIMITS[z.dtype]:.0f}")
         found.append(Totals(triple(z[..., :3 * n]), triple(2 * torch.stack(cs, -2)),
                             torch.sigmoid(z[..., 3 * n:]), driven[..., :3 * n], hidden))
         vectors = hidden
@@ -149,13 +152,14 @@ class Stream:
         self.bias = triple(layer.bias[..., :3 * n])
         s = self.bias[0]
         self.i, self.f, self.g = s[..., :n], s[..., n:2 * n], 2 * s[..., 2 * n:] - 1
-        self.limit = 300.0 if s.dtype == torch.float64 else 60.0  # both sides of φ are flat long before
+        self.limit = LIMITS[s.dtype]
 
     def _share(self, r: Tensor, base: Sequence[Tensor | float], total: Sequence[Tensor]) -> Tensor:
         """The Shapley value of r for σ, above `base`, where `total` is what all summands give."""
-        w = torch.expm1(r.clamp(-self.limit, self.limit))
-        e = w + 1
-        return w.mul_(base[2] / (base[1] + base[0] * e) + total[2] / (total[0] + total[1] * e))
+        r = r.clamp(-self.limit, self.limit)
+        e = torch.exp(r)
+        w = e - 1 if r.dtype == torch.float64 else torch.expm1(r)  # e − 1 rounds small shares, not exactness
+        return w.mul_((base[2] / (base[0] * e).add_(base[1])).add_(total[2] / (total[1] * e).add_(total[0])))
 
     def step(
         self, r: Tensor, cell: Tensor, owned: Tensor | float, gate: Sequence[Tensor],
@@ -331,7 +335,7 @@ def masks_of(focus: Tensor | Iterable[Any], length: int) -> Tensor:
             raise InputError(f"focus: a mask of {focus.shape[-1]} positions for a sentence of {length}")
         return focus
     positions = focus.tolist() if isinstance(focus, Tensor) else list(focus)
-    if any(isinstance(entry, Iterable) for entry in positions):
+    if any(isinstance(entry, Iterable) and not isinstance(entry, str) for entry in positions):
         return torch.stack([masks_of(entry, length) for entry in positions])
     mask = torch.zeros(length, dtype=torch.bool)
     for position in positions:

@@ -24,7 +24,7 @@ SCALES: dict[str, dict[str, Any]] = {
               "counts": [10, 100, 1000, 10_000], "seeds": [1, 2, 3], "hidden": 200, "epochs": 40, "test": 50_000,
               "rate": 1.0, "clip": 0.25},
     "small": {"tokens": 60_000, "types": 100, "conduits": 10, "uses": 40, "outside": 800, "lengths": [2, 4],
-              "counts": [10, 100, 1000], "seeds": [1], "hidden": 40, "epochs": 30, "test": 7000,
+              "counts": [10, 1000], "seeds": [1], "hidden": 40, "epochs": 25, "test": 7000,
               "rate": 1.0, "clip": 0.25},
     "tiny": {"tokens": 3000, "types": 30, "conduits": 4, "uses": 10, "outside": 50, "lengths": [2, 3],
              "counts": [5, 20], "seeds": [1, 2], "hidden": 8, "epochs": 3, "test": 350, "rate": 1.0, "clip": 0.25},

@@ -1,0 +1,1 @@
+"""Renders data made elsewhere: terminal, HTML page, plots."""
