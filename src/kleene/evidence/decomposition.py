@@ -156,7 +156,7 @@ class Stream:
 
     def _share(self, r: Tensor, base: Sequence[Tensor | float], total: Sequence[Tensor]) -> Tensor:
         """The Shapley value of r for σ, above `base`, where `total` is what all summands give."""
-        r = r.clamp(-self.limit, self.limit)
+        r = r.clamp_(-self.limit, self.limit)  # r is the caller's to lose
         e = torch.exp(r)
         w = e - 1 if r.dtype == torch.float64 else torch.expm1(r)  # e − 1 rounds small shares, not exactness
         return w.mul_((base[2] / (base[0] * e).add_(base[1])).add_(total[2] / (total[1] * e).add_(total[0])))
@@ -176,10 +176,10 @@ class Stream:
             bias = [spread(x, r) for x in bias]
         shares = self._share(r, bias, gate)
         i_r, f_r, g_r = shares[..., :n], shares[..., n:2 * n], 2 * shares[..., 2 * n:]
-        cell = i_r * (g_r + g) + i * g_r + (f_r + f) * cell
+        cell = ((f_r + f) * cell).addcmul_(i_r, g_r + g).addcmul_(i, g_r)
         if self.owns:
-            cell = cell + owned * (i * g)
-        return out * (2 * self._share(2 * cell, (0.5, 0.5, 0.125), total_cell)), cell
+            cell = cell.addcmul_(owned, i * g) if isinstance(owned, Tensor) else cell + owned * (i * g)
+        return self._share(2 * cell, (0.5, 0.5, 0.125), total_cell).mul_(2).mul_(out), cell
 
 
 def relevant_hidden(

@@ -78,7 +78,7 @@ def explain_language_model(
     chosen = int(chances.argmax()) if target is None else index[target]
     row = model.decoder.weight[chosen].detach().to(logits.dtype)
     shares = (parts.relevant_hidden[:, -1] @ row).tolist()
-    bias = float(model.decoder.bias[chosen])
+    bias = float(model.decoder.bias[chosen].detach())
     top = chances.topk(min(SHOWN, len(index)))
     return Explanation(
         words, [word for word in words if word not in index],

@@ -95,8 +95,10 @@ def interdependence(
     layers = layers_of(lstm, dtype)
     vectors = [checked_vectors(lstm, sentence, dtype) for sentence in sentences]
     weight, _ = decoder_of(decoder, lstm.hidden_size, dtype)
+    pairs = sum(len(sentence) * (len(sentence) - 1) // 2 for sentence in vectors)
     with torch.no_grad():
-        matrices = all_pairs(layers, triangle(weight), vectors, read, bias_rule)
+        frame = triangle(weight) if pairs > lstm.hidden_size else weight  # QR costs about that many products
+        matrices = all_pairs(layers, frame, vectors, read, bias_rule)
     noise = None
     if dtype != torch.float64 and vectors:
         sample = list(sentences)[:8]
@@ -128,7 +130,7 @@ def all_pairs(
 class _Pairs:
     """A batch of sentences, longest first, read word by word; words come and the shortest sentences go.
 
-    Rows of a sentence are foci: singles first, in order of their word, then pairs in order of forking.
+    Rows of a sentence are foci: each word brings one for itself, and one with each word before it.
     """
 
     def __init__(
@@ -139,9 +141,9 @@ class _Pairs:
         self.values = found[0].hidden.new_zeros(len(lengths), size, size)
 
     def _step(
-        self, t: int, alive: int, states: list[tuple[Tensor, Tensor]], forks: int
+        self, t: int, alive: int, states: list[tuple[Tensor, Tensor]], singles: list[int] | slice
     ) -> list[tuple[Tensor, Tensor]]:
-        """Read word t. `states` are the foci so far; appended are the word alone and `forks` singles with it."""
+        """Read word t. `states` are the foci so far; appended are the word alone, and each single with it."""
         part: Tensor | None = None
         after = []
         for stream, total, (h, c) in zip(self.streams, self.found, states):
@@ -151,8 +153,8 @@ class _Pairs:
             h, c = h[:alive], c[:alive]
             old = h @ stream.recurrent  # (alive, foci, 3·hidden)
             blank = old.new_zeros(alive, 1, 3 * stream.hidden)
-            r = torch.cat([old, blank, old[:, :forks]], 1)
-            c = torch.cat([c, blank[..., :stream.hidden], c[:, :forks]], 1)
+            r = torch.cat([old, blank, old[:, singles]], 1)
+            c = torch.cat([c, blank[..., :stream.hidden], c[:, singles]], 1)
             if part is None:
                 r[:, old.shape[1]:] += now(total.driven)  # the new word is in focus
             else:
@@ -177,7 +179,7 @@ class _Pairs:
         states = self._start()
         for t in range(self.lengths[0]):
             alive = self._alive(t)
-            states = self._step(t, alive, states, forks=t)
+            states = self._step(t, alive, states, slice(t))
             hidden = states[-1][0]
             singles, own, pairs = hidden[:, :t], hidden[:, t:t + 1], hidden[:, t + 1:]
             self.values[:alive, :t, t] = ratio(pairs, singles + own, self.frame)
@@ -187,21 +189,21 @@ class _Pairs:
     def read_end(self) -> list[Tensor]:
         """Every pair at its sentence's end: pairs stay, and are looked at when the sentence is over."""
         states = self._start()
-        pairs: list[tuple[int, int]] = []  # the words of each pair; rows follow the singles
+        singles: list[int] = []  # the row of each word alone
+        pairs: list[tuple[int, int]] = []  # the words of each pair
+        rows: list[int] = []  # and its row
         for t in range(self.lengths[0]):
-            alive = self._alive(t)
-            after = self._step(t, alive, states, forks=t)
-            # rows: singles (t), old pairs, the new single, new pairs → singles (t + 1), pairs
-            count = len(pairs)
-            place = [*range(t), t + count, *range(t, t + count), *range(t + count + 1, 2 * t + count + 1)]
-            states = [(h[:, place], c[:, place]) for h, c in after]
+            alive, before = self._alive(t), len(singles) + len(pairs)
+            states = self._step(t, alive, states, singles)
+            singles.append(before)
+            rows += range(before + 1, before + 1 + t)
             pairs += [(l, t) for l in range(t)]
             over = slice(self._alive(t + 1), alive)
             if pairs and over.start < over.stop:
-                left, right = (torch.tensor(side, device=self.values.device) for side in zip(*pairs))
-                hidden = states[-1][0][over]
-                apart = hidden[:, left] + hidden[:, right]
-                self.values[over, left, right] = ratio(hidden[:, t + 1:], apart, self.frame)
+                left, right = (list(side) for side in zip(*pairs))
+                alone = states[-1][0][over][:, singles]
+                joint = states[-1][0][over][:, rows]
+                self.values[over, left, right] = ratio(joint, alone[:, left] + alone[:, right], self.frame)
         return self._matrices()
 
     def _matrices(self) -> list[Tensor]:
