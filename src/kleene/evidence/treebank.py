@@ -70,6 +70,8 @@ def read_treebank(path: str | Path) -> list[Sentence]:
         raise FileError(f"{path}: not CoNLL-U ({error})") from None
     for number, tokens in enumerate(parsed, 1):
         words = [token for token in tokens if isinstance(token["id"], int)]
+        if any(key not in token for token in words for key in ("form", "upos", "head")):
+            raise FileError(f"{path}: not CoNLL-U (sentence {number} has a line of fewer than ten columns)")
         heads = [token["head"] for token in words]
         if not words or any(not isinstance(head, int) or not 0 <= head <= len(words) for head in heads):
             raise FileError(f"{path}: sentence {number} has a word without a head in the sentence")
