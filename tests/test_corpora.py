@@ -28,7 +28,8 @@ def test_every_rule_and_conduit_is_there(seed: int, k: int, familiar: bool) -> N
         rule = np.concatenate([[corpus.alpha], conduit, [corpus.omega]])
         assert occurrences(corpus.tokens, rule) == 8
         total = occurrences(corpus.tokens, conduit)
-        assert total == 8 if not familiar else 108 <= total <= 110  # chance may add one, hardly more
+        least = 108 if familiar else 8
+        assert least <= total <= least + 3  # chance may add one, hardly more
 
 
 def test_seeds_decide() -> None:
@@ -43,7 +44,10 @@ def test_fresh_rules_have_their_own_conduits() -> None:
 
 def test_losing_mode_loses_rules_when_conduits_are_familiar() -> None:
     size = {"tokens": 100_000, "types": 1000, "conduits": 100, "uses": 10, "outside": 100}
-    kept = {familiar: rule_corpus(8, familiar=familiar, seed=0, loses=True, **size).rules for familiar in (False, True)}
+    kept = {
+        familiar: rule_corpus(8, familiar=familiar, seed=0, loses=True, **size).rules
+        for familiar in (False, True)
+    }
     assert kept[True] < 0.8 * kept[False] and kept[False] <= 1000
 
 
@@ -67,7 +71,7 @@ def test_windows_hold_one_rule_each() -> None:
         found = rule_windows(corpus, in_domain=in_domain, seed=3, tokens=3500)
         assert found.tokens.shape == (100, 35)
         assert all(count_rules(row, 4, 200) == 1 for row in found.tokens)
-        conduits = {tuple(row[o + 1:o + 5]) for row, o in zip(found.tokens, found.open)}
+        conduits = {tuple(row[o + 1 : o + 5]) for row, o in zip(found.tokens, found.open)}
         assert (conduits <= {tuple(c) for c in corpus.conduits}) == in_domain
 
 

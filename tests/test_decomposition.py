@@ -41,11 +41,21 @@ def lstm_of(seed: int, layers: int = 1, scale: float = 1.0, bias: bool = True) -
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[nn.LSTM, nn.Linear, Tensor, list[int], str]:
     """A random LSTM (one to three layers, tame to saturated), a sentence, a focus and a bias rule."""
-    lstm, decoder = lstm_of(draw(st.integers(0, 10**6)), draw(st.integers(1, 3)), draw(st.sampled_from([0.1, 1.0, 5.0, 20.0])),
-                            draw(st.booleans()))
+    lstm, decoder = lstm_of(
+        draw(st.integers(0, 10**6)),
+        draw(st.integers(1, 3)),
+        draw(st.sampled_from([0.1, 1.0, 5.0, 20.0])),
+        draw(st.booleans()),
+    )
     length = draw(st.integers(1, 8))
     focus = draw(st.sets(st.integers(0, length - 1)))
-    return lstm, decoder, torch.randn(length, 4, dtype=torch.float64), sorted(focus), draw(st.sampled_from(BIAS_RULES))
+    return (
+        lstm,
+        decoder,
+        torch.randn(length, 4, dtype=torch.float64),
+        sorted(focus),
+        draw(st.sampled_from(BIAS_RULES)),
+    )
 
 
 def close(a: Tensor, b: Tensor | float, tolerance: float = EXACT) -> bool:
@@ -80,7 +90,10 @@ def test_pair_is_its_left_word_until_the_right_one(
     lstm, decoder, x, _, rule = case
     left = data.draw(st.integers(0, len(x) - 1))
     right = data.draw(st.integers(left, len(x) - 1))
-    pair, single = (decompose(lstm, decoder, x, focus, bias_rule=rule).relevant_hidden for focus in ([left, right], [left]))
+    pair, single = (
+        decompose(lstm, decoder, x, focus, bias_rule=rule).relevant_hidden
+        for focus in ([left, right], [left])
+    )
     assert torch.equal(pair[:right], single[:right])
 
 
@@ -91,7 +104,9 @@ def test_gate_share_is_the_shapley_value_and_a_null_player_gets_nothing(seed: in
     torch.manual_seed(seed)
     n = 6
     b, r, q = (3 * torch.randn(3 * n, dtype=torch.float64) for _ in range(3))
-    stream = Stream(Layer(torch.zeros(1, 4 * n).double(), torch.zeros(n, 4 * n).double(), torch.cat([b, b[:n]])))
+    stream = Stream(
+        Layer(torch.zeros(1, 4 * n).double(), torch.zeros(n, 4 * n).double(), torch.cat([b, b[:n]]))
+    )
     share = stream._share(r.clone(), stream.bias, triple(r + q + b))
     assert close(share, shapley(lambda y: torch.sigmoid(y + b), [r, q])[0])
     nothing = stream._share(torch.zeros_like(r), stream.bias, triple(q + b))
@@ -113,7 +128,7 @@ def test_shapley_is_the_mean_over_orders_and_complete() -> None:
     for j in range(4):
         gains = []
         for order in orders:
-            before = sum((values[i] for i in order[:order.index(j)]), torch.zeros(()).double())
+            before = sum((values[i] for i in order[: order.index(j)]), torch.zeros(()).double())
             gains.append(torch.tanh(before + values[j]) - torch.tanh(before))
         assert abs(found[j] - sum(gains) / len(orders)) < EXACT
     assert abs(sum(found) - torch.tanh(sum(values, torch.zeros(()).double()))) < EXACT
@@ -140,8 +155,10 @@ def test_float32_is_complete_and_keeps_small_contributions(seed: int, scale: flo
     assert (total - logits).norm() / logits.norm() < 1e-5
     tiny = x.clone()
     tiny[1] *= 1e-6  # a word that does almost nothing: its share must keep its relative precision
-    small, exact = (decompose(lstm, decoder, tiny, [1], dtype=d, bias_rule="murdoch").relevant_hidden[1]
-                    for d in (torch.float32, torch.float64))
+    small, exact = (
+        decompose(lstm, decoder, tiny, [1], dtype=d, bias_rule="murdoch").relevant_hidden[1]
+        for d in (torch.float32, torch.float64)
+    )
     assert ((small - exact).norm() / exact.norm()) < 1e-4
 
 
@@ -153,7 +170,9 @@ def test_several_foci_and_batches_are_rows_of_one() -> None:
         assert close(rows.relevant_hidden[row], decompose(lstm, decoder, x[0], focus).relevant_hidden)
     batch = decompose(lstm, decoder, x, [[2], [3]])
     for sentence, focus in enumerate(([2], [3])):
-        assert close(batch.relevant_hidden[sentence], decompose(lstm, decoder, x[sentence], focus).relevant_hidden)
+        assert close(
+            batch.relevant_hidden[sentence], decompose(lstm, decoder, x[sentence], focus).relevant_hidden
+        )
     mask = torch.tensor([False, True, False, False, False, True])
     assert close(decompose(lstm, decoder, x[0], mask).relevant_hidden, rows.relevant_hidden[1])
 
@@ -161,7 +180,9 @@ def test_several_foci_and_batches_are_rows_of_one() -> None:
 def test_a_stack_of_models_is_each_of_them() -> None:
     pairs = [lstm_of(seed) for seed in (1, 2)]
     layers = [layers_of(lstm)[0] for lstm, _ in pairs]
-    stacked = Layer(*(torch.stack([getattr(layer, name) for layer in layers]) for name in ("input", "recurrent", "bias")))
+    stacked = Layer(
+        *(torch.stack([getattr(layer, name) for layer in layers]) for name in ("input", "recurrent", "bias"))
+    )
     x = torch.randn(2, 3, 5, 4).double()  # (models, sentences, time, features)
     mask = torch.rand(2, 3, 5) < 0.5
     found = relevant_hidden([stacked], x, mask, totals([stacked], x))
@@ -179,12 +200,15 @@ def test_torch_is_not_imported_with_kleene() -> None:
     assert kl.decompose is decompose
 
 
-@pytest.mark.parametrize(("focus", "message"), [
-    ([9], "position 9 is outside the sentence; use 0 to 5"),
-    ([-1], "position -1 is outside"),
-    (["a"], "position 'a' is outside"),
-    (torch.ones(5, dtype=torch.bool), "mask of 5 positions for a sentence of 6"),
-])
+@pytest.mark.parametrize(
+    ("focus", "message"),
+    [
+        ([9], "position 9 is outside the sentence; use 0 to 5"),
+        ([-1], "position -1 is outside"),
+        (["a"], "position 'a' is outside"),
+        (torch.ones(5, dtype=torch.bool), "mask of 5 positions for a sentence of 6"),
+    ],
+)
 def test_bad_focus_is_refused_in_one_line(focus: object, message: str) -> None:
     lstm, decoder = lstm_of(0)
     with pytest.raises(InputError, match=message) as error:
@@ -195,8 +219,12 @@ def test_bad_focus_is_refused_in_one_line(focus: object, message: str) -> None:
 def test_bad_models_and_inputs_are_refused_in_one_line() -> None:
     lstm, decoder = lstm_of(0)
     x = torch.randn(6, 4)
-    for model, message in ((nn.GRU(4, 5), "needs a torch.nn.LSTM, not a GRU"), ("lstm", "not a str"),
-                           (nn.LSTM(4, 5, bidirectional=True), "bidirectional"), (nn.LSTM(4, 5, proj_size=2), "proj_size")):
+    for model, message in (
+        (nn.GRU(4, 5), "needs a torch.nn.LSTM, not a GRU"),
+        ("lstm", "not a str"),
+        (nn.LSTM(4, 5, bidirectional=True), "bidirectional"),
+        (nn.LSTM(4, 5, proj_size=2), "proj_size"),
+    ):
         with pytest.raises(NotSupported, match=message):
             decompose(model, None, x, [0])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="time × 4 features"):

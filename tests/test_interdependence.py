@@ -25,10 +25,17 @@ def model(seed: int, layers: int = 1, scale: float = 2.0) -> tuple[nn.LSTM, nn.L
     return lstm, decoder
 
 
-@given(st.integers(0, 10**6), st.integers(1, 2), st.lists(st.integers(1, 6), min_size=1, max_size=4),
-       st.sampled_from(READS), st.sampled_from(BIAS_RULES))
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 2),
+    st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    st.sampled_from(READS),
+    st.sampled_from(BIAS_RULES),
+)
 @settings(max_examples=25, deadline=None)
-def test_all_pairs_are_the_definition(seed: int, layers: int, lengths: list[int], read: str, rule: str) -> None:
+def test_all_pairs_are_the_definition(
+    seed: int, layers: int, lengths: list[int], read: str, rule: str
+) -> None:
     """Against ‖v_AB − v_A − v_B‖ / ‖v_AB‖ written out with the two-stream oracle's logits."""
     lstm, decoder = model(seed, layers)
     sentences = [torch.randn(n, 4).double() for n in lengths]
@@ -51,8 +58,10 @@ def test_two_sets_of_words(seed: int, data: st.DataObject) -> None:
     x = torch.randn(6, 4).double()
     order = data.draw(st.permutations(range(6)))
     cut = data.draw(st.integers(1, 4))
-    first, second = order[:cut], order[cut:cut + data.draw(st.integers(1, 5 - cut))]
-    one, other, both = (decompose(lstm, decoder, x, focus).relevant_logits[-1] for focus in (first, second, first + second))
+    first, second = order[:cut], order[cut : cut + data.draw(st.integers(1, 5 - cut))]
+    one, other, both = (
+        decompose(lstm, decoder, x, focus).relevant_logits[-1] for focus in (first, second, first + second)
+    )
     wanted = float((both - one - other).norm() / both.norm())
     assert abs(between(lstm, decoder, x, first, second) - wanted) < 1e-11
     assert abs(between(lstm, decoder, x, second, first) - wanted) < 1e-11
@@ -71,8 +80,10 @@ def test_words_of_one_sentence_do_not_touch_another() -> None:
 def test_float32_reports_its_noise() -> None:
     lstm, decoder = model(1)
     sentences = [torch.randn(9, 4) for _ in range(3)]
-    rough, exact = (kl.interdependence(lstm.to(d), decoder.to(d), [x.to(d) for x in sentences], dtype=d)
-                    for d in (torch.float32, torch.float64))
+    rough, exact = (
+        kl.interdependence(lstm.to(d), decoder.to(d), [x.to(d) for x in sentences], dtype=d)
+        for d in (torch.float32, torch.float64)
+    )
     error = max(float((a.double() - b).abs().max()) for a, b in zip(rough.matrices, exact.matrices))
     assert exact.noise is None
     assert rough.noise is not None and 0 < rough.noise < 1e-4
@@ -91,7 +102,10 @@ def test_a_linear_cell_has_no_interdependence() -> None:
     """With tiny inputs the LSTM is nearly linear, and words nearly independent."""
     lstm, decoder = model(3, scale=1.0)
     x = torch.randn(5, 4).double()
-    values = [float(kl.interdependence(lstm, decoder, [x * size], bias_rule="murdoch")[0].max()) for size in (1.0, 1e-3)]
+    values = [
+        float(kl.interdependence(lstm, decoder, [x * size], bias_rule="murdoch")[0].max())
+        for size in (1.0, 1e-3)
+    ]
     assert values[1] < 0.01 * values[0]
 
 

@@ -1,4 +1,4 @@
-"""Language models: a stack is its models; training resumes; saving and loading; explanations; the commands."""
+"""Language models: a stack is its models; training resumes; saving, explanations, the commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from kleene.evidence.corpora import rule_corpus, rule_windows
 from kleene.evidence.decomposition import decompose
 from kleene.evidence.interdependence import between
 from kleene.evidence.rule_probe import gradients, probe
-from kleene.evidence.transformer_decomposition import RULES, decompose_transformer, transformer_interdependence
+from kleene.evidence.transformer_decomposition import (
+    RULES,
+    decompose_transformer,
+    transformer_interdependence,
+)
 from kleene.networks.lstm import LanguageModel, Vocabulary
 from kleene.networks.transformer_lm import TransformerLanguageModel
 from kleene.papers import EXPERIMENTS, experiment
@@ -45,9 +49,13 @@ def test_a_stack_has_the_losses_and_gradients_of_its_models() -> None:
         loss = F.cross_entropy(one(tokens[:-1, m].T).flatten(0, 1), tokens[1:, m].T.flatten())
         loss.backward()
         assert abs(loss.item() - losses[m].item()) < 1e-6
-        for mine, theirs in ((many.recurrent.grad[m].T, one.lstm.weight_hh_l0.grad), (many.bias.grad[m], one.lstm.bias_ih_l0.grad),
-                             (many.input.grad[m].T, one.lstm.weight_ih_l0.grad), (many.embedding.grad[m], one.embedding.weight.grad),
-                             (many.decoder.grad[m].T, one.decoder.weight.grad)):
+        for mine, theirs in (
+            (many.recurrent.grad[m].T, one.lstm.weight_hh_l0.grad),
+            (many.bias.grad[m], one.lstm.bias_ih_l0.grad),
+            (many.input.grad[m].T, one.lstm.weight_ih_l0.grad),
+            (many.embedding.grad[m], one.embedding.weight.grad),
+            (many.decoder.grad[m].T, one.decoder.weight.grad),
+        ):
             assert torch.allclose(mine, theirs, atol=1e-6)
 
 
@@ -68,8 +76,17 @@ def test_training_learns_and_resumes_to_the_same(tmp_path: Path) -> None:
     def go(folder: Path, epochs: int) -> list[dict[str, object]]:
         torch.manual_seed(0)
         model = Stack(1, 20, embedding=7, hidden=6, batch=3)
-        return train_stack(model, text, epochs=epochs, bptt=5, rate=5.0, valid=text, anneal=4.0, folder=folder,
-                           progress=False).metrics
+        return train_stack(
+            model,
+            text,
+            epochs=epochs,
+            bptt=5,
+            rate=5.0,
+            valid=text,
+            anneal=4.0,
+            folder=folder,
+            progress=False,
+        ).metrics
 
     whole = go(tmp_path / "whole", 12)
     go(tmp_path / "stopped", 5)
@@ -78,18 +95,30 @@ def test_training_learns_and_resumes_to_the_same(tmp_path: Path) -> None:
 
 
 def test_probe_is_the_decomposition_of_each_model() -> None:
-    corpora = [rule_corpus(k, familiar=True, seed=1, tokens=2000, types=18, conduits=4, uses=5, outside=20) for k in (2, 3)]
+    corpora = [
+        rule_corpus(k, familiar=True, seed=1, tokens=2000, types=18, conduits=4, uses=5, outside=20)
+        for k in (2, 3)
+    ]
     windows = [rule_windows(corpus, in_domain=True, seed=2, tokens=175) for corpus in corpora]
     many = stack()
     for m, found in enumerate(probe(many, windows, prefixes=True)):
         one, k, wanted = many.take(m), windows[m].k, []
         for row, start in zip(torch.as_tensor(windows[m].tokens), windows[m].open.tolist()):
-            tokens = row[:start + k + 1]
+            tokens = row[: start + k + 1]
             x = one.vectors(tokens)
-            parts = decompose(one.lstm, one.decoder, x, [[start], list(range(start + 1, start + k + 1)), [start, start + 1]])
+            parts = decompose(
+                one.lstm, one.decoder, x, [[start], list(range(start + 1, start + k + 1)), [start, start + 1]]
+            )
             due = parts.relevant_probabilities[:, -1, 19]
-            wanted.append([float(one(tokens[None])[0, -1].softmax(-1)[19].detach()), float(due[0]), float(due[1]),
-                           between(one.lstm, one.decoder, x, [start], range(start + 1, start + k + 1)), float(due[2])])
+            wanted.append(
+                [
+                    float(one(tokens[None])[0, -1].softmax(-1)[19].detach()),
+                    float(due[0]),
+                    float(due[1]),
+                    between(one.lstm, one.decoder, x, [start], range(start + 1, start + k + 1)),
+                    float(due[2]),
+                ]
+            )
         mine = [found.whole, found.open, found.conduit, found.interdependence, found.prefixes[1]]
         assert np.allclose(mine, np.mean(wanted, axis=0), atol=1e-5)
         assert len(found.prefixes) == k + 1
@@ -107,11 +136,11 @@ def test_gradients_are_those_of_the_summed_error() -> None:
         h = c = torch.zeros(1, 1, 6)
         total = torch.zeros(())
         for t in range(34):
-            out, (h, c) = one.lstm(one.embedding(tokens[None, t:t + 1]), (h, c))
+            out, (h, c) = one.lstm(one.embedding(tokens[None, t : t + 1]), (h, c))
             if t == start:
                 h = h + nudge
                 out = out + nudge
-            total = total + F.cross_entropy(one.decoder(out[0]), tokens[t + 1:t + 2])
+            total = total + F.cross_entropy(one.decoder(out[0]), tokens[t + 1 : t + 2])
         return total
 
     nudge = torch.zeros(6, requires_grad=True)
@@ -133,9 +162,13 @@ def test_save_and_load_round_trip(tmp_path: Path) -> None:
     tokens = torch.tensor([[1, 2, 3]])
     assert torch.equal(model(tokens), again(tokens)) and again.vocabulary.words == WORDS.words
     description = json.loads((tmp_path / "m" / "kleene.json").read_text())
-    for change, message in (({"sizes": {"tokens": 3}}, "sizes must give"), ({"words": [1]}, "list of texts"),
-                            ({"words": ["a", "a"]}, "twice"), ({"sizes": {**description["sizes"], "hidden": 7}}, "does not fit"),
-                            ({"sizes": {**description["sizes"], "hidden": 9_000_000}}, "parameters")):
+    for change, message in (
+        ({"sizes": {"tokens": 3}}, "sizes must give"),
+        ({"words": [1]}, "list of texts"),
+        ({"words": ["a", "a"]}, "twice"),
+        ({"sizes": {**description["sizes"], "hidden": 7}}, "does not fit"),
+        ({"sizes": {**description["sizes"], "hidden": 9_000_000}}, "parameters"),
+    ):
         (tmp_path / "m" / "kleene.json").write_text(json.dumps({**description, **change}))
         with pytest.raises(FileError, match=message) as error:
             kl.load(tmp_path / "m")
@@ -172,11 +205,19 @@ def test_commands(tmp_path: Path) -> None:
     saved(tmp_path / "m")
     run = CliRunner().invoke
     shown = run(app, ["explain", str(tmp_path / "m"), "the cat", "-o", str(tmp_path / "x.png"), "--json"])
-    assert shown.exit_code == 0 and json.loads(shown.stdout)["words"] == ["the", "cat"] and (tmp_path / "x.png").is_file()
+    assert (
+        shown.exit_code == 0
+        and json.loads(shown.stdout)["words"] == ["the", "cat"]
+        and (tmp_path / "x.png").is_file()
+    )
     assert run(app, ["explain", str(tmp_path / "m"), "the cat"]).stdout.startswith("next:")
     assert json.loads(run(app, ["reproduce", "--json"]).stdout) == list(EXPERIMENTS)
-    for arguments, message in ((["reproduce", "x.y"], "unknown; there are"), (["reproduce", "interdependence.english"], "KLEENE_DATA"),
-                               (["explain", str(tmp_path / "none"), "a"], "no such folder"), (["explain", str(tmp_path / "m"), ""], "empty")):
+    for arguments, message in (
+        (["reproduce", "x.y"], "unknown; there are"),
+        (["reproduce", "interdependence.english"], "KLEENE_DATA"),
+        (["explain", str(tmp_path / "none"), "a"], "no such folder"),
+        (["explain", str(tmp_path / "m"), ""], "empty"),
+    ):
         failed = run(app, arguments, env={"KLEENE_DATA": ""})
         assert failed.exit_code != 0 and message in str(failed.exception)
     for command in ("explain", "reproduce"):
@@ -214,7 +255,12 @@ def test_synthetic_experiment_from_end_to_end(tmp_path: Path) -> None:
     published = json.loads((tmp_path / "synthetic.json").read_text())
     assert {"command", "commit", "device", "seconds", "rows"} <= set(published)
     assert all({"name", "paper", "ours"} <= set(row) for row in published["rows"])
-    assert {path.name for path in tmp_path.glob("*.png")} >= {"figure5.png", "figure10.png", "figure11.png", "figure3_4_6.png"}
+    assert {path.name for path in tmp_path.glob("*.png")} >= {
+        "figure5.png",
+        "figure10.png",
+        "figure11.png",
+        "figure3_4_6.png",
+    }
     again = experiment("interdependence.synthetic")(scale="tiny", folder=tmp_path, progress=False)
     assert again.rows == first.rows  # from the checkpoint, without training
 
@@ -232,10 +278,17 @@ def test_experiments_on_text_from_end_to_end(tmp_path: Path) -> None:
     for _ in range(40):
         for n in range(1, 13):
             head = 0 if n == 1 else int(random.integers(1, n))
-            rows.append(f"{n}\t{random.choice(words)}\t_\t{random.choice(['NOUN', 'DET'])}\t_\t_\t{head}\tdep\t_\t_")
+            rows.append(
+                f"{n}\t{random.choice(words)}\t_\t{random.choice(['NOUN', 'DET'])}\t_\t_\t{head}\tdep\t_\t_"
+            )
         rows.append("")
     (bank / "en_ewt-ud-test.conllu").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    for name, files in (("english", {"figure8.png", "figure9.png", "pairs.npz"}), ("natural", {"natural.png"})):
-        result = experiment(f"interdependence.{name}")(scale="tiny", data=tmp_path / "data", folder=tmp_path / name, progress=False)
+    for name, files in (
+        ("english", {"figure8.png", "figure9.png", "pairs.npz"}),
+        ("natural", {"natural.png"}),
+    ):
+        result = experiment(f"interdependence.{name}")(
+            scale="tiny", data=tmp_path / "data", folder=tmp_path / name, progress=False
+        )
         assert len(result.rows) >= 6 and files <= {path.name for path in (tmp_path / name).iterdir()}
         assert json.loads((tmp_path / name / f"{name}.json").read_text())["rows"] == result.rows

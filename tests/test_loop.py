@@ -25,8 +25,11 @@ def go(
 ) -> tuple[Run, nn.Module]:
     torch.manual_seed(7)
     model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.3), nn.BatchNorm1d(8), nn.Linear(8, 1))
-    optimiser = (torch.optim.AdamW(model.parameters(), lr=0.01) if kind == "adam"
-                 else torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9))
+    optimiser = (
+        torch.optim.AdamW(model.parameters(), lr=0.01)
+        if kind == "adam"
+        else torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    )
     order = shuffled(seed, 40, 7)
 
     def batch(step: int) -> Tensor:
@@ -34,9 +37,20 @@ def go(
             raise Killed
         return order(step)
 
-    run = train(model, optimiser, lambda m, i: ((m(X[i]) - Y[i]) ** 2).mean(), batch, steps=steps, every=5,
-                evaluate=lambda m: {"error": ((m(X) - Y) ** 2).mean().item()},
-                schedule=lambda step: 0.01 / (1 + step), clip=0.5, seed=seed, folder=folder, progress=False)
+    run = train(
+        model,
+        optimiser,
+        lambda m, i: ((m(X[i]) - Y[i]) ** 2).mean(),
+        batch,
+        steps=steps,
+        every=5,
+        evaluate=lambda m: {"error": ((m(X) - Y) ** 2).mean().item()},
+        schedule=lambda step: 0.01 / (1 + step),
+        clip=0.5,
+        seed=seed,
+        folder=folder,
+        progress=False,
+    )
     return run, model
 
 
@@ -70,14 +84,28 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
 
 def test_stops_when_good_enough(tmp_path: Path) -> None:
     model = nn.Linear(3, 1)
-    run = train(model, torch.optim.SGD(model.parameters(), lr=0.2), lambda m, i: ((m(X) - Y) ** 2).mean(),
-                lambda step: None, steps=1000, every=10, until=lambda metrics: metrics["loss"] < 1e-3,
-                folder=tmp_path, progress=False)
+    run = train(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.2),
+        lambda m, i: ((m(X) - Y) ** 2).mean(),
+        lambda step: None,
+        steps=1000,
+        every=10,
+        until=lambda metrics: metrics["loss"] < 1e-3,
+        folder=tmp_path,
+        progress=False,
+    )
     assert run.reached and run.step < 1000 and run.last["loss"] < 1e-3
 
 
 def test_divergence_is_said_in_one_line() -> None:
     model = nn.Linear(3, 1)
     with pytest.raises(KleeneError, match="smaller learning rate"):
-        train(model, torch.optim.SGD(model.parameters(), lr=1e30), lambda m, i: ((m(X) - Y) ** 2).mean(),
-              lambda step: None, steps=100, progress=False)
+        train(
+            model,
+            torch.optim.SGD(model.parameters(), lr=1e30),
+            lambda m, i: ((m(X) - Y) ** 2).mean(),
+            lambda step: None,
+            steps=100,
+            progress=False,
+        )

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from kleene.errors import FileError
-from kleene.evidence.statistics import Pairs, pair_table, permutation_test, regression, spearman, stratified_means
+from kleene.evidence.statistics import (
+    Pairs,
+    pair_table,
+    permutation_test,
+    regression,
+    spearman,
+    stratified_means,
+)
 from kleene.evidence.syntax_probe import attachment, chain, less_proximity, maximum_spanning_tree
 from kleene.evidence.treebank import Sentence, read_treebank, tree_distances
 
@@ -36,10 +43,15 @@ def test_figure_7(tmp_path: Path) -> None:
     assert sentence.edges() == {(0, 2), (1, 2), (2, 3), (4, 5), (3, 5)}
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "no sentences"), ("1\ta\n", "not CoNLL-U"), (CHIMNEY.replace("\t4\tnsubj", "\t9\tnsubj"), "without a head"),
-    (CHIMNEY.replace("\t0\troot", "\t6\troot"), "not one tree"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no sentences"),
+        ("1\ta\n", "not CoNLL-U"),
+        (CHIMNEY.replace("\t4\tnsubj", "\t9\tnsubj"), "without a head"),
+        (CHIMNEY.replace("\t0\troot", "\t6\troot"), "not one tree"),
+    ],
+)
 def test_bad_treebanks_are_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "bad.conllu"
     path.write_text(text, encoding="utf-8")
@@ -94,7 +106,10 @@ def test_regression_is_least_squares_with_dummies() -> None:
     _, table = corpus(-0.05, count=20)
     strata = table.apart * 10 + table.kind
     design = np.column_stack([table.tree, *[strata == s for s in np.unique(strata)]]).astype(float)
-    assert abs(np.linalg.lstsq(design, table.value, rcond=None)[0][0] - regression(table, samples=5).slope) < 1e-10
+    assert (
+        abs(np.linalg.lstsq(design, table.value, rcond=None)[0][0] - regression(table, samples=5).slope)
+        < 1e-10
+    )
 
 
 def test_means_leave_out_what_is_rare_and_cover_the_truth() -> None:
@@ -111,7 +126,11 @@ def test_shuffled_sentences_keep_their_trees() -> None:
     matrix = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])
     table = pair_table([sentence], [matrix], [order])
     assert table.value.tolist() == [2, 3, 1]  # (a, b), (a, c), (b, c) at the places where they were read
-    assert table.apart.tolist() == [2, 1, 1] and table.tree.tolist() == [1, 1, 2] and table.kind.tolist() == [1, 0, 1]
+    assert (
+        table.apart.tolist() == [2, 1, 1]
+        and table.tree.tolist() == [1, 1, 2]
+        and table.kind.tolist() == [1, 0, 1]
+    )
 
 
 def test_spanning_tree_is_the_heaviest() -> None:
@@ -143,4 +162,4 @@ def test_attachment() -> None:
 
 def test_spearman_with_ties() -> None:
     assert abs(spearman(np.array([1, 2, 2, 3]), np.array([1, 3, 3, 9])) - 1) < 1e-12
-    assert abs(spearman(np.arange(5), -np.arange(5) ** 3) + 1) < 1e-12
+    assert abs(spearman(np.arange(5), -(np.arange(5) ** 3)) + 1) < 1e-12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -18,10 +18,16 @@ from kleene.errors import InputError
 def explain(
     model: Annotated[Path, typer.Argument(help="folder of a saved network")],
     input: Annotated[str, typer.Argument(help="what it is given: a sentence, for a language model")],
-    target: Annotated[Optional[str], typer.Option(help="the predicted word to explain; the likeliest if not given")] = None,
-    bias_rule: Annotated[str, typer.Option(help="who owns the gates' bias product: focus or murdoch")] = "focus",
+    target: Annotated[
+        str | None, typer.Option(help="the predicted word to explain; the likeliest if not given")
+    ] = None,
+    bias_rule: Annotated[
+        str, typer.Option(help="who owns the gates' bias product: focus or murdoch")
+    ] = "focus",
     read: Annotated[str, typer.Option(help="where pairs are read: right or end")] = "right",
-    output: Annotated[Optional[Path], typer.Option("-o", "--output", help="write the picture here (PNG)")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Which parts of an input did what, in a saved network."""
@@ -36,7 +42,11 @@ def explain(
             raise InputError(f"{output}: there is no picture of the evidence for a {type(network).__name__}")
         evidence.to_png(output)
     if as_json:
-        typer.echo(json.dumps(evidence.to_dict() if hasattr(evidence, "to_dict") else str(evidence), ensure_ascii=False))
+        typer.echo(
+            json.dumps(
+                evidence.to_dict() if hasattr(evidence, "to_dict") else str(evidence), ensure_ascii=False
+            )
+        )
     else:
         typer.echo(str(evidence))
 
@@ -45,14 +55,14 @@ def _is_language_model(network: object) -> bool:
     return type(network).__module__ == "kleene.networks.lstm"
 
 
-@app.command(
-    epilog="Example: kleene reproduce interdependence.synthetic --scale small -o results/interdependence.synthetic"
-)
+@app.command(epilog="Example: kleene reproduce interdependence.synthetic --scale small -o results/synthetic")
 def reproduce(
-    name: Annotated[Optional[str], typer.Argument(help="the experiment; without it, all are listed")] = None,
+    name: Annotated[str | None, typer.Argument(help="the experiment; without it, all are listed")] = None,
     scale: Annotated[str, typer.Option(help="small (minutes on a CPU) or paper")] = "small",
-    data: Annotated[Optional[Path], typer.Option(help="folder of data sets; or KLEENE_DATA", envvar="KLEENE_DATA")] = None,
-    output: Annotated[Optional[Path], typer.Option("-o", "--output", help="folder for results")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="folder of data sets; or KLEENE_DATA", envvar="KLEENE_DATA")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Run an experiment of one of the papers, and set its results beside the paper's.
@@ -66,5 +76,7 @@ def reproduce(
         return
     if scale not in ("small", "paper", "tiny"):
         raise InputError(f"--scale {scale!r}: unknown; use small or paper")
-    result = experiment(name)(scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json)
+    result = experiment(name)(
+        scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json
+    )
     typer.echo(json.dumps(result.published(), ensure_ascii=False) if as_json else result.table())

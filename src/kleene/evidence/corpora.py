@@ -41,8 +41,17 @@ class Corpus:
 
 
 def rule_corpus(
-    k: int, *, familiar: bool, seed: int, tokens: int = 1_000_000, types: int = 1000, conduits: int = 100,
-    uses: int = 10, outside: int = 1000, fresh: int | None = None, loses: bool = False,
+    k: int,
+    *,
+    familiar: bool,
+    seed: int,
+    tokens: int = 1_000_000,
+    types: int = 1000,
+    conduits: int = 100,
+    uses: int = 10,
+    outside: int = 1000,
+    fresh: int | None = None,
+    loses: bool = False,
 ) -> Corpus:
     """A corpus with `conduits` × `uses` rules, and each conduit `outside` times elsewhere where familiar.
 
@@ -81,7 +90,9 @@ def distinct_phrases(random: np.random.Generator, count: int, length: int, types
 
 def _interleave(random: np.random.Generator, pieces: list[Array], filler: Array) -> Array:
     """All rows of all pieces and all filler tokens in a random order, none on another."""
-    lengths = np.concatenate([*[np.full(len(piece), piece.shape[1]) for piece in pieces], np.ones(len(filler), int)])
+    lengths = np.concatenate(
+        [*[np.full(len(piece), piece.shape[1]) for piece in pieces], np.ones(len(filler), int)]
+    )
     flat = np.concatenate([*[piece.ravel() for piece in pieces], filler])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     order = random.permutation(len(lengths))
@@ -109,28 +120,28 @@ def _losing(
         begin = int(begins[place])
         text.replace(begin, begin + length - 1, np.concatenate([[types], phrase]))
         text.replace(begin + length - 1, begin + length, np.array([types + 1]))
-        for copy in begins[place + 1:place + 1 + copies]:
+        for copy in begins[place + 1 : place + 1 + copies]:
             text.replace(int(copy), int(copy) + length - 1, phrase)
     written = text.whole()[:tokens]
     kept = count_rules(written, length - 2, types)
-    return Corpus(written, phrases[:, :length - 2], kept, types)
+    return Corpus(written, phrases[:, : length - 2], kept, types)
 
 
 class _Rope:
     """A long text in blocks, so that replacing a slice by one of another length moves only a block."""
 
     def __init__(self, text: Array, block: int = 1000) -> None:
-        self.blocks = [text[k:k + block] for k in range(0, len(text), block)]
+        self.blocks = [text[k : k + block] for k in range(0, len(text), block)]
         self.sizes = np.array([len(b) for b in self.blocks])
 
     def replace(self, start: int, stop: int, new: Array) -> None:
         """text[start:stop] = new, as a Python list does it."""
         ends = np.cumsum(self.sizes)
         first = min(int(np.searchsorted(ends, start, side="right")), len(ends) - 1)
-        last = min(int(np.searchsorted(ends, stop, side="left")), len(ends) - 1)
+        last = max(first, min(int(np.searchsorted(ends, stop, side="left")), len(ends) - 1))
         base = int(ends[first] - self.sizes[first])
-        joined = np.concatenate(self.blocks[first:last + 1])
-        joined = np.concatenate([joined[:start - base], new, joined[stop - base:]])
+        joined = np.concatenate(self.blocks[first : last + 1])
+        joined = np.concatenate([joined[: start - base], new, joined[stop - base :]])
         self.blocks[first], self.sizes[first] = joined, len(joined)
         for index in range(first + 1, last + 1):
             self.blocks[index], self.sizes[index] = joined[:0], 0
@@ -142,7 +153,7 @@ class _Rope:
 
 def count_rules(text: Array, k: int, types: int) -> int:
     """How many α … ω are k tokens apart, with no other symbol of rules between them."""
-    alpha = np.flatnonzero(text[:-(k + 1)] == types)
+    alpha = np.flatnonzero(text[: -(k + 1)] == types)
     whole = text[alpha + k + 1] == types + 1
     inside = (text[alpha[:, None] + np.arange(1, k + 1)] < types).all(axis=1)
     return int((whole & inside).sum())
@@ -176,7 +187,7 @@ def rule_windows(
     text[rows, begin] = corpus.alpha
     text[rows, begin + k + 1] = corpus.omega
     if in_domain:
-        text[rows[:, None], begin[:, None] + np.arange(1, k + 1)] = corpus.conduits[rows % len(corpus.conduits)]
+        text[rows[:, None], begin[:, None] + np.arange(1, k + 1)] = corpus.conduits[
+            rows % len(corpus.conduits)
+        ]
     return Windows(text, begin, k)
-
-

@@ -53,9 +53,12 @@ class Layer:
         """From torch's arrangement: (4·hidden, …) with the gates i, f, g, o."""
         hidden = weight_hh.shape[-1]
         double = torch.ones(4 * hidden, dtype=weight_ih.dtype, device=weight_ih.device)
-        double[2 * hidden:3 * hidden] = 2
-        return Layer((weight_ih * double[:, None]).mT.contiguous(), (weight_hh * double[:, None]).mT.contiguous(),
-                     bias * double)
+        double[2 * hidden : 3 * hidden] = 2
+        return Layer(
+            (weight_ih * double[:, None]).mT.contiguous(),
+            (weight_hh * double[:, None]).mT.contiguous(),
+            bias * double,
+        )
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,9 @@ def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[Layer
         raise NotSupported(f"decompose: needs a torch.nn.LSTM, not a {type(lstm).__name__}")
     if lstm.bidirectional or lstm.proj_size:
         what = "a bidirectional LSTM" if lstm.bidirectional else "an LSTM with proj_size"
-        raise NotSupported(f"decompose: cannot take {what}; it takes LSTMs that read left to right, unprojected")
+        raise NotSupported(
+            f"decompose: cannot take {what}; it takes LSTMs that read left to right, unprojected"
+        )
     layers = []
     for index in range(lstm.num_layers):
         names = [f"weight_ih_l{index}", f"weight_hh_l{index}"]
@@ -125,33 +130,42 @@ def totals(layers: Sequence[Layer], vectors: Tensor) -> list[Totals]:
         for t in range(vectors.shape[-2]):
             z = drive[..., t, :] + apply(h, layer.recurrent)
             s = torch.sigmoid(z)
-            c = s[..., n:2 * n] * c + s[..., :n] * (2 * s[..., 2 * n:3 * n] - 1)
-            h = s[..., 3 * n:] * torch.tanh(c)
+            c = s[..., n : 2 * n] * c + s[..., :n] * (2 * s[..., 2 * n : 3 * n] - 1)
+            h = s[..., 3 * n :] * torch.tanh(c)
             zs.append(z)
             cs.append(c)
             hs.append(h)
         z, hidden = torch.stack(zs, -2), torch.stack(hs, -2)
         if (most := float(z.abs().max())) > LIMITS[z.dtype]:
-            raise InputError(f"decompose: a gate's input is {most:.0f}; {z.dtype} is exact to {LIMITS[z.dtype]:.0f}")
-        found.append(Totals(triple(z[..., :3 * n]), triple(2 * torch.stack(cs, -2)),
-                            torch.sigmoid(z[..., 3 * n:]), driven[..., :3 * n], hidden))
+            raise InputError(
+                f"decompose: a gate's input is {most:.0f}; {z.dtype} is exact to {LIMITS[z.dtype]:.0f}"
+            )
+        found.append(
+            Totals(
+                triple(z[..., : 3 * n]),
+                triple(2 * torch.stack(cs, -2)),
+                torch.sigmoid(z[..., 3 * n :]),
+                driven[..., : 3 * n],
+                hidden,
+            )
+        )
         vectors = hidden
     return found
 
 
 class Stream:
-    """Steps the relevant stream of one layer. Rows are foci; the words that they see are broadcast to them."""
+    """Steps the relevant stream of one layer. Rows are foci; what they look up is broadcast to them."""
 
     def __init__(self, layer: Layer, bias_rule: str = "focus") -> None:
         if bias_rule not in BIAS_RULES:
             raise InputError(f"bias_rule {bias_rule!r}: unknown; there are {', '.join(BIAS_RULES)}")
         n = layer.hidden
         self.hidden, self.owns = n, bias_rule == "focus"
-        self.input = layer.input[..., :3 * n].contiguous()
-        self.recurrent = layer.recurrent[..., :3 * n].contiguous()
-        self.bias = triple(layer.bias[..., :3 * n])
+        self.input = layer.input[..., : 3 * n].contiguous()
+        self.recurrent = layer.recurrent[..., : 3 * n].contiguous()
+        self.bias = triple(layer.bias[..., : 3 * n])
         s = self.bias[0]
-        self.i, self.f, self.g = s[..., :n], s[..., n:2 * n], 2 * s[..., 2 * n:] - 1
+        self.i, self.f, self.g = s[..., :n], s[..., n : 2 * n], 2 * s[..., 2 * n :] - 1
         self.limit = LIMITS[s.dtype]
 
     def _share(self, r: Tensor, base: Sequence[Tensor | float], total: Sequence[Tensor]) -> Tensor:
@@ -162,8 +176,13 @@ class Stream:
         return w.mul_((base[2] / (base[0] * e).add_(base[1])).add_(total[2] / (total[1] * e).add_(total[0])))
 
     def step(
-        self, r: Tensor, cell: Tensor, owned: Tensor | float, gate: Sequence[Tensor],
-        total_cell: Sequence[Tensor], out: Tensor,
+        self,
+        r: Tensor,
+        cell: Tensor,
+        owned: Tensor | float,
+        gate: Sequence[Tensor],
+        total_cell: Sequence[Tensor],
+        out: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """From the relevant gate inputs r and cell to the relevant hidden state and cell.
 
@@ -175,7 +194,7 @@ class Stream:
             i, f, g = (spread(x, cell) for x in (i, f, g))
             bias = [spread(x, r) for x in bias]
         shares = self._share(r, bias, gate)
-        i_r, f_r, g_r = shares[..., :n], shares[..., n:2 * n], 2 * shares[..., 2 * n:]
+        i_r, f_r, g_r = shares[..., :n], shares[..., n : 2 * n], 2 * shares[..., 2 * n :]
         cell = ((f_r + f) * cell).addcmul_(i_r, g_r + g).addcmul_(i, g_r)
         if self.owns:
             cell = cell.addcmul_(owned, i * g) if isinstance(owned, Tensor) else cell + owned * (i * g)
@@ -200,8 +219,14 @@ def relevant_hidden(
         for t in range(vectors.shape[-2]):
             mask = weight[..., t, None]
             now = mask * total.driven[..., t, :] if driven is None else driven[..., t, :]
-            h, c = stream.step(apply(h, stream.recurrent) + now, c, mask, [x[..., t, :] for x in total.gate],
-                               [x[..., t, :] for x in total.cell], total.out[..., t, :])
+            h, c = stream.step(
+                apply(h, stream.recurrent) + now,
+                c,
+                mask,
+                [x[..., t, :] for x in total.gate],
+                [x[..., t, :] for x in total.cell],
+                total.out[..., t, :],
+            )
             states.append(h)
         part = torch.stack(states, -2)
     assert part is not None
@@ -212,9 +237,16 @@ def two_streams(
     layers: Sequence[Layer], vectors: Tensor, masks: Tensor, bias_rule: str = "focus"
 ) -> tuple[Tensor, Tensor]:
     """Both parts, each propagated by its own equations: the oracle of the single-stream form, and slower."""
-    def shares(phi: Callable[[Tensor], Tensor], r: Tensor, q: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+
+    def shares(
+        phi: Callable[[Tensor], Tensor], r: Tensor, q: Tensor, b: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         both, base = phi(r + q + b), phi(b)
-        return ((phi(r + b) - base + both - phi(q + b)) / 2, (phi(q + b) - base + both - phi(r + b)) / 2, base)
+        return (
+            (phi(r + b) - base + both - phi(q + b)) / 2,
+            (phi(q + b) - base + both - phi(r + b)) / 2,
+            base,
+        )
 
     mask = masks.to(vectors.dtype)[..., None]  # (rows, time, 1)
     x_r, x_q = mask * vectors, (1 - mask) * vectors
@@ -231,12 +263,16 @@ def two_streams(
             r, q = x_r[..., t, :] @ w + h_r @ v, x_q[..., t, :] @ w + h_q @ v
             (i_r, i_q, i_b), (f_r, f_q, f_b), (g_r, g_q, g_b) = (
                 shares(torch.tanh if k == 2 else torch.sigmoid, r[..., s], q[..., s], b[s])
-                for k, s in enumerate(slices[:3]))
+                for k, s in enumerate(slices[:3])
+            )
             o = torch.sigmoid((r + q + b)[..., slices[3]])
             c_r, c_q = (
                 i_r * (g_r + g_b) + i_b * g_r + m * i_b * g_b + (f_r + f_b) * c_r,
-                i_q * (g_r + g_q + g_b) + (i_r + i_b) * g_q + (1 - m) * i_b * g_b
-                + (f_r + f_q + f_b) * c_q + f_q * c_r,
+                i_q * (g_r + g_q + g_b)
+                + (i_r + i_b) * g_q
+                + (1 - m) * i_b * g_b
+                + (f_r + f_q + f_b) * c_q
+                + f_q * c_r,
             )
             whole, apart_r, apart_q = torch.tanh(c_r + c_q), torch.tanh(c_r), torch.tanh(c_q)
             h_r, h_q = o * (apart_r + whole - apart_q) / 2, o * (apart_q + whole - apart_r) / 2
@@ -305,7 +341,9 @@ class Decomposition:
 
     def _weights(self) -> Tensor:
         if self.decoder is None:
-            raise InputError("decomposition: made without a decoder, so it has no logits; pass the output layer")
+            raise InputError(
+                "decomposition: made without a decoder, so it has no logits; pass the output layer"
+            )
         return self.decoder
 
 
@@ -382,7 +420,9 @@ def decompose(
     weight, bias = decoder_of(decoder, lstm.hidden_size, dtype)
     masks = masks_of(focus, vectors.shape[-2]).to(vectors.device)
     if vectors.dim() > 2 and masks.dim() > 1 and masks.shape[0] not in (1, vectors.shape[0]):
-        raise InputError(f"focus: {masks.shape[0]} foci for {vectors.shape[0]} sentences; give one, or one each")
+        raise InputError(
+            f"focus: {masks.shape[0]} foci for {vectors.shape[0]} sentences; give one, or one each"
+        )
     with torch.no_grad():
         found = totals(layers, vectors)
         part = relevant_hidden(layers, vectors, masks, found, bias_rule)

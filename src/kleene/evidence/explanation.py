@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from kleene.errors import InputError
@@ -49,18 +48,24 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """What is in it, as plain data."""
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__},
-                "interdependence": self.interdependence.tolist()}
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "interdependence": self.interdependence.tolist(),
+        }
 
 
 def explain_language_model(
-    model: LanguageModel, sentence: str | Sequence[str], *, target: str | None = None, bias_rule: str = "focus",
+    model: LanguageModel,
+    sentence: str | Sequence[str],
+    *,
+    target: str | None = None,
+    bias_rule: str = "focus",
     read: str = "right",
 ) -> Explanation:
-    """Interdependence of all pairs, and each word's contribution to the next word (the likeliest, or `target`).
+    """Interdependence of all pairs, and each word's contribution to the next (the likeliest, or `target`).
 
     >>> from kleene.networks.lstm import Vocabulary
-    >>> _ = torch.manual_seed(0); words = Vocabulary(["<unk>", "a", "cat", "sat"])
+    >>> words = Vocabulary(["<unk>", "a", "cat", "sat"])
     >>> found = explain_language_model(LanguageModel(4, 5, 6, vocabulary=words), "a cat barked", target="sat")
     >>> found.unknown, len(found.contributions), found.interdependence.shape
     (['barked'], 3, torch.Size([3, 3]))
@@ -72,7 +77,9 @@ def explain_language_model(
     if target is not None and target not in index:
         raise InputError(f"target {target!r}: not among the {len(index)} words that the model can predict")
     vectors = model.vectors(tokens)
-    parts = decompose(model.lstm, model.decoder, vectors, [[word] for word in range(len(words))], bias_rule=bias_rule)
+    parts = decompose(
+        model.lstm, model.decoder, vectors, [[word] for word in range(len(words))], bias_rule=bias_rule
+    )
     logits = parts.logits[-1]
     chances = logits.softmax(-1)
     chosen = int(chances.argmax()) if target is None else index[target]
@@ -81,9 +88,13 @@ def explain_language_model(
     bias = float(model.decoder.bias[chosen].detach())
     top = chances.topk(min(SHOWN, len(index)))
     return Explanation(
-        words, [word for word in words if word not in index],
+        words,
+        [word for word in words if word not in index],
         interdependence(model.lstm, model.decoder, [vectors], read=read, bias_rule=bias_rule)[0],
-        model.vocabulary.words[chosen], float(chances[chosen]),
+        model.vocabulary.words[chosen],
+        float(chances[chosen]),
         [(model.vocabulary.words[int(w)], float(p)) for p, w in zip(*top)],
-        shares, bias, float(logits[chosen]) - bias - sum(shares),
+        shares,
+        bias,
+        float(logits[chosen]) - bias - sum(shares),
     )

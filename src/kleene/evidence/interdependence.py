@@ -30,6 +30,7 @@ from kleene.evidence.decomposition import (
 )
 
 READS = ("right", "end")
+NOISE_SAMPLE = 8  # sentences on which float32 is compared with float64
 ROWS = 20_000  # pairs that are stepped together at most: bounds the memory
 
 
@@ -79,11 +80,13 @@ def interdependence(
     read: str = "right",
     bias_rule: str = "focus",
     dtype: torch.dtype = torch.float64,
+    noise: bool = True,
 ) -> Interdependence:
     """The interdependence of all pairs of words of all sentences, each a tensor of time × features.
 
     It is read where the pair's right word has just been read, or at the sentence's end. Without a decoder
-    (None) the hidden states themselves are compared. In float32 the result says how far off it is (`noise`).
+    (None) the hidden states themselves are compared. In float32 the result says how far off it is on the
+    first sentences (`noise`), unless that is not wanted.
 
     >>> _ = torch.manual_seed(0); lstm = nn.LSTM(3, 4); decoder = nn.Linear(4, 9)
     >>> found = interdependence(lstm, decoder, [torch.randn(5, 3), torch.randn(2, 3)])
@@ -99,12 +102,11 @@ def interdependence(
     with torch.no_grad():
         frame = triangle(weight) if pairs > lstm.hidden_size else weight  # QR costs about that many products
         matrices = all_pairs(layers, frame, vectors, read, bias_rule)
-    noise = None
-    if dtype != torch.float64 and vectors:
-        sample = list(sentences)[:8]
-        exact = interdependence(lstm, decoder, sample, read=read, bias_rule=bias_rule)
-        noise = max(float((a.double() - b).abs().max()) for a, b in zip(matrices, exact.matrices))
-    return Interdependence(matrices, noise)
+    if dtype == torch.float64 or not vectors or not noise:
+        return Interdependence(matrices)
+    exact = interdependence(lstm, decoder, list(sentences)[:NOISE_SAMPLE], read=read, bias_rule=bias_rule)
+    error = max(float((a.double() - b).abs().max()) for a, b in zip(matrices, exact.matrices))
+    return Interdependence(matrices, error)
 
 
 def all_pairs(
@@ -117,8 +119,8 @@ def all_pairs(
     while order:
         longest = len(sentences[order[0]])
         most = longest if read == "right" else longest * longest // 2
-        batch = order[:max(1, ROWS // (most + 1))]
-        order = order[len(batch):]
+        batch = order[: max(1, ROWS // (most + 1))]
+        order = order[len(batch) :]
         lengths = [len(sentences[s]) for s in batch]
         padded = nn.utils.rnn.pad_sequence([sentences[s] for s in batch], batch_first=True)
         forked = _Pairs(streams, totals(layers, padded), lengths, frame)
@@ -147,20 +149,21 @@ class _Pairs:
         part: Tensor | None = None
         after = []
         for stream, total, (h, c) in zip(self.streams, self.found, states):
+
             def now(x: Tensor, t: int = t) -> Tensor:
-                return x[:alive, t, None]  # noqa: B023 (called in this turn only)
+                return x[:alive, t, None]
 
             h, c = h[:alive], c[:alive]
             old = h @ stream.recurrent  # (alive, foci, 3·hidden)
             blank = old.new_zeros(alive, 1, 3 * stream.hidden)
             r = torch.cat([old, blank, old[:, singles]], 1)
-            c = torch.cat([c, blank[..., :stream.hidden], c[:, singles]], 1)
+            c = torch.cat([c, blank[..., : stream.hidden], c[:, singles]], 1)
             if part is None:
-                r[:, old.shape[1]:] += now(total.driven)  # the new word is in focus
+                r[:, old.shape[1] :] += now(total.driven)  # the new word is in focus
             else:
                 r += part @ stream.input
             owned = torch.zeros_like(r[..., :1])
-            owned[:, old.shape[1]:] = 1
+            owned[:, old.shape[1] :] = 1
             gate, cell = ([now(x) for x in three] for three in (total.gate, total.cell))
             h, c = stream.step(r, c, owned, gate, cell, now(total.out))
             after.append((h, c))
@@ -181,9 +184,9 @@ class _Pairs:
             alive = self._alive(t)
             states = self._step(t, alive, states, slice(t))
             hidden = states[-1][0]
-            singles, own, pairs = hidden[:, :t], hidden[:, t:t + 1], hidden[:, t + 1:]
+            singles, own, pairs = hidden[:, :t], hidden[:, t : t + 1], hidden[:, t + 1 :]
             self.values[:alive, :t, t] = ratio(pairs, singles + own, self.frame)
-            states = [(h[:, :t + 1], c[:, :t + 1]) for h, c in states]
+            states = [(h[:, : t + 1], c[:, : t + 1]) for h, c in states]
         return self._matrices()
 
     def read_end(self) -> list[Tensor]:
@@ -245,5 +248,7 @@ def between(
         raise InputError(f"read {read!r}: unknown; read at right, end, or a position from 0 to {length - 1}")
     stacked = torch.stack([*masks, both]).to(vectors.device)
     with torch.no_grad():
-        one, other, joint = relevant_hidden(layers, vectors, stacked, totals(layers, vectors), bias_rule)[:, place]
+        one, other, joint = relevant_hidden(layers, vectors, stacked, totals(layers, vectors), bias_rule)[
+            :, place
+        ]
         return float(ratio(joint, one + other, triangle(weight)))

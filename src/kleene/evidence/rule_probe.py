@@ -34,7 +34,9 @@ class Probe:
 
 def layer_of(stack: Stack, models: slice) -> Layer:
     """The stack's LSTMs as the decomposition takes them."""
-    return Layer.of(stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach())
+    return Layer.of(
+        stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach()
+    )
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:
@@ -86,7 +88,7 @@ def _probe_group(
     def relevant(first: int, last: int) -> Tensor:
         """The relevant hidden state where ω is due, of the segment's words first … last."""
         mask = torch.zeros(len(windows), tokens.shape[1], k + 1, dtype=torch.bool, device=device)
-        mask[..., first:last + 1] = True
+        mask[..., first : last + 1] = True
         return relevant_hidden([layer], x, mask, [part], bias_rule)[..., -1, :]
 
     def chance(logits: Tensor) -> list[float]:
@@ -96,8 +98,10 @@ def _probe_group(
     one, other, both = (apply(relevant(*ends), decoder) for ends in ((0, 0), (1, k), (0, k)))
     depend = ratio(both, one + other, None).mean(1).tolist()
     along = [chance(apply(relevant(0, i), decoder)) for i in range(k + 1)] if prefixes else []
-    return [Probe(*values, [row[m] for row in along])
-            for m, values in enumerate(zip(whole, chance(one), chance(other), depend))]
+    return [
+        Probe(*values, [row[m] for row in along])
+        for m, values in enumerate(zip(whole, chance(one), chance(other), depend))
+    ]
 
 
 def _placed(windows: Sequence[Windows], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -123,13 +127,15 @@ def gradients(stack: Stack, windows: Sequence[Windows]) -> list[list[float]]:
         c, states = torch.zeros_like(h), []
         for t in range(tokens.shape[-1]):
             s = torch.sigmoid(drive[..., t, :] + apply(h, layer.recurrent))
-            c = s[..., n:2 * n] * c + s[..., :n] * (2 * s[..., 2 * n:3 * n] - 1)
-            h = s[..., 3 * n:] * torch.tanh(c)
+            c = s[..., n : 2 * n] * c + s[..., :n] * (2 * s[..., 2 * n : 3 * n] - 1)
+            h = s[..., 3 * n :] * torch.tanh(c)
             states.append(h)
         logits = apply(torch.stack(states[:-1], -2), stack.decoder[models].detach())
         logits = logits + stack.decoder_bias[models].detach()[:, None, None]
         error = F.cross_entropy(logits.flatten(0, -2), tokens[..., 1:].flatten(), reduction="sum")
-        back = torch.stack(torch.autograd.grad(error, states[:-1]), -2).norm(dim=-1)  # (models, windows, time)
+        back = torch.stack(torch.autograd.grad(error, states[:-1]), -2).norm(
+            dim=-1
+        )  # (models, windows, time)
         along = places[..., None] + torch.arange(group[0].k + 1, device=back.device)
         found += back.gather(-1, along).mean(1).tolist()
     return found

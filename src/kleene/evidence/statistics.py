@@ -33,7 +33,9 @@ class Pairs:
         return Pairs(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
 
-def pair_table(sentences: Sequence[Sentence], matrices: Sequence[Array], orders: Sequence[Array] | None = None) -> Pairs:
+def pair_table(
+    sentences: Sequence[Sentence], matrices: Sequence[Array], orders: Sequence[Array] | None = None
+) -> Pairs:
     """The pairs of sentences with matrices of interdependence.
 
     `orders` says where each word stood when the model read it, if the sentence was shuffled: the distance
@@ -45,10 +47,18 @@ def pair_table(sentences: Sequence[Sentence], matrices: Sequence[Array], orders:
         place = np.arange(len(sentence)) if orders is None else orders[number]
         side = np.array([0 if tag in OPEN else 1 if tag in CLOSED else -9 for tag in sentence.tags])
         kind = np.maximum(side[left] + side[right], -1)
-        for column, values in zip(columns, (
-            np.full(len(left), number), left, right, np.asarray(matrix)[place[left], place[right]],
-            sentence.distances()[left, right], np.abs(place[right] - place[left]), kind,
-        )):
+        for column, values in zip(
+            columns,
+            (
+                np.full(len(left), number),
+                left,
+                right,
+                np.asarray(matrix)[place[left], place[right]],
+                sentence.distances()[left, right],
+                np.abs(place[right] - place[left]),
+                kind,
+            ),
+        ):
             column.append(values)
     return Pairs(*(np.concatenate(column) for column in columns))
 
@@ -85,15 +95,29 @@ def stratified_means(
     weights = _resamples(len(sentences), samples, seed)
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = (weights @ totals) / (weights @ counts)  # (samples, strata)
-    low, high = np.nanpercentile(drawn, [2.5, 97.5], axis=0)
-    return [Mean(tuple(int(x) for x in strata[s]), float(totals[:, s].sum() / counts[:, s].sum()), float(low[s]),
-                 float(high[s]), int(counts[:, s].sum()))
-            for s in range(len(strata)) if counts[:, s].sum() >= least]
+    kept = counts.sum(0) >= least
+    low, high = np.full((2, len(strata)), np.nan)
+    if kept.any():
+        low[kept], high[kept] = np.nanpercentile(drawn[:, kept], [2.5, 97.5], axis=0)
+    return [
+        Mean(
+            tuple(int(x) for x in strata[s]),
+            float(totals[:, s].sum() / counts[:, s].sum()),
+            float(low[s]),
+            float(high[s]),
+            int(counts[:, s].sum()),
+        )
+        for s in np.flatnonzero(kept)
+    ]
 
 
 def _resamples(sentences: int, samples: int, seed: int) -> Array:
     """How often each sentence is drawn in each bootstrap sample."""
-    return np.random.default_rng(seed).multinomial(sentences, np.full(sentences, 1 / sentences), size=samples).astype(float)
+    return (
+        np.random.default_rng(seed)
+        .multinomial(sentences, np.full(sentences, 1 / sentences), size=samples)
+        .astype(float)
+    )
 
 
 @dataclass(frozen=True)
@@ -152,7 +176,9 @@ def permutation_test(
         dealt: dict[int, Array] = {}
         for group in by_length.values():
             dealt.update({to: distances[of] for to, of in zip(group, random.permutation(group))})
-        tree = np.concatenate([dealt[int(n)][pairs.left[pick], pairs.right[pick]] for n, pick in _runs(pairs.sentence)])
+        tree = np.concatenate(
+            [dealt[int(n)][pairs.left[pick], pairs.right[pick]] for n, pick in _runs(pairs.sentence)]
+        )
         shuffled = _demean(tree.astype(float), stratum)
         steeper += bool(abs((shuffled * y).sum() / (shuffled * shuffled).sum()) >= abs(observed))
     return observed, (1 + steeper) / (1 + permutations)

@@ -23,7 +23,9 @@ def maximum_spanning_tree(weights: np.ndarray) -> Edges:
     inside, edges, word = np.zeros(size, dtype=bool), set(), 0
     for _ in range(size - 1):
         inside[word] = True
-        better = (weights[word] > best) | ((weights[word] == best) & (near[word] < near[np.arange(size), link]))
+        better = (weights[word] > best) | (
+            (weights[word] == best) & (near[word] < near[np.arange(size), link])
+        )
         link = np.where(better, word, link)
         best = np.where(better, weights[word], best)
         word = int(np.argmax(np.where(inside, -np.inf, best)))
@@ -45,15 +47,18 @@ def attachment(
     """
     found = asked = 0
     for number, sentence in enumerate(sentences):
-        edges = {edge for edge in sentence.edges()
-                 if punctuation or not any(sentence.tags[word] == "PUNCT" for word in edge)}
+        edges = {
+            edge
+            for edge in sentence.edges()
+            if punctuation or not any(sentence.tags[word] == "PUNCT" for word in edge)
+        }
         found += len(edges & guess(number))
         asked += len(edges)
     return found / max(asked, 1)
 
 
 def less_proximity(sentences: Sequence[Sentence], matrices: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Interdependence over its mean at that distance in sequence: what is left when proximity is taken out."""
+    """Interdependence over its mean at that distance in sequence: what is left without proximity."""
     longest = max(map(len, sentences))
     total, count = np.zeros(longest), np.zeros(longest)
     for matrix in matrices:
@@ -61,4 +66,7 @@ def less_proximity(sentences: Sequence[Sentence], matrices: Sequence[np.ndarray]
         np.add.at(total, apart, matrix)
         np.add.at(count, apart, 1)
     mean = np.maximum(total / np.maximum(count, 1), 1e-30)
-    return [matrix / mean[np.abs(np.subtract.outer(np.arange(len(matrix)), np.arange(len(matrix))))] for matrix in matrices]
+    return [
+        matrix / mean[np.abs(np.subtract.outer(np.arange(len(matrix)), np.arange(len(matrix))))]
+        for matrix in matrices
+    ]

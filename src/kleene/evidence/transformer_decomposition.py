@@ -36,7 +36,7 @@ def _norm(norm: nn.LayerNorm, whole: Tensor, part: Tensor, mask: Tensor) -> tupl
 def _block(block: Block, whole: Tensor, part: Tensor, mask: Tensor, rule: str) -> tuple[Tensor, Tensor]:
     y, y_part = _norm(block.norm1, whole, part, mask)
     pattern, width = block.pattern(y), y.shape[-1]
-    weight, bias = block.qkv.weight[2 * width:], block.qkv.bias[2 * width:]
+    weight, bias = block.qkv.weight[2 * width :], block.qkv.bias[2 * width :]
 
     def attend(x: Tensor, owned: Tensor | float) -> Tensor:
         value = block.split(x @ weight.T + owned * bias)

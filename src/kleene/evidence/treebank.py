@@ -44,12 +44,14 @@ def tree_distances(heads: Sequence[int]) -> np.ndarray:
     """
     size = len(heads)
     distance = np.zeros((size, size), dtype=np.int64)
-    order, children = [], {head: [w for w in range(size) if heads[w] == head] for head in range(-1, size)}
+    order: list[int] = []
+    children = {head: [w for w in range(size) if heads[w] == head] for head in range(-1, size)}
     waiting = list(children[-1])
     while waiting:
         word = waiting.pop()
         if order:  # as far as its head, and one more
-            distance[word, order] = distance[order, word] = distance[heads[word], order] + 1
+            seen = np.array(order)
+            distance[word, seen] = distance[seen, word] = distance[heads[word], seen] + 1
         order.append(word)
         waiting += children[word]
     if len(order) < size or len(children[-1]) != 1:
@@ -75,8 +77,11 @@ def read_treebank(path: str | Path) -> list[Sentence]:
         heads = [token["head"] for token in words]
         if not words or any(not isinstance(head, int) or not 0 <= head <= len(words) for head in heads):
             raise FileError(f"{path}: sentence {number} has a word without a head in the sentence")
-        sentence = Sentence(tuple(token["form"] for token in words), tuple(token["upos"] or "X" for token in words),
-                            tuple(head - 1 for head in heads))
+        sentence = Sentence(
+            tuple(token["form"] for token in words),
+            tuple(token["upos"] or "X" for token in words),
+            tuple(head - 1 for head in heads),
+        )
         try:
             sentence.distances()
         except FileError as error:

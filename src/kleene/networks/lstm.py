@@ -41,7 +41,9 @@ class Vocabulary:
         unknown = self.index.get(UNKNOWN)
         missing = [word for word in words if word not in self.index]
         if missing and unknown is None:
-            raise InputError(f"word {missing[0]!r}: not among the {len(self)} known, and there is no {UNKNOWN}")
+            raise InputError(
+                f"word {missing[0]!r}: not among the {len(self)} known, and there is no {UNKNOWN}"
+            )
         return [self.index.get(word, unknown) for word in words]  # type: ignore[misc]
 
 
@@ -54,7 +56,12 @@ class LanguageModel(nn.Module):
     """
 
     def __init__(
-        self, tokens: int, embedding: int = 200, hidden: int = 200, layers: int = 1, dropout: float = 0.2,
+        self,
+        tokens: int,
+        embedding: int = 200,
+        hidden: int = 200,
+        layers: int = 1,
+        dropout: float = 0.2,
         vocabulary: Vocabulary | None = None,
     ) -> None:
         super().__init__()
@@ -63,7 +70,9 @@ class LanguageModel(nn.Module):
         self.sizes = {"tokens": tokens, "embedding": embedding, "hidden": hidden, "layers": layers}
         self.vocabulary = vocabulary
         self.embedding = nn.Embedding(tokens, embedding)
-        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+        self.lstm = nn.LSTM(
+            embedding, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0
+        )
         self.decoder = nn.Linear(hidden, tokens)
         self.dropout = nn.Dropout(dropout)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
@@ -79,7 +88,9 @@ class LanguageModel(nn.Module):
         """The token numbers of a sentence; text is split at blanks."""
         words = text.split() if isinstance(text, str) else list(text)
         if self.vocabulary is None:
-            raise InputError("language model: has no vocabulary, so it cannot read words; give it token numbers")
+            raise InputError(
+                "language model: has no vocabulary, so it cannot read words; give it token numbers"
+            )
         if not words:
             raise InputError("sentence: empty; at least one word is needed")
         return torch.tensor(self.vocabulary.encode(words), device=self.embedding.weight.device)
@@ -95,8 +106,10 @@ class LanguageModel(nn.Module):
             description["words"] = self.vocabulary.words
         with written_atomically(folder) as made:
             made.mkdir()
-            save_file({name: value.contiguous() for name, value in self.state_dict().items()},
-                      made / "weights.safetensors")
+            save_file(
+                {name: value.contiguous() for name, value in self.state_dict().items()},
+                made / "weights.safetensors",
+            )
             (made / "kleene.json").write_text(json.dumps(description, ensure_ascii=False), encoding="utf-8")
 
 
@@ -106,15 +119,21 @@ def load(folder: str | Path) -> LanguageModel:
     found = read_json(folder / "kleene.json")
     sizes = found.get("sizes") if isinstance(found, dict) else None
     wanted = {"tokens", "embedding", "hidden", "layers"}
-    if not isinstance(sizes, dict) or set(sizes) != wanted or not all(
-        isinstance(size, int) and 0 < size < 10_000_000 for size in sizes.values()
+    if (
+        not isinstance(sizes, dict)
+        or set(sizes) != wanted
+        or not all(isinstance(size, int) and 0 < size < 10_000_000 for size in sizes.values())
     ):
-        raise FileError(f"{folder}/kleene.json: sizes must give {', '.join(sorted(wanted))} as positive numbers")
+        raise FileError(
+            f"{folder}/kleene.json: sizes must give {', '.join(sorted(wanted))} as positive numbers"
+        )
     width = sizes["embedding"] + sizes["hidden"]
     if sizes["tokens"] * width + 8 * sizes["layers"] * sizes["hidden"] * width > MAX_PARAMETERS:
         raise FileError(f"{folder}/kleene.json: more than {MAX_PARAMETERS:,} parameters")
     words = found.get("words")
-    if words is not None and (not isinstance(words, list) or not all(isinstance(word, str) for word in words)):
+    if words is not None and (
+        not isinstance(words, list) or not all(isinstance(word, str) for word in words)
+    ):
         raise FileError(f"{folder}/kleene.json: words must be a list of texts")
     try:
         model = LanguageModel(**sizes, vocabulary=None if words is None else Vocabulary(words))
@@ -124,5 +143,7 @@ def load(folder: str | Path) -> LanguageModel:
     except FileNotFoundError:
         raise FileError(f"{folder}/weights.safetensors: no such file") from None
     except Exception as error:  # the safetensors library has its own kinds
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
+        raise FileError(
+            f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})"
+        ) from None
     return model.eval()

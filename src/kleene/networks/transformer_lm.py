@@ -40,13 +40,20 @@ class Block(nn.Module):
 class TransformerLanguageModel(nn.Module):
     """Predicts each next token.
 
-    >>> _ = torch.manual_seed(0); model = TransformerLanguageModel(tokens=10, width=8, heads=2, layers=1, length=6)
+    >>> model = TransformerLanguageModel(tokens=10, width=8, heads=2, layers=1, length=6)
     >>> model(torch.tensor([[1, 2, 3]])).shape
     torch.Size([1, 3, 10])
     """
 
     def __init__(
-        self, tokens: int, *, width: int = 128, heads: int = 4, layers: int = 2, length: int = 128, dropout: float = 0.1
+        self,
+        tokens: int,
+        *,
+        width: int = 128,
+        heads: int = 4,
+        layers: int = 2,
+        length: int = 128,
+        dropout: float = 0.1,
     ) -> None:
         super().__init__()
         self.length = length

@@ -20,14 +20,51 @@ from kleene.papers.report import Result, plot
 from kleene.training.language_model import Stack, columns, train_stack
 
 SCALES: dict[str, dict[str, Any]] = {
-    "paper": {"tokens": 1_000_000, "types": 1000, "conduits": 100, "uses": 10, "outside": 1000, "lengths": [2, 4, 6, 8],
-              "counts": [10, 100, 1000, 10_000], "seeds": [1, 2, 3], "hidden": 200, "epochs": 40, "test": 50_000,
-              "rate": 1.0, "clip": 0.25},
-    "small": {"tokens": 60_000, "types": 100, "conduits": 10, "uses": 40, "outside": 800, "lengths": [2, 4],
-              "counts": [10, 1000], "seeds": [1], "hidden": 40, "epochs": 25, "test": 7000,
-              "rate": 1.0, "clip": 0.25},
-    "tiny": {"tokens": 3000, "types": 30, "conduits": 4, "uses": 10, "outside": 50, "lengths": [2, 3],
-             "counts": [5, 20], "seeds": [1, 2], "hidden": 8, "epochs": 3, "test": 350, "rate": 1.0, "clip": 0.25},
+    "paper": {
+        "tokens": 1_000_000,
+        "types": 1000,
+        "conduits": 100,
+        "uses": 10,
+        "outside": 1000,
+        "lengths": [2, 4, 6, 8],
+        "counts": [10, 100, 1000, 10_000],
+        "seeds": [1, 2, 3],
+        "hidden": 200,
+        "epochs": 40,
+        "test": 50_000,
+        "rate": 1.0,
+        "clip": 0.25,
+    },
+    "small": {
+        "tokens": 60_000,
+        "types": 100,
+        "conduits": 10,
+        "uses": 40,
+        "outside": 800,
+        "lengths": [2, 4],
+        "counts": [10, 1000],
+        "seeds": [1],
+        "hidden": 40,
+        "epochs": 25,
+        "test": 7000,
+        "rate": 1.0,
+        "clip": 0.25,
+    },
+    "tiny": {
+        "tokens": 3000,
+        "types": 30,
+        "conduits": 4,
+        "uses": 10,
+        "outside": 50,
+        "lengths": [2, 3],
+        "counts": [5, 20],
+        "seeds": [1, 2],
+        "hidden": 8,
+        "epochs": 3,
+        "test": 350,
+        "rate": 1.0,
+        "clip": 0.25,
+    },
 }
 GRADIENT_EPOCHS = (1, 2, 5, 10, 20, 40)
 
@@ -45,8 +82,14 @@ class Setting:
     def corpus(self, config: dict[str, Any]) -> Corpus:
         """The training corpus."""
         common = {key: config[key] for key in ("tokens", "types", "conduits", "uses", "outside")}
-        return rule_corpus(self.k, familiar=self.familiar, seed=self.seed, loses=self.kind == "loses",
-                           fresh=self.count if self.kind == "fresh" else None, **common)
+        return rule_corpus(
+            self.k,
+            familiar=self.familiar,
+            seed=self.seed,
+            loses=self.kind == "loses",
+            fresh=self.count if self.kind == "fresh" else None,
+            **common,
+        )
 
 
 def settings(config: dict[str, Any]) -> list[Setting]:
@@ -61,7 +104,9 @@ def settings(config: dict[str, Any]) -> list[Setting]:
 
 
 def synthetic(
-    scale: str = "small", data: Path | None = None, folder: Path | str = "results/interdependence.synthetic",
+    scale: str = "small",
+    data: Path | None = None,
+    folder: Path | str = "results/interdependence.synthetic",
     progress: bool = True,
 ) -> Result:
     """Train, probe, and compare with what the paper claims."""
@@ -72,27 +117,52 @@ def synthetic(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     models = settings(config)
     corpora = [model.corpus(config) for model in models]
-    tests = {name: [rule_windows(corpus, in_domain=name == "in", seed=model.seed, tokens=config["test"])
-                    for model, corpus in zip(models, corpora)] for name in ("in", "random")}
-    stack = Stack(len(models), config["types"] + 2, embedding=config["hidden"], hidden=config["hidden"],
-                  seeds=[model.seed for model in models]).to(device)
+    tests = {
+        name: [
+            rule_windows(corpus, in_domain=name == "in", seed=model.seed, tokens=config["test"])
+            for model, corpus in zip(models, corpora)
+        ]
+        for name in ("in", "random")
+    }
+    stack = Stack(
+        len(models),
+        config["types"] + 2,
+        embedding=config["hidden"],
+        hidden=config["hidden"],
+        seeds=[model.seed for model in models],
+    ).to(device)
     untrained = _probes(stack, tests)
 
     def evaluate(now: Stack) -> dict[str, Any]:
         found, epoch = _probes(now, tests), int(now.epoch)
         if epoch in GRADIENT_EPOCHS or epoch == config["epochs"]:
             found["gradients"] = gradients(now, tests["in"])
-            found["prefixes"] = {name: [p.prefixes for p in probe(now, windows, prefixes=True)]
-                                 for name, windows in tests.items()}
+            found["prefixes"] = {
+                name: [p.prefixes for p in probe(now, windows, prefixes=True)]
+                for name, windows in tests.items()
+            }
         return found
 
     text = columns([torch.as_tensor(corpus.tokens) for corpus in corpora], 20, device)
-    run = train_stack(stack, text, epochs=config["epochs"], rate=config["rate"], clip=config["clip"],
-                      seed=config["seeds"][0], evaluate=evaluate, folder=folder / "run",
-                      settings={"config": config}, progress=progress, title="rules")
+    run = train_stack(
+        stack,
+        text,
+        epochs=config["epochs"],
+        rate=config["rate"],
+        clip=config["clip"],
+        seed=config["seeds"][0],
+        evaluate=evaluate,
+        folder=folder / "run",
+        settings={"config": config},
+        progress=progress,
+        title="rules",
+    )
     result.metrics = {
-        "models": [asdict(model) for model in models], "rules": [corpus.rules for corpus in corpora],
-        "untrained": untrained, "epochs": run.metrics, "prefixes": run.last["prefixes"],
+        "models": [asdict(model) for model in models],
+        "rules": [corpus.rules for corpus in corpora],
+        "untrained": untrained,
+        "epochs": run.metrics,
+        "prefixes": run.last["prefixes"],
         "murdoch": _probes(stack, tests, bias_rule="murdoch"),
     }
     describe(result, models)
@@ -126,8 +196,11 @@ class _Curves:
 
     def index(self, **wanted: Any) -> list[int]:
         """Where the models with these settings are."""
-        return [m for m, model in enumerate(self.models)
-                if all(getattr(model, key) == value for key, value in wanted.items())]
+        return [
+            m
+            for m, model in enumerate(self.models)
+            if all(getattr(model, key) == value for key, value in wanted.items())
+        ]
 
 
 def first_above(curve: np.ndarray, level: float) -> int:
@@ -147,19 +220,32 @@ def describe(result: Result, models: Sequence[Setting]) -> None:
 
     def both(measure: str, k: int, kind: str = "exact") -> tuple[np.ndarray, np.ndarray]:
         """Curves (epochs, seeds) of the unfamiliar and the familiar models."""
-        return (curves.of(measure, k=k, kind=kind, familiar=False), curves.of(measure, k=k, kind=kind, familiar=True))
+        return (
+            curves.of(measure, k=k, kind=kind, familiar=False),
+            curves.of(measure, k=k, kind=kind, familiar=True),
+        )
 
-    def claim(name: str, paper: str, test: Callable[[int], Iterable[tuple[bool, float, float]]], unit: str) -> None:
+    def claim(
+        name: str, paper: str, test: Callable[[int], Iterable[tuple[bool, float, float]]], unit: str
+    ) -> None:
         """A row: in how many (k, seed) cases the test is true, and both sides' means for each k."""
         cases = {k: list(test(k)) for k in lengths}
         true, total = sum(c[0] for cs in cases.values() for c in cs), sum(map(len, cases.values()))
-        sides = "; ".join(f"k={k}: {np.mean([c[1] for c in cs]):.3g} / {np.mean([c[2] for c in cs]):.3g}"
-                          for k, cs in cases.items())
-        result.row(name, paper, f"{true} of {total} (length, seed) cases; {sides}", f"{unit}; unfamiliar / familiar",
-                   holds=true == total)
+        sides = "; ".join(
+            f"k={k}: {np.mean([c[1] for c in cs]):.3g} / {np.mean([c[2] for c in cs]):.3g}"
+            for k, cs in cases.items()
+        )
+        result.row(
+            name,
+            paper,
+            f"{true} of {total} (length, seed) cases; {sides}",
+            f"{unit}; unfamiliar / familiar",
+            holds=true == total,
+        )
 
-    def pairs(measure: str, kind: str, reduce: Callable[[np.ndarray], float],
-              better: Callable[[float, float], bool]) -> Callable[[int], list[tuple[bool, float, float]]]:
+    def pairs(
+        measure: str, kind: str, reduce: Callable[[np.ndarray], float], better: Callable[[float, float], bool]
+    ) -> Callable[[int], list[tuple[bool, float, float]]]:
         def test(k: int) -> list[tuple[bool, float, float]]:
             plain, known = both(measure, k, kind)
             sides = [(reduce(a), reduce(b)) for a, b in zip(plain.T, known.T)]
@@ -173,7 +259,8 @@ def describe(result: Result, models: Sequence[Setting]) -> None:
             found = []
             for a, b in zip(plain.T, known.T):
                 level = 0.5 * min(a.max(), b.max())
-                found.append((first_above(b, level) < first_above(a, level), first_above(a, level), first_above(b, level)))
+                one, other = float(first_above(a, level)), float(first_above(b, level))
+                found.append((other < one, one, other))
             return found
 
         return test
@@ -181,22 +268,51 @@ def describe(result: Result, models: Sequence[Setting]) -> None:
     last = lambda curve: float(curve[-1])  # noqa: E731
     top = lambda curve: float(curve.max())  # noqa: E731
     drop = lambda curve: float(curve.max() - curve[-1])  # noqa: E731
-    claim("Figure 3a, in-domain: familiar conduits teach ω faster", "earlier", faster("in.whole"),
-          "first epoch at half of the lower of both maxima of P(ω)")
-    claim("Figure 3a, in-domain: highest P(ω) is lower with familiar conduits", "lower",
-          pairs("in.whole", "exact", top, lambda a, b: b < a), "highest mean P(ω)")
-    claim("Figure 3a, in-domain: familiar is brittle to overtraining", "falls after its maximum",
-          pairs("in.whole", "exact", drop, lambda a, b: b > a), "maximum less last P(ω); holds where familiar falls further")
-    claim("Figure 3b, random conduits: familiar never generalises", "stays low, below unfamiliar",
-          pairs("random.whole", "exact", top, lambda a, b: b < a), "highest mean P(ω)")
-    claim("Figure 4, α alone, random conduits: familiar acquires the rule earlier", "earlier", faster("random.open"),
-          "first epoch at half of the lower of both maxima of P(ω | α) by decomposition")
-    claim("Figure 6: interdependence of α and conduit is higher for familiar", "substantially higher",
-          pairs("in.interdependence", "exact", last, lambda a, b: b > a), "mean interdependence at the last epoch, in-domain")
-    claim("Figure 6: it rises through training (familiar)", "increases",
-          lambda k: [(float(b[-1]) > float(b[0]), float(a[-1] - a[0]), float(b[-1] - b[0]))
-                     for a, b in zip(*(side.T for side in both("in.interdependence", k)))],
-          "last less first epoch, in-domain")
+    claim(
+        "Figure 3a, in-domain: familiar conduits teach ω faster",
+        "earlier",
+        faster("in.whole"),
+        "first epoch at half of the lower of both maxima of P(ω)",
+    )
+    claim(
+        "Figure 3a, in-domain: highest P(ω) is lower with familiar conduits",
+        "lower",
+        pairs("in.whole", "exact", top, lambda a, b: b < a),
+        "highest mean P(ω)",
+    )
+    claim(
+        "Figure 3a, in-domain: familiar is brittle to overtraining",
+        "falls after its maximum",
+        pairs("in.whole", "exact", drop, lambda a, b: b > a),
+        "maximum less last P(ω); holds where familiar falls further",
+    )
+    claim(
+        "Figure 3b, random conduits: familiar never generalises",
+        "stays low, below unfamiliar",
+        pairs("random.whole", "exact", top, lambda a, b: b < a),
+        "highest mean P(ω)",
+    )
+    claim(
+        "Figure 4, α alone, random conduits: familiar acquires the rule earlier",
+        "earlier",
+        faster("random.open"),
+        "first epoch at half of the lower of both maxima of P(ω | α) by decomposition",
+    )
+    claim(
+        "Figure 6: interdependence of α and conduit is higher for familiar",
+        "substantially higher",
+        pairs("in.interdependence", "exact", last, lambda a, b: b > a),
+        "mean interdependence at the last epoch, in-domain",
+    )
+    claim(
+        "Figure 6: it rises through training (familiar)",
+        "increases",
+        lambda k: [
+            (float(b[-1]) > float(b[0]), float(a[-1] - a[0]), float(b[-1] - b[0]))
+            for a, b in zip(*(side.T for side in both("in.interdependence", k)))
+        ],
+        "last less first epoch, in-domain",
+    )
     _prefix_rows(result, curves, lengths)
     _frequency_rows(result, curves, lengths)
     _gradient_rows(result, curves, lengths)
@@ -212,15 +328,24 @@ def _prefix_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> Non
     k = lengths[-1]
     for name, where in (("in", "in-domain"), ("random", "random conduits")):
         rows = result.metrics["prefixes"][name]
-        ends = {side: [(rows[m][0], rows[m][-1]) for m in curves.index(k=k, kind="exact", familiar=side)]
-                for side in (False, True)}
+        ends = {
+            side: [(rows[m][0], rows[m][-1]) for m in curves.index(k=k, kind="exact", familiar=side)]
+            for side in (False, True)
+        }
         gains = {side: [b - a for a, b in pairs] for side, pairs in ends.items()}
         true = sum(b > a for a, b in zip(gains[False], gains[True]))
-        text = "; ".join(f"{'familiar' if side else 'unfamiliar'} {np.mean([a for a, _ in pairs]):.3g} → "
-                         f"{np.mean([b for _, b in pairs]):.3g}" for side, pairs in ends.items())
-        result.row(f"Figure 5, k = {k}, {where}: familiar's P(ω) grows more with each conduit word in focus",
-                   "grows substantially; unfamiliar is high from α alone", f"{true} of {len(gains[True])} seeds; {text}",
-                   "P(ω) from α alone → from α and the whole conduit", holds=true == len(gains[True]))
+        text = "; ".join(
+            f"{'familiar' if side else 'unfamiliar'} {np.mean([a for a, _ in pairs]):.3g} → "
+            f"{np.mean([b for _, b in pairs]):.3g}"
+            for side, pairs in ends.items()
+        )
+        result.row(
+            f"Figure 5, k = {k}, {where}: familiar's P(ω) grows more with each conduit word in focus",
+            "grows substantially; unfamiliar is high from α alone",
+            f"{true} of {len(gains[True])} seeds; {text}",
+            "P(ω) from α alone → from α and the whole conduit",
+            holds=true == len(gains[True]),
+        )
 
 
 def _frequency_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> None:
@@ -229,26 +354,59 @@ def _frequency_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> 
     for count in counts:
         text = "; ".join(
             f"k={k}: {_mean(final['random.open'], i):.3g} / {_mean(final['random.conduit'], i):.3g}"
-            for k in lengths for i in [curves.index(kind="fresh", k=k, count=count)])
-        result.row(f"Figure 10, n = {count:,}", "", text, "P(ω) from α alone / from the conduit alone, last epoch")
+            for k in lengths
+            for i in [curves.index(kind="fresh", k=k, count=count)]
+        )
+        result.row(
+            f"Figure 10, n = {count:,}", "", text, "P(ω) from α alone / from the conduit alone, last epoch"
+        )
     seeds = sorted({model.seed for model in curves.models})
-    ordered = [[final["random.open"][curves.index(kind="fresh", k=k, count=n, seed=s)[0]] for k in lengths]
-               for n in counts for s in seeds]
-    falls = sum(row[0] > row[-1] for row in ordered)
-    result.row("Figure 10: a longer rule needs more examples", "P(ω | α) falls with k",
-               f"{falls} of {len(ordered)} (n, seed) cases have P(ω | α) lower at k = {lengths[-1]} than at {lengths[0]}",
-               holds=falls == len(ordered))
-    learned = [[_mean(final["random.open"], curves.index(kind="fresh", k=k, count=n)) for n in counts] for k in lengths]
+    needed = [
+        [
+            next(
+                (
+                    n
+                    for n in counts
+                    if final["random.open"][curves.index(kind="fresh", k=k, count=n, seed=s)[0]] >= 0.5
+                ),
+                10 * counts[-1],
+            )
+            for k in lengths
+        ]
+        for s in seeds
+    ]
+    longer = sum(row == sorted(row) and row[0] < row[-1] for row in needed)
+    result.row(
+        "Figure 10: a longer rule needs more examples",
+        "more",
+        f"{longer} of {len(seeds)} seeds; "
+        + "; ".join(f"k={k}: {', '.join(f'{row[c]:,}' for row in needed)}" for c, k in enumerate(lengths)),
+        "the least n at which P(ω | α) is at least one half, for each seed",
+        holds=longer == len(seeds),
+    )
+    learned = [
+        [_mean(final["random.open"], curves.index(kind="fresh", k=k, count=n)) for n in counts]
+        for k in lengths
+    ]
     rises = sum(row[-1] > row[0] for row in learned)
-    result.row("Figure 10: more examples teach the rule", "P(ω | α) rises with n",
-               f"{rises} of {len(lengths)} lengths", holds=rises == len(lengths))
-    rare = [[_mean(final[f"random.{what}"], curves.index(kind="fresh", k=k, count=counts[0])) for k in lengths]
-            for what in ("open", "conduit")]
+    result.row(
+        "Figure 10: more examples teach the rule",
+        "P(ω | α) rises with n",
+        f"{rises} of {len(lengths)} lengths",
+        holds=rises == len(lengths),
+    )
+    rare = [
+        [_mean(final[f"random.{what}"], curves.index(kind="fresh", k=k, count=counts[0])) for k in lengths]
+        for what in ("open", "conduit")
+    ]
     steady = max(rare[0]) < 2 * min(rare[0])
-    result.row(f"Figure 10, n = {counts[0]}: α's P(ω) is steady, the conduit's declines with k", "steady; declines",
-               "α " + ", ".join(f"{x:.2e}" for x in rare[0]) + "; conduit " + ", ".join(f"{x:.2e}" for x in rare[1]),
-               f"k = {', '.join(map(str, lengths))}; steady: within a factor 2; declines: each lower than the last",
-               holds=steady and all(a > b for a, b in zip(rare[1], rare[1][1:])))
+    result.row(
+        f"Figure 10, n = {counts[0]}: α's P(ω) is steady, the conduit's declines with k",
+        "steady; declines",
+        "α " + ", ".join(f"{x:.2e}" for x in rare[0]) + "; conduit " + ", ".join(f"{x:.2e}" for x in rare[1]),
+        f"k = {', '.join(map(str, lengths))}; steady: within a factor 2; declines: each lower than the last",
+        holds=steady and all(a > b for a, b in zip(rare[1], rare[1][1:])),
+    )
 
 
 def _gradient_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> None:
@@ -261,39 +419,67 @@ def _gradient_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> N
             for a, b in zip(plain, known):
                 cases.append((np.mean(epoch["gradients"][a][1:]), np.mean(epoch["gradients"][b][1:])))
         true = sum(b < a for a, b in cases)
-        result.row(f"Figure 11, epoch {number}: a familiar conduit has the smaller error gradient", "smaller",
-                   f"{true} of {len(cases)} (length, seed) cases; mean {np.mean([a for a, _ in cases]):.3g} / "
-                   f"{np.mean([b for _, b in cases]):.3g}", "‖∂E/∂h‖ along the conduit; unfamiliar / familiar",
-                   holds=true == len(cases))
+        result.row(
+            f"Figure 11, epoch {number}: a familiar conduit has the smaller error gradient",
+            "smaller",
+            f"{true} of {len(cases)} (length, seed) cases; mean {np.mean([a for a, _ in cases]):.3g} / "
+            f"{np.mean([b for _, b in cases]):.3g}",
+            "‖∂E/∂h‖ along the conduit; unfamiliar / familiar",
+            holds=true == len(cases),
+        )
 
 
 def _loss_rows(result: Result, curves: _Curves, lengths: Sequence[int], both: Callable[..., Any]) -> None:
     for k in lengths:
-        kept = {side: _mean(result.metrics["rules"], curves.index(k=k, kind="loses", familiar=side))
-                for side in (False, True)}
+        kept = {
+            side: _mean(result.metrics["rules"], curves.index(k=k, kind="loses", familiar=side))
+            for side in (False, True)
+        }
         gaps = {}
         for kind in ("exact", "loses"):
-            for name, measure, reduce in (("random P(ω)", "random.whole", np.max), ("interdependence", "in.interdependence", None)):
+            for name, measure, reduce in (
+                ("random P(ω)", "random.whole", np.max),
+                ("interdependence", "in.interdependence", None),
+            ):
                 plain, known = both(measure, k, kind)
                 a, b = (float(np.mean(side.max(0) if reduce else side[-1])) for side in (plain, known))
                 gaps[kind, name] = (a, b)
-        text = "; ".join(f"{name}: {gaps['exact', name][0]:.3g} / {gaps['exact', name][1]:.3g} exact, "
-                         f"{gaps['loses', name][0]:.3g} / {gaps['loses', name][1]:.3g} lost"
-                         for name in ("random P(ω)", "interdependence"))
-        result.row(f"Lost rules, k = {k}", "(not in the paper)",
-                   f"{kept[False]:.0f} / {kept[True]:.0f} rules kept; {text}",
-                   "unfamiliar / familiar; rules placed exactly, and as the authors' generator loses them")
+        text = "; ".join(
+            f"{name}: {gaps['exact', name][0]:.3g} / {gaps['exact', name][1]:.3g} exact, "
+            f"{gaps['loses', name][0]:.3g} / {gaps['loses', name][1]:.3g} lost"
+            for name in ("random P(ω)", "interdependence")
+        )
+        result.row(
+            f"Lost rules, k = {k}",
+            "(not in the paper)",
+            f"{kept[False]:.0f} / {kept[True]:.0f} rules kept; {text}",
+            "unfamiliar / familiar; rules placed exactly, and as the authors' generator loses them",
+        )
 
 
 def _control_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> None:
-    final, untrained, murdoch = result.metrics["epochs"][-1], result.metrics["untrained"], result.metrics["murdoch"]
+    final, untrained, murdoch = (
+        result.metrics["epochs"][-1],
+        result.metrics["untrained"],
+        result.metrics["murdoch"],
+    )
     for k in lengths:
         plain, known = (curves.index(k=k, kind="exact", familiar=side) for side in (False, True))
-        text = "; ".join(f"{name} {_mean(source['in.interdependence'], plain):.3g} / "
-                         f"{_mean(source['in.interdependence'], known):.3g}"
-                         for name, source in (("untrained", untrained), ("trained", final), ("trained, bias rule murdoch", murdoch)))
-        result.row(f"Control: interdependence of α and conduit, k = {k}", "(not in the paper)", text,
-                   "unfamiliar / familiar, in-domain")
+        text = "; ".join(
+            f"{name} {_mean(source['in.interdependence'], plain):.3g} / "
+            f"{_mean(source['in.interdependence'], known):.3g}"
+            for name, source in (
+                ("untrained", untrained),
+                ("trained", final),
+                ("trained, bias rule murdoch", murdoch),
+            )
+        )
+        result.row(
+            f"Control: interdependence of α and conduit, k = {k}",
+            "(not in the paper)",
+            text,
+            "unfamiliar / familiar, in-domain",
+        )
 
 
 def draw(result: Result, models: Sequence[Setting]) -> None:
@@ -307,8 +493,13 @@ def draw(result: Result, models: Sequence[Setting]) -> None:
             for familiar in (False, True):
                 seeds = curves.of(measure, k=k, kind=kind, familiar=familiar)
                 epochs = np.arange(1, len(seeds) + 1)
-                axis.plot(epochs, seeds.mean(1), "--" if familiar else "-", color=colours[k],
-                          label=f"k={k}{' familiar' if familiar else ''}")
+                axis.plot(
+                    epochs,
+                    seeds.mean(1),
+                    "--" if familiar else "-",
+                    color=colours[k],
+                    label=f"k={k}{' familiar' if familiar else ''}",
+                )
                 axis.fill_between(epochs, seeds.min(1), seeds.max(1), color=colours[k], alpha=0.12, lw=0)
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("epoch")
@@ -324,8 +515,18 @@ def draw(result: Result, models: Sequence[Setting]) -> None:
         k = lengths[-1]
         for axis, (name, where) in zip(axes, (("in", "in-domain"), ("random", "random conduits"))):
             for familiar in (False, True):
-                rows = np.array([result.metrics["prefixes"][name][m] for m in curves.index(k=k, kind="exact", familiar=familiar)])
-                axis.plot(range(k + 1), rows.mean(0), "--" if familiar else "-", label="familiar" if familiar else "unfamiliar")
+                rows = np.array(
+                    [
+                        result.metrics["prefixes"][name][m]
+                        for m in curves.index(k=k, kind="exact", familiar=familiar)
+                    ]
+                )
+                axis.plot(
+                    range(k + 1),
+                    rows.mean(0),
+                    "--" if familiar else "-",
+                    label="familiar" if familiar else "unfamiliar",
+                )
                 axis.fill_between(range(k + 1), rows.min(0), rows.max(0), alpha=0.15, lw=0)
             axis.set_title(f"Figure 5: P(ω) from α and i conduit words, k={k}, {where}", fontsize=8)
             axis.set_xlabel("i")
@@ -335,12 +536,17 @@ def draw(result: Result, models: Sequence[Setting]) -> None:
         final = result.metrics["epochs"][-1]
         for axis, count in zip(axes, counts):
             for what in ("open", "conduit"):
-                values = [_mean(final[f"random.{what}"], curves.index(kind="fresh", k=k, count=count)) for k in lengths]
+                values = [
+                    _mean(final[f"random.{what}"], curves.index(kind="fresh", k=k, count=count))
+                    for k in lengths
+                ]
                 axis.semilogy(lengths, values, "o-", label="α" if what == "open" else "conduit")
             axis.set_title(f"Figure 10: P(ω), n={count:,}", fontsize=9)
             axis.set_xlabel("k")
         axes[0].legend(fontsize=7)
-    measured = [(n, epoch["gradients"]) for n, epoch in enumerate(result.metrics["epochs"], 1) if "gradients" in epoch]
+    measured = [
+        (n, epoch["gradients"]) for n, epoch in enumerate(result.metrics["epochs"], 1) if "gradients" in epoch
+    ]
     with plot(folder / "figure11.png", len(measured), width=3) as axes:
         for axis, (number, rows) in zip(axes, measured):
             for k in lengths:

@@ -39,8 +39,14 @@ class Result:
 
     def published(self) -> dict[str, Any]:
         """The committed form: how it was made, and the rows."""
-        return {"command": os.environ.get("KLEENE_COMMAND") or command(), "commit": commit(), "device": device(),
-                "seconds": round(self.seconds, 1), "config": dict(self.config), "rows": self.rows}
+        return {
+            "command": os.environ.get("KLEENE_COMMAND") or command(),
+            "commit": commit(),
+            "device": device(),
+            "seconds": round(self.seconds, 1),
+            "config": dict(self.config),
+            "rows": self.rows,
+        }
 
     def write(self) -> None:
         """Write config, metrics, rows and table into the folder."""
@@ -55,8 +61,14 @@ class Result:
     def table(self) -> str:
         """The rows as Markdown."""
         made = self.published()
-        lines = [f"# {self.name}", "", f"`{made['command']}` at {made['commit']}, {made['device']}, "
-                 f"{made['seconds']:.0f} s", "", "| what | paper | ours | holds | note |", "|---|---|---|---|---|"]
+        lines = [
+            f"# {self.name}",
+            "",
+            f"`{made['command']}` at {made['commit']}, {made['device']}, {made['seconds']:.0f} s",
+            "",
+            "| what | paper | ours | holds | note |",
+            "|---|---|---|---|---|",
+        ]
         for row in self.rows:
             verdict = {True: "yes", False: "**no**", None: ""}[row.get("holds")]
             cells = [row["name"], row["paper"], row["ours"], verdict, row.get("note", "")]
@@ -75,8 +87,14 @@ def commit() -> str:
     if given := os.environ.get("KLEENE_COMMIT"):
         return given
     try:
-        found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent,
-                               capture_output=True, text=True, check=True, timeout=10)
+        found = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
         return found.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
@@ -92,14 +110,18 @@ def device() -> str:
 
 
 @contextmanager
-def plot(path: Path, panels: int = 1, title: str = "", width: float = 4.2, height: float = 3.4) -> Iterator[Any]:
+def plot(
+    path: Path, panels: int = 1, title: str = "", width: float = 4.2, height: float = 3.4
+) -> Iterator[Any]:
     """A figure with `panels` side by side, written whole as PNG when the block ends."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, panels, figsize=(width * panels, height), squeeze=False, layout="constrained")
+    figure, axes = pyplot.subplots(
+        1, panels, figsize=(width * panels, height), squeeze=False, layout="constrained"
+    )
     try:
         yield list(axes[0])
         if title:

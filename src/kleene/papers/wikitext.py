@@ -19,7 +19,9 @@ END = "<eos>"
 def data_folder(data: Path | None, name: str, file: str, source: str) -> Path:
     """The folder of a data set, or an error that says what to download and where to put it."""
     if data is None:
-        raise FileError(f"{name}: no data folder; pass --data DIR or set KLEENE_DATA to the folder that holds {name}/")
+        raise FileError(
+            f"{name}: no data folder; pass --data DIR or set KLEENE_DATA to the folder that holds {name}/"
+        )
     if not (Path(data) / name / file).is_file():
         raise FileError(f"{Path(data) / name / file}: no such file; download {source} and put it there")
     return Path(data) / name
@@ -31,7 +33,7 @@ def read_words(folder: Path, part: str) -> list[str]:
 
 
 class WikiText:
-    """The corpus as token numbers over its own vocabulary, or over the most frequent words of a part of it."""
+    """The corpus as token numbers, over its own vocabulary or over the most frequent words of a part."""
 
     def __init__(self, data: Path | None, *, tokens: int | None = None, types: int | None = None) -> None:
         folder = data_folder(data, "wikitext-2", "train.txt", "WikiText-2 (word level)")
@@ -58,8 +60,10 @@ def phrases_by_frequency(
     return found[random.permutation(np.flatnonzero(times == 1))[:count]]
 
 
-def natural_corpus(wiki: WikiText, k: int, *, familiar: bool, seed: int, conduits: int = 100, uses: int = 10) -> Corpus:
-    """WikiText with rules α q ω put in at random places, q natural phrases: frequent ones, or ones seen once."""
+def natural_corpus(
+    wiki: WikiText, k: int, *, familiar: bool, seed: int, conduits: int = 100, uses: int = 10
+) -> Corpus:
+    """WikiText with rules α q ω put in at random places, q natural phrases: frequent, or seen once."""
     random = np.random.default_rng([seed, k, familiar, 5])
     types = len(wiki.vocabulary)
     barred = [wiki.vocabulary.index[word] for word in (UNKNOWN, END) if word in wiki.vocabulary.index]
@@ -73,7 +77,7 @@ def natural_corpus(wiki: WikiText, k: int, *, familiar: bool, seed: int, conduit
 def natural_windows(
     wiki: WikiText, corpus: Corpus, *, in_domain: bool, seed: int, count: int, length: int = 35
 ) -> Windows:
-    """Windows of validation text with one rule each: conduits of the training rules, or other rare phrases."""
+    """Windows of validation text with one rule each: conduits of training, or other rare phrases."""
     k = corpus.conduits.shape[1]
     random = np.random.default_rng([seed, k, in_domain, 78])
     starts = random.integers(len(wiki.valid) - length, size=count)
@@ -89,7 +93,9 @@ def natural_windows(
     return Windows(text, begin, k)
 
 
-def by_sentences(text: np.ndarray, stops: Sequence[int], columns: int, *, sort: bool, seed: int) -> np.ndarray:
+def by_sentences(
+    text: np.ndarray, stops: Sequence[int], columns: int, *, sort: bool, seed: int
+) -> np.ndarray:
     """The text's sentences short to long, or shuffled, dealt out to columns that all go the same way."""
     ends = np.flatnonzero(np.isin(text, stops)) + 1
     sentences = [part for part in np.split(text, ends) if len(part)]

@@ -29,8 +29,11 @@ def terminal(found: Explanation) -> str:
     lines = [f"next: {', '.join(f'{word} {chance:.1%}' for word, chance in found.likeliest)}"]
     if found.unknown:
         lines.append(f"read as <unk>: {', '.join(found.unknown)}")
-    lines += ["", f"what each word gave to '{found.target}' ({found.probability:.2%}), "
-              f"and its interdependence with the words before it (█ = {most:.2f})"]
+    lines += [
+        "",
+        f"what each word gave to '{found.target}' ({found.probability:.2%}), "
+        f"and its interdependence with the words before it (█ = {most:.2f})",
+    ]
     for r, word in enumerate(found.words):
         cells = "".join(shade(float(found.interdependence[r, l]), most) * 2 for l in range(r)) + "╲"
         lines.append(f"{word:>{width}} {found.contributions[r]:+8.3f}  {cells}")
@@ -55,8 +58,11 @@ def png(found: Explanation, path: Path) -> None:
     left.set_title("interdependence", fontsize=10)
     figure.colorbar(image, ax=left, shrink=0.8)
     labels = [*found.words, "bias", "interactions"]
-    right.barh(range(len(labels)), [*found.contributions, found.bias, found.interactions],
-               color=["C0"] * count + ["0.6", "C1"])
+    right.barh(
+        range(len(labels)),
+        [*found.contributions, found.bias, found.interactions],
+        color=["C0"] * count + ["0.6", "C1"],
+    )
     right.set_yticks(range(len(labels)), labels)
     right.invert_yaxis()
     right.set_title(f"contribution to '{found.target}' ({found.probability:.1%})", fontsize=10)

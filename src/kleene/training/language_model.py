@@ -43,7 +43,9 @@ def _cell_back(dh: Tensor, dc: Tensor, c: Tensor, c_new: Tensor, gates: Tensor) 
     i, f, g, o = gates.chunk(4, -1)
     y = c_new.tanh()
     dc = dc + dh * o * (1 - y * y)
-    return torch.cat([dc * g * i * (1 - i), dc * c * f * (1 - f), dc * i * (1 - g * g), dh * y * o * (1 - o)], -1), dc * f
+    return torch.cat(
+        [dc * g * i * (1 - i), dc * c * f * (1 - f), dc * i * (1 - g * g), dh * y * o * (1 - o)], -1
+    ), dc * f
 
 
 class _Recurrence(torch.autograd.Function):
@@ -62,7 +64,7 @@ class _Recurrence(torch.autograd.Function):
         return torch.stack(hs[1:]), c
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         """The recurrent state that a window starts from is data, so the gradient ends there."""
         back = ctx.recurrent.mT.contiguous()
         dh, dc = grad[-1], torch.zeros_like(ctx.cs[0])
@@ -87,7 +89,7 @@ class _Look(torch.autograd.Function):
         return table.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         """Each row's gradient is the sum over where it was looked up."""
         flat = grad.reshape(-1, ctx.shape[1])
         return grad.new_zeros(ctx.shape).index_add_(0, ctx.rows.reshape(-1), flat), None
@@ -96,15 +98,41 @@ class _Look(torch.autograd.Function):
 class Stack(nn.Module):
     """M one-layer language models of one shape, and the recurrent state of their training."""
 
+    embedding: Tensor  # (models, tokens, embedding)
+    input: Tensor  # (models, embedding, 4·hidden)
+    recurrent: Tensor
+    bias: Tensor
+    decoder: Tensor  # (models, hidden, tokens)
+    decoder_bias: Tensor
+    h: Tensor  # (models, batch, hidden)
+    c: Tensor
+    rate: Tensor  # (models,), the learning rates
+    best: Tensor  # (models,), the lowest perplexities so far
+    epoch: Tensor
+    last: tuple[Tensor, Tensor]
+
     def __init__(
-        self, models: int, tokens: int, *, embedding: int = 200, hidden: int = 200, batch: int = 20,
-        dropout: float = 0.2, seeds: Sequence[int] | None = None,
+        self,
+        models: int,
+        tokens: int,
+        *,
+        embedding: int = 200,
+        hidden: int = 200,
+        batch: int = 20,
+        dropout: float = 0.2,
+        seeds: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.sizes = {"tokens": tokens, "embedding": embedding, "hidden": hidden}
         self.dropout = dropout
-        shapes = {"embedding": (tokens, embedding), "input": (embedding, 4 * hidden), "recurrent": (hidden, 4 * hidden),
-                  "bias": (4 * hidden,), "decoder": (hidden, tokens), "decoder_bias": (tokens,)}
+        shapes = {
+            "embedding": (tokens, embedding),
+            "input": (embedding, 4 * hidden),
+            "recurrent": (hidden, 4 * hidden),
+            "bias": (4 * hidden,),
+            "decoder": (hidden, tokens),
+            "decoder_bias": (tokens,),
+        }
         for name, shape in shapes.items():
             self.register_parameter(name, nn.Parameter(torch.empty(models, *shape)))
         for name in ("h", "c"):
@@ -123,33 +151,43 @@ class Stack(nn.Module):
 
     def put(self, m: int, model: LanguageModel) -> None:
         """Make model `m` a copy of `model`."""
-        lstm = model.lstm
+        lstm = dict(model.lstm.named_parameters())
         with torch.no_grad():
             for mine, theirs in (
-                (self.embedding, model.embedding.weight), (self.input, lstm.weight_ih_l0.T),
-                (self.recurrent, lstm.weight_hh_l0.T), (self.bias, lstm.bias_ih_l0 + lstm.bias_hh_l0),
-                (self.decoder, model.decoder.weight.T), (self.decoder_bias, model.decoder.bias),
+                (self.embedding, model.embedding.weight),
+                (self.input, lstm["weight_ih_l0"].T),
+                (self.recurrent, lstm["weight_hh_l0"].T),
+                (self.bias, lstm["bias_ih_l0"] + lstm["bias_hh_l0"]),
+                (self.decoder, model.decoder.weight.T),
+                (self.decoder_bias, model.decoder.bias),
             ):
                 mine[m].copy_(theirs)
 
     def take(self, m: int, **options: Any) -> LanguageModel:
         """Model `m` by itself, on the CPU."""
-        model = LanguageModel(**self.sizes, dropout=self.dropout, **options)
-        lstm = model.lstm
+        sizes: dict[str, Any] = {**self.sizes, **options}
+        model = LanguageModel(dropout=self.dropout, **sizes)
+        lstm = dict(model.lstm.named_parameters())
         with torch.no_grad():
             for theirs, mine in (
-                (model.embedding.weight, self.embedding), (lstm.weight_ih_l0, self.input.mT),
-                (lstm.weight_hh_l0, self.recurrent.mT), (lstm.bias_ih_l0, self.bias),
-                (model.decoder.weight, self.decoder.mT), (model.decoder.bias, self.decoder_bias),
+                (model.embedding.weight, self.embedding),
+                (lstm["weight_ih_l0"], self.input.mT),
+                (lstm["weight_hh_l0"], self.recurrent.mT),
+                (lstm["bias_ih_l0"], self.bias),
+                (model.decoder.weight, self.decoder.mT),
+                (model.decoder.bias, self.decoder_bias),
             ):
                 theirs.copy_(mine[m])
-            lstm.bias_hh_l0.zero_()
+            lstm["bias_hh_l0"].zero_()
         return model.eval()
 
     def vectors(self, tokens: Tensor) -> Tensor:
         """Embeddings (models, …, features) of tokens (models, …)."""
         models = tokens.shape[0]
-        offset = torch.arange(models, device=tokens.device).view(-1, *[1] * (tokens.dim() - 1)) * self.sizes["tokens"]
+        offset = (
+            torch.arange(models, device=tokens.device).view(-1, *[1] * (tokens.dim() - 1))
+            * self.sizes["tokens"]
+        )
         return _Look.apply(self.embedding.flatten(0, 1), tokens + offset)
 
     def hidden_states(self, tokens: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,7 +204,9 @@ class Stack(nn.Module):
         """Mean cross-entropy of each model (models,) on tokens (time + 1, models, batch)."""
         tokens = tokens.transpose(0, 1)
         hidden, _ = self.hidden_states(tokens[:, :-1], h, c)
-        logits = torch.baddbmm(self.decoder_bias[:, None], hidden, self.decoder)  # (models, time·batch, tokens)
+        logits = torch.baddbmm(
+            self.decoder_bias[:, None], hidden, self.decoder
+        )  # (models, time·batch, tokens)
         each = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].reshape(-1), reduction="none")
         return each.view(self.models, -1).mean(1)
 
@@ -176,7 +216,7 @@ class Stack(nn.Module):
         c, total, count = h, torch.zeros_like(self.rate), 0
         with torch.no_grad():
             for start in range(0, len(text) - 1, window):
-                part = text[start:start + window + 1]
+                part = text[start : start + window + 1]
                 total += self.losses(part, h, c) * (len(part) - 1)
                 count += len(part) - 1
                 h, c = self.last
@@ -192,7 +232,7 @@ def columns(texts: Sequence[Tensor], batch: int, device: torch.device | str = "c
     lengths = {len(text) for text in texts}
     if len(lengths) != 1 or (length := lengths.pop() // batch) < 2:
         raise InputError(f"texts: need one length, at least {2 * batch} tokens; got {sorted(lengths)}")
-    cut = [text[:length * batch].view(batch, length) for text in texts]
+    cut = [text[: length * batch].view(batch, length) for text in texts]
     return torch.stack(cut).permute(2, 0, 1).contiguous().to(device)
 
 
@@ -200,7 +240,8 @@ class _Descent:
     """One SGD step of a stack, each model's gradient clipped by itself; replayed as a CUDA graph on a GPU."""
 
     def __init__(self, stack: Stack, bptt: int, clip: float) -> None:
-        self.stack, self.clip, self.graph = stack, clip, None
+        self.stack, self.clip = stack, clip
+        self.graph: torch.cuda.CUDAGraph | None = None
         device = stack.rate.device
         models, batch = stack.h.shape[:2]
         self.tokens = torch.zeros(bptt + 1, models, batch, dtype=torch.long, device=device)
@@ -239,10 +280,11 @@ class _Descent:
         with torch.no_grad():
             stack.h.copy_(stack.last[0])
             stack.c.copy_(stack.last[1])
-            norms = torch.stack([p.grad.flatten(1).norm(dim=1) for p in stack.parameters()]).norm(dim=0)
+            moves = [(p, p.grad) for p in stack.parameters() if p.grad is not None]
+            norms = torch.stack([grad.flatten(1).norm(dim=1) for _, grad in moves]).norm(dim=0)
             scale = stack.rate * (self.clip / (norms + 1e-6)).clamp(max=1)
-            for p in stack.parameters():
-                p.addcmul_(p.grad, scale.view(-1, *[1] * (p.dim() - 1)), value=-1)
+            for p, grad in moves:
+                p.addcmul_(grad, scale.view(-1, *[1] * (p.dim() - 1)), value=-1)
             self.loss.copy_(losses)
 
     def __call__(self, model: nn.Module, batch: tuple[Tensor, bool]) -> Tensor:
@@ -291,7 +333,7 @@ def train_stack(
 
     def batches(step: int) -> tuple[Tensor, bool]:
         start = step % per_epoch * bptt
-        return text[start:start + bptt + 1], start == 0
+        return text[start : start + bptt + 1], start == 0
 
     def measure(_: nn.Module) -> Metrics:
         found: Metrics = {}
@@ -303,6 +345,19 @@ def train_stack(
             found["perplexity"] = perplexity.tolist()
         return {**found, **(evaluate(stack) if evaluate else {})}
 
-    return train(stack, torch.optim.SGD(stack.parameters(), lr=rate), lambda m, b: torch.zeros(()), batches,
-                 steps=epochs * per_epoch, evaluate=measure, every=per_epoch, seed=seed, descend=descend,
-                 folder=folder, save_seconds=20, settings=settings, progress=progress, title=title)
+    return train(
+        stack,
+        torch.optim.SGD(stack.parameters(), lr=rate),
+        lambda m, b: torch.zeros(()),
+        batches,
+        steps=epochs * per_epoch,
+        evaluate=measure,
+        every=per_epoch,
+        seed=seed,
+        descend=descend,
+        folder=folder,
+        save_seconds=20,
+        settings=settings,
+        progress=progress,
+        title=title,
+    )

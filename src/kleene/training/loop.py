@@ -70,7 +70,7 @@ def shuffled(seed: int, count: int, batch: int) -> Callable[[int], Tensor]:
         if current[0] != epoch:
             source = torch.Generator().manual_seed(seeded(seed, epoch))
             current = (epoch, torch.randperm(count, generator=source))
-        return current[1][place * batch:(place + 1) * batch]
+        return current[1][place * batch : (place + 1) * batch]
 
     return indices
 
@@ -173,8 +173,13 @@ def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics
     """A progress bar on standard error, and the function that moves it."""
     from rich.console import Console
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-               TextColumn("{task.fields[state]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
     with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
         task = bar.add_task(title, total=steps, state="")
 
@@ -210,10 +215,17 @@ class _Checkpoints:
             made.mkdir()
             save_file(_apart(model.state_dict()), made / "model.safetensors")
             save_file(_apart(tensors), made / "optimiser.safetensors")
-            (made / "checkpoint.json").write_text(json.dumps({
-                "settings": self.settings, "step": run.step, "reached": run.reached,
-                "groups": groups, "numbers": numbers,
-            }))
+            (made / "checkpoint.json").write_text(
+                json.dumps(
+                    {
+                        "settings": self.settings,
+                        "step": run.step,
+                        "reached": run.reached,
+                        "groups": groups,
+                        "numbers": numbers,
+                    }
+                )
+            )
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
 
