@@ -214,6 +214,7 @@ def test_commands(tmp_path: Path) -> None:
     assert json.loads(run(app, ["reproduce", "--json"]).stdout) == list(EXPERIMENTS)
     for arguments, message in (
         (["reproduce", "x.y"], "unknown; there are"),
+        (["reproduce", "interdependence.synthetic", "--treebank", "x.conllu"], "reads no treebank"),
         (["reproduce", "interdependence.english"], "KLEENE_DATA"),
         (["explain", str(tmp_path / "none"), "a"], "no such folder"),
         (["explain", str(tmp_path / "m"), ""], "empty"),
@@ -292,3 +293,16 @@ def test_experiments_on_text_from_end_to_end(tmp_path: Path) -> None:
         )
         assert len(result.rows) >= 6 and files <= {path.name for path in (tmp_path / name).iterdir()}
         assert json.loads((tmp_path / name / f"{name}.json").read_text())["rows"] == result.rows
+
+
+def test_bench_rows_are_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kleene.papers import bench_interdependence as bench
+
+    for name, size in (("WORDS", 5), ("HIDDEN", 8), ("TOKENS", 20)):
+        monkeypatch.setattr(bench, name, size)
+    monkeypatch.setenv("KLEENE_DATA", "")
+    rows = bench.rows()
+    assert all({"name", "paper", "ours", "unit", "note"} <= set(row) for row in rows)
+    assert [row["at_most"] for row in rows if "at_most" in row] == [0.6]
+    assert [row["at_least"] for row in rows if "at_least" in row] == [4.0, 4.0]
+    assert rows[0]["ours"] > 0 and "CPU s" in rows[0]["unit"]

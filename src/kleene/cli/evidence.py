@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,6 +63,9 @@ def reproduce(
     data: Annotated[
         Path | None, typer.Option(help="folder of data sets; or KLEENE_DATA", envvar="KLEENE_DATA")
     ] = None,
+    treebank: Annotated[
+        Path | None, typer.Option(help="a CoNLL-U file, for experiments that measure on a treebank")
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
@@ -76,7 +80,11 @@ def reproduce(
         return
     if scale not in ("small", "paper", "tiny"):
         raise InputError(f"--scale {scale!r}: unknown; use small or paper")
-    result = experiment(name)(
-        scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json
+    run = experiment(name)
+    options: dict[str, Any] = {} if treebank is None else {"treebank": treebank}
+    if not options.keys() <= signature(run).parameters.keys():
+        raise InputError(f"--treebank {treebank}: {name} reads no treebank")
+    result = run(
+        scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options
     )
     typer.echo(json.dumps(result.published(), ensure_ascii=False) if as_json else result.table())
