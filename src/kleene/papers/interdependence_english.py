@@ -34,6 +34,7 @@ from kleene.evidence.statistics import (
 from kleene.evidence.syntax_probe import attachment, chain, less_proximity, maximum_spanning_tree
 from kleene.evidence.transformer_decomposition import transformer_interdependence
 from kleene.evidence.treebank import Sentence, read_treebank
+from kleene.files import written_atomically
 from kleene.networks.lstm import LanguageModel
 from kleene.networks.transformer_lm import TransformerLanguageModel
 from kleene.papers.report import Result, plot
@@ -216,14 +217,14 @@ def _treebank_rows(
 
 def _save_pairs(result: Result, tables: dict[str, Pairs]) -> None:
     first = next(iter(tables.values()))
-    result.folder.mkdir(parents=True, exist_ok=True)
     columns_: dict[str, Any] = {
         name: getattr(first, name).astype(np.int32) for name in ("sentence", "left", "right")
     }
     columns_ |= {
         name.replace(", ", "_").replace(" ", "_"): t.value.astype(np.float32) for name, t in tables.items()
     }
-    np.savez_compressed(result.folder / "pairs.npz", allow_pickle=False, **columns_)
+    with written_atomically(result.folder / "pairs.npz") as made:
+        np.savez_compressed(made, allow_pickle=False, **columns_)
 
 
 def _figure_rows(result: Result, table: Pairs) -> None:

@@ -5,7 +5,7 @@ All models of the experiment are one `Stack`, trained together and probed after 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -213,137 +213,145 @@ def first_above(curve: np.ndarray, level: float) -> int:
     return int(above[0]) + 1 if len(above) else len(curve) + 1
 
 
-def describe(result: Result, models: Sequence[Setting]) -> None:
-    """Each ordering that the paper claims, tested on every rule length and seed."""
-    curves = _Curves(result, models)
-    lengths = sorted({model.k for model in models})
+@dataclass(frozen=True)
+class Claim:
+    """An ordering of unfamiliar and familiar models that the paper claims, and how it is tested here."""
 
-    def both(measure: str, k: int, kind: str = "exact") -> tuple[np.ndarray, np.ndarray]:
-        """Curves (epochs, seeds) of the unfamiliar and the familiar models."""
-        return (
-            curves.of(measure, k=k, kind=kind, familiar=False),
-            curves.of(measure, k=k, kind=kind, familiar=True),
-        )
+    name: str
+    paper: str
+    measure: str
+    read: Callable[[np.ndarray, np.ndarray], tuple[float, float]]  # two curves → a number for each
+    holds: Callable[[float, float], bool]
+    unit: str
 
-    def claim(
-        name: str, paper: str, test: Callable[[int], Iterable[tuple[bool, float, float]]], unit: str
-    ) -> None:
-        """A row: in how many (k, seed) cases the test is true, and both sides' means for each k."""
-        cases = {k: list(test(k)) for k in lengths}
-        true, total = sum(c[0] for cs in cases.values() for c in cs), sum(map(len, cases.values()))
-        sides = "; ".join(
-            f"k={k}: {np.mean([c[1] for c in cs]):.3g} / {np.mean([c[2] for c in cs]):.3g}"
-            for k, cs in cases.items()
-        )
-        result.row(
-            name,
-            paper,
-            f"{true} of {total} (length, seed) cases; {sides}",
-            f"{unit}; unfamiliar / familiar",
-            holds=true == total,
-        )
 
-    def pairs(
-        measure: str, kind: str, reduce: Callable[[np.ndarray], float], better: Callable[[float, float], bool]
-    ) -> Callable[[int], list[tuple[bool, float, float]]]:
-        def test(k: int) -> list[tuple[bool, float, float]]:
-            plain, known = both(measure, k, kind)
-            sides = [(reduce(a), reduce(b)) for a, b in zip(plain.T, known.T)]
-            return [(better(a, b), a, b) for a, b in sides]
+def _halfway(plain: np.ndarray, known: np.ndarray) -> tuple[float, float]:
+    """The epochs at which both curves reach half of the lower of their maxima."""
+    level = 0.5 * min(plain.max(), known.max())
+    return float(first_above(plain, level)), float(first_above(known, level))
 
-        return test
 
-    def faster(measure: str) -> Callable[[int], list[tuple[bool, float, float]]]:
-        def test(k: int) -> list[tuple[bool, float, float]]:
-            plain, known = both(measure, k)
-            found = []
-            for a, b in zip(plain.T, known.T):
-                level = 0.5 * min(a.max(), b.max())
-                one, other = float(first_above(a, level)), float(first_above(b, level))
-                found.append((other < one, one, other))
-            return found
+def _each(reduce: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray, np.ndarray], tuple[float, float]]:
+    return lambda plain, known: (float(reduce(plain)), float(reduce(known)))
 
-        return test
 
-    last = lambda curve: float(curve[-1])  # noqa: E731
-    top = lambda curve: float(curve.max())  # noqa: E731
-    drop = lambda curve: float(curve.max() - curve[-1])  # noqa: E731
-    claim(
+CLAIMS = (
+    Claim(
         "Figure 3a, in-domain: familiar conduits teach ω faster",
         "earlier",
-        faster("in.whole"),
+        "in.whole",
+        _halfway,
+        lambda a, b: b < a,
         "first epoch at half of the lower of both maxima of P(ω)",
-    )
-    claim(
+    ),
+    Claim(
         "Figure 3a, in-domain: highest P(ω) is lower with familiar conduits",
         "lower",
-        pairs("in.whole", "exact", top, lambda a, b: b < a),
+        "in.whole",
+        _each(np.max),
+        lambda a, b: b < a,
         "highest mean P(ω)",
-    )
-    claim(
+    ),
+    Claim(
         "Figure 3a, in-domain: familiar is brittle to overtraining",
         "falls after its maximum",
-        pairs("in.whole", "exact", drop, lambda a, b: b > a),
+        "in.whole",
+        _each(lambda curve: curve.max() - curve[-1]),
+        lambda a, b: b > a,
         "maximum less last P(ω); holds where familiar falls further",
-    )
-    claim(
+    ),
+    Claim(
         "Figure 3b, random conduits: familiar never generalises",
         "stays low, below unfamiliar",
-        pairs("random.whole", "exact", top, lambda a, b: b < a),
+        "random.whole",
+        _each(np.max),
+        lambda a, b: b < a,
         "highest mean P(ω)",
-    )
-    claim(
+    ),
+    Claim(
         "Figure 4, α alone, random conduits: familiar acquires the rule earlier",
         "earlier",
-        faster("random.open"),
-        "first epoch at half of the lower of both maxima of P(ω | α) by decomposition",
-    )
-    claim(
+        "random.open",
+        _halfway,
+        lambda a, b: b < a,
+        "first epoch at half of the lower of both maxima of P(ω | α)",
+    ),
+    Claim(
         "Figure 6: interdependence of α and conduit is higher for familiar",
         "substantially higher",
-        pairs("in.interdependence", "exact", last, lambda a, b: b > a),
-        "mean interdependence at the last epoch, in-domain",
-    )
-    claim(
+        "in.interdependence",
+        _each(lambda curve: curve[-1]),
+        lambda a, b: b > a,
+        "at the last epoch, in-domain",
+    ),
+    Claim(
         "Figure 6: it rises through training (familiar)",
         "increases",
-        lambda k: [
-            (float(b[-1]) > float(b[0]), float(a[-1] - a[0]), float(b[-1] - b[0]))
-            for a, b in zip(*(side.T for side in both("in.interdependence", k)))
-        ],
+        "in.interdependence",
+        _each(lambda curve: curve[-1] - curve[0]),
+        lambda a, b: b > 0,
         "last less first epoch, in-domain",
-    )
-    _prefix_rows(result, curves, lengths)
+    ),
+)
+KINDS = {"exact": "", "loses": ", rules lost as by the authors' generator"}
+
+
+def describe(result: Result, models: Sequence[Setting]) -> None:
+    """Each ordering that the paper claims, on every rule length and seed, with and without lost rules."""
+    curves = _Curves(result, models)
+    lengths = sorted({model.k for model in models})
+    for kind in KINDS:
+        for claim in CLAIMS:
+            _claim_row(result, curves, lengths, claim, kind)
+        _prefix_rows(result, curves, lengths[-1], kind)
     _frequency_rows(result, curves, lengths)
     _gradient_rows(result, curves, lengths)
-    _loss_rows(result, curves, lengths, both)
+    _loss_rows(result, curves, lengths)
     _control_rows(result, curves, lengths)
+
+
+def _claim_row(result: Result, curves: _Curves, lengths: Sequence[int], claim: Claim, kind: str) -> None:
+    """In how many (length, seed) cases the claim holds, and both sides' means for each length."""
+    cases = {}
+    for k in lengths:
+        plain, known = (curves.of(claim.measure, k=k, kind=kind, familiar=side) for side in (False, True))
+        cases[k] = [claim.read(a, b) for a, b in zip(plain.T, known.T)]
+    tested = [claim.holds(*pair) for pairs in cases.values() for pair in pairs]
+    sides = "; ".join(
+        f"k={k}: {np.mean(pairs, 0)[0]:.3g} / {np.mean(pairs, 0)[1]:.3g}" for k, pairs in cases.items()
+    )
+    result.row(
+        claim.name + KINDS[kind],
+        claim.paper,
+        f"{sum(tested)} of {len(tested)} (length, seed) cases; {sides}",
+        f"{claim.unit}; unfamiliar / familiar",
+        holds=all(tested),
+    )
 
 
 def _mean(values: Sequence[Any], index: Sequence[int]) -> Any:
     return np.mean([values[m] for m in index], axis=0)
 
 
-def _prefix_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> None:
-    k = lengths[-1]
-    for name, where in (("in", "in-domain"), ("random", "random conduits")):
-        rows = result.metrics["prefixes"][name]
-        ends = {
-            side: [(rows[m][0], rows[m][-1]) for m in curves.index(k=k, kind="exact", familiar=side)]
-            for side in (False, True)
-        }
-        gains = {side: [b - a for a, b in pairs] for side, pairs in ends.items()}
-        true = sum(b > a for a, b in zip(gains[False], gains[True]))
+def _prefix_rows(result: Result, curves: _Curves, k: int, kind: str) -> None:
+    """Figure 5 at every epoch where it was measured."""
+    models = {side: curves.index(k=k, kind=kind, familiar=side) for side in (False, True)}
+    for number, epoch in enumerate(result.metrics["epochs"], 1):
+        if "prefixes" not in epoch:
+            continue
+        rows = {side: np.array([epoch["prefixes"]["in"][m] for m in models[side]]) for side in (False, True)}
+        gains = {side: row[:, -2] - row[:, 0] for side, row in rows.items()}
+        true = int(((gains[True] > 0) & (gains[True] > gains[False])).sum())
         text = "; ".join(
-            f"{'familiar' if side else 'unfamiliar'} {np.mean([a for a, _ in pairs]):.3g} → "
-            f"{np.mean([b for _, b in pairs]):.3g}"
-            for side, pairs in ends.items()
+            f"{'familiar' if side else 'unfamiliar'} {', '.join(f'{x:.2g}' for x in row.mean(0))}"
+            for side, row in rows.items()
         )
         result.row(
-            f"Figure 5, k = {k}, {where}: familiar's P(ω) grows more with each conduit word in focus",
+            f"Figure 5, k = {k}, epoch {number}: familiar's P(ω) grows with each conduit word{KINDS[kind]}",
             "grows substantially; unfamiliar is high from α alone",
             f"{true} of {len(gains[True])} seeds; {text}",
-            "P(ω) from α alone → from α and the whole conduit",
+            "P(ω) from α and the conduit's first 0, 1, … words, in-domain; holds where it grows until the "
+            "last but one, and more than unfamiliar",
             holds=true == len(gains[True]),
         )
 
@@ -429,7 +437,7 @@ def _gradient_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> N
         )
 
 
-def _loss_rows(result: Result, curves: _Curves, lengths: Sequence[int], both: Callable[..., Any]) -> None:
+def _loss_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> None:
     for k in lengths:
         kept = {
             side: _mean(result.metrics["rules"], curves.index(k=k, kind="loses", familiar=side))
@@ -441,7 +449,7 @@ def _loss_rows(result: Result, curves: _Curves, lengths: Sequence[int], both: Ca
                 ("random P(ω)", "random.whole", np.max),
                 ("interdependence", "in.interdependence", None),
             ):
-                plain, known = both(measure, k, kind)
+                plain, known = (curves.of(measure, k=k, kind=kind, familiar=side) for side in (False, True))
                 a, b = (float(np.mean(side.max(0) if reduce else side[-1])) for side in (plain, known))
                 gaps[kind, name] = (a, b)
         text = "; ".join(
