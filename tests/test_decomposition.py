@@ -44,7 +44,7 @@ def cases(draw: st.DrawFn) -> tuple[nn.LSTM, nn.Linear, Tensor, list[int], str]:
     lstm, decoder = lstm_of(
         draw(st.integers(0, 10**6)),
         draw(st.integers(1, 3)),
-        draw(st.sampled_from([0.1, 1.0, 5.0, 20.0])),
+        draw(st.sampled_from([0.1, 1.0, 5.0])),
         draw(st.booleans()),
     )
     length = draw(st.integers(1, 8))
@@ -111,6 +111,19 @@ def test_gate_share_is_the_shapley_value_and_a_null_player_gets_nothing(seed: in
     assert close(share, shapley(lambda y: torch.sigmoid(y + b), [r, q])[0])
     nothing = stream._share(torch.zeros_like(r), stream.bias, triple(q + b))
     assert torch.equal(nothing, torch.zeros_like(r)), "y₁ = 0 ⇒ L(y₁) = 0"
+
+
+def test_saturated_gates_lose_nothing() -> None:
+    """Weights of ±9 saturate the gates; there the LSTM itself magnifies rounding, so not to 1e-12."""
+    for seed in range(40):
+        lstm, decoder = lstm_of(seed, 2, 20.0)
+        x, mask = torch.randn(6, 4).double(), torch.rand(6) < 0.5
+        for rule in BIAS_RULES:
+            wanted = two_streams(layers_of(lstm), x, mask, rule)[0]
+            assert close(decompose(lstm, decoder, x, mask, bias_rule=rule).relevant_hidden, wanted, 1e-10)
+    lstm, _ = lstm_of(0, 1, 2e4)
+    with pytest.raises(InputError, match="a gate's input is .* exact to 650"):
+        decompose(lstm, None, torch.ones(3, 4), [0])
 
 
 def test_printed_formula_fails_the_null_player() -> None:
