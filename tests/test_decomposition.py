@@ -122,7 +122,7 @@ def test_saturated_gates_lose_nothing() -> None:
             wanted = two_streams(layers_of(lstm), x, mask, rule)[0]
             assert close(decompose(lstm, decoder, x, mask, bias_rule=rule).relevant_hidden, wanted, 1e-10)
     lstm, _ = lstm_of(0, 1, 2e4)
-    with pytest.raises(InputError, match="a gate's input is .* exact to 650"):
+    with pytest.raises(InputError, match=r"a gate's input is .* exact to 650"):
         decompose(lstm, None, torch.ones(3, 4), [0])
 
 
