@@ -44,7 +44,8 @@ class WikiText:
             kept.append(UNKNOWN)
         self.vocabulary = Vocabulary(kept)
         self.train = np.array(self.vocabulary.encode(words))
-        self.valid = np.array(self.vocabulary.encode(read_words(folder, "valid")))
+        held = read_words(folder, "valid")[: None if tokens is None else max(tokens // 4, 2000)]
+        self.valid = np.array(self.vocabulary.encode(held))
         self.counts = np.bincount(self.train, minlength=len(kept))
 
 
