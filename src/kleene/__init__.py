@@ -42,6 +42,8 @@ _LAZY: dict[str, str] = {
     "TuringMachine": "kleene.machines.turing",
     "extract": "kleene.decompilers.lstar",
     "regex": "kleene.machines.regex",
+    "decompose": "kleene.evidence.decomposition",
+    "interdependence": "kleene.evidence.interdependence",
 }
 
 __all__ = [

@@ -41,6 +41,7 @@ ARROWS: dict[str, dict[str, str]] = {
     },
     "explain": {
         "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
+        "kleene.networks.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
     },
 }
 
@@ -49,6 +50,7 @@ LOADERS: dict[str, str] = {
     "transformer": "kleene.networks.transformer:load",
     "rnn": "kleene.networks.rnn_files:load",
     "decider": "kleene.networks.decider:load",
+    "lstm": "kleene.networks.lstm:load",
 }
 
 

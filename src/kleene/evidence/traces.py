@@ -32,7 +32,8 @@ def explain_transformer(net: Transformer, input: Sequence[int], *, max_layers: i
     tokens = net.check_input(input)
     mask = torch.ones(1, len(tokens), dtype=torch.bool, device=net.device)
     x = net.embed(torch.tensor([tokens], device=net.device))
-    states, heads = [_states(spec, layout, x)], []
+    states = [_states(spec, layout, x)]
+    heads: list[dict[str, list[HeadOutput]]] = []
     count = None if net.config.halts else net.config.layers
     while len(heads) != count:
         if len(heads) >= max_layers:

@@ -16,7 +16,7 @@ from typing import Any
 
 Row = dict[str, Any]
 
-PARTS = ("kleene.papers.bench_programs", "kleene.papers.bench_automata")
+PARTS = ("kleene.papers.bench_programs", "kleene.papers.bench_automata", "kleene.papers.bench_interdependence")
 
 
 def cpu_seconds(work: Callable[[], Any], repeat: int = 1) -> float:
