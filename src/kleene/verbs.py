@@ -100,6 +100,6 @@ def load(folder: str | Path) -> Any:
         raise FileError(f"{folder}: no such folder; a saved network is a folder with kleene.json in it")
     description = read_json(folder / "kleene.json")
     kind = description.get("kind") if isinstance(description, dict) else None
-    if kind not in LOADERS:
+    if not isinstance(kind, str) or kind not in LOADERS:
         raise FileError(f"{folder}/kleene.json: unknown kind {kind!r}; known: {', '.join(LOADERS)}")
     return _resolve(LOADERS[kind])(folder)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from kleene.compilers.program_to_transformer import encode
-from kleene.errors import InputError, KleeneError, UndefinedRead
+from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import Updates
 from kleene.machines.interpreter import trace
@@ -222,6 +222,8 @@ def _run_network(
     try:
         outputs = network.run_batch([chunk[i] for i in plain], evaluator=evaluator, **run) if plain else []
         results = dict(zip(plain, outputs))
+    except NotSupported:  # the question is wrong, not an answer
+        raise
     except KleeneError:
         for i in plain:
             results[i] = _attempt(network.run, chunk[i], {"evaluator": evaluator, **run})

@@ -45,7 +45,8 @@ class SparseTransformer:
         return np.ascontiguousarray(tensor.detach().cpu().numpy().astype(self.kind))
 
     def _block(self, block: Block) -> tuple[Any, ...]:
-        heads = _heads(block, self.config.causal, self.kind)
+        segments = [(segment.start, segment.stop) for segment in self.net.layout]
+        heads = _heads(block, segments, self.config.causal, self.kind)
         first = _columns(self._numpy(block.in1), self._numpy(block.bias1), self._numpy(block.out1))
         second = _columns(self._numpy(block.in2), self._numpy(block.bias2), self._numpy(block.out2))
         return (*heads, *first, *second)
@@ -107,7 +108,7 @@ def _columns(into: Array, bias: Array, out: Array) -> tuple[Array, ...]:
     )  # fmt: skip
 
 
-def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
+def _heads(block: Block, segments: list[tuple[int, int]], causal: bool, kind: Any) -> tuple[Array, ...]:
     """All heads: segments of query and key, members of each query value, offsets, what is copied where."""
     tensors = {
         name: getattr(block, name).detach().cpu().double().numpy()
@@ -125,7 +126,7 @@ def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
     read: set[int] = set()
     for h in range(count):
         one = {name: tensor[h] for name, tensor in tensors.items()}
-        mode, table[h, 1:5], ok, chosen = _selection(one)
+        mode, table[h, 1:5], ok, chosen = _selection(one, segments)
         table[h, 0] = mode
         allowed[h] = ok
         table[h, 5] = (
@@ -161,7 +162,7 @@ def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
     )  # fmt: skip
 
 
-def _selection(one: dict[str, Array]) -> tuple[int, list[int], Array, list[list[int]]]:
+def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> tuple[int, list[int], Array, list[list[int]]]:
     """How one head selects: 0 by offset alone, 1 by a one-hot key, 2 by the bits of a word."""
     null, relative = float(one["null_score"]), one["relative"]
     if not one["query"].any() or not one["key"].any():
@@ -169,8 +170,7 @@ def _selection(one: dict[str, Array]) -> tuple[int, list[int], Array, list[list[
         if one["query_bias"].any() or not (on | off).all():
             raise NotSparse("a relative head that is not hard")
         return 0, [0, 0, 0, 0], on, []
-    query_dims, key_dims = (np.nonzero(one[n].any(axis=0))[0] for n in ("query", "key"))
-    q0, q1, k0, k1 = query_dims[0], query_dims[-1] + 1, key_dims[0], key_dims[-1] + 1
+    (q0, q1), (k0, k1) = (_segment(one[name], segments) for name in ("query", "key"))
     if one["key_bias"].any() or one["query_bias"].any():
         return _word_selection(one, q0, q1, k0, k1, null)
     key = one["key"][:, k0:k1]
@@ -185,6 +185,15 @@ def _selection(one: dict[str, Array]) -> tuple[int, list[int], Array, list[list[
     ):
         raise NotSparse("a head that is not hard")
     return 1, [q0, q1 - q0, k0, k1 - k0], ok, [np.nonzero(row)[0].tolist() for row in match]
+
+
+def _segment(weights: Array, segments: list[tuple[int, int]]) -> tuple[int, int]:
+    """The segment that a projection reads, whole: a query that asks for nothing has a column of zeros."""
+    dims = np.nonzero(weights.any(axis=0))[0]
+    for start, stop in segments:
+        if start <= dims[0] and dims[-1] < stop:
+            return start, stop
+    raise NotSparse("a head that reads several variables at once")
 
 
 def _word_selection(one: dict[str, Array], q0: int, q1: int, k0: int, k1: int, null: float) -> Any:
