@@ -7,12 +7,12 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-import agreeing
 import pytest
 import torch
-from agreeing import START, running_parity
 
+import agreeing
 import kleene as kl
+from agreeing import START, running_parity
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 

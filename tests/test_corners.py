@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from agreeing import outcome
 
 import kleene as kl
+from agreeing import outcome
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 
@@ -242,7 +242,7 @@ def test_clearing_a_numerical_head_leaves_no_residue():
         net = kl.compile(Mean, dtype=dtype)
         seen: list[torch.Tensor] = []
         inputs = [[0, 2, 3], [0, 0, 1], [4, 4, 4, 3, 2, 1, 0], [1, 1, 2]]
-        net.run_batch(inputs, evaluator="dense", watch=lambda layer, rows, x: seen.append(x.clone()))
+        net.run_batch(inputs, evaluator="dense", watch=lambda layer, rows, x, kept=seen: kept.append(x.clone()))
         assert len(seen) == 4
         for x in seen:
             assert not x[..., net.layout["mean"].slice].any()
