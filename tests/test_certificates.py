@@ -102,7 +102,17 @@ def test_some_programs_are_certified_in_bfloat16():
 
 
 def test_a_wide_form_is_not_certified_in_bfloat16():
-    wide = kl.library.subleq(-200, 200, 3)
+    class wide(kl.Program):
+        tokens = 300
+        a = kl.cat(300, token=lambda t: t)
+        b = kl.cat(300, token=lambda t: 299 - t)
+        larger = kl.cat(2)
+        output = larger
+        layers = 1
+
+        def step(z):
+            z.larger = z.a > z.b
+
     assert kl.certify(kl.compile(wide)).holds
     certificate = kl.certify(kl.compile(wide), dtype="bfloat16")
     assert not certificate.holds and "bfloat16" in " ".join(certificate.reasons)
