@@ -237,6 +237,7 @@ def describe(updates: Updates, lowering: Lowering, halves: Any, way: str, dtype:
             "head": head,
             "at_least": 0 if spec.default is not None else 1,
             "at_most": 1 << 30 if spec.numerical else 1,
+            "range": _average_range(spec, lowering.layout) if spec.numerical else None,
             "tests": [
                 {
                     "dims": [place[dim] for dim in test.linear.weights],
@@ -255,6 +256,14 @@ def describe(updates: Updates, lowering: Lowering, halves: Any, way: str, dtype:
         "reads": reads,
         "units": [[[unit.purpose, unit.why] for unit in half] for half in halves],
     }
+
+
+def _average_range(head: HeadSpec, layout: Layout) -> list[float]:
+    """The dimension of an average, and how far it may be from the declared values: half a gap."""
+    segment, values = layout[head.name], head.kind.values
+    first, last = (values[1] - values[0], values[-1] - values[-2]) if len(values) > 1 else (1, 1)
+    low, high = values[0] - Fraction(first) / 2, values[-1] + Fraction(last) / 2
+    return [segment.start, float(low * segment.scale), float(high * segment.scale)]
 
 
 def fill_embeddings(net: Transformer, spec: Spec, layout: Layout) -> None:

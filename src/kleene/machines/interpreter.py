@@ -6,23 +6,13 @@ A layer is attention, then `step`. All heads of a layer read the state before it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead
 from kleene.machines.program import HeadSpec, Numerical, ProgramClass, Spec, Subset, Value, as_number
+from kleene.machines.trace import HeadOutput, States, Trace
 from kleene.results import Output
-
-States = list[dict[str, Value]]  # by position: variable → value
-
-
-@dataclass(frozen=True)
-class HeadOutput:
-    """What one head gives at one position: the positions it selected, and the value (None: undefined)."""
-
-    selected: tuple[int, ...]
-    value: Value | None
 
 
 class Layer:
@@ -187,40 +177,6 @@ def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None =
         number += len(every)
         made.append(int(every[-1][-1][spec.output]))
     return Output(made, layers=number)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Every variable, head, position and layer of one run; prints as tables."""
-
-    spec: Spec
-    tokens: tuple[int, ...]
-    states: tuple[States, ...]  # states[k][position][variable] after k layers
-    heads: tuple[dict[str, list[HeadOutput]], ...]  # heads[k][name][position] in layer k + 1
-
-    @property
-    def layers(self) -> int:
-        return len(self.heads)
-
-    @property
-    def outputs(self) -> Output:
-        return Output((int(state[self.spec.output]) for state in self.states[-1]), layers=self.layers)
-
-    def __str__(self) -> str:
-        from kleene.show.terminal import trace_text
-
-        return trace_text(self)
-
-    def __rich__(self) -> Any:
-        from kleene.show.terminal import trace_table
-
-        return trace_table(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The trace as plain data."""
-        from kleene.show.terminal import trace_json
-
-        return trace_json(self)
 
 
 def trace(
