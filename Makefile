@@ -16,17 +16,17 @@ demo: setup
 	$(BIN)/kleene demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 test-all: setup
-	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
 lint: setup
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
 
 bench: setup
-	$(BIN)/python -m kleene.papers.bench
+	OMP_NUM_THREADS=1 $(BIN)/python -m kleene.papers.bench
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache results

@@ -6,8 +6,9 @@ This file is the list of what users may rely on. Names that need torch are impor
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kleene import library
 from kleene.errors import (
     DidNotHalt,
     FileError,
@@ -22,7 +23,6 @@ from kleene.errors import (
     TooManyRules,
     UndefinedRead,
 )
-from kleene import library
 from kleene.lowering.symbolic import among, table
 from kleene.machines.program import Program, attend, cat, num, relative, subset, word
 from kleene.verbs import certify, compile, decompile, explain, load, verify
@@ -43,7 +43,41 @@ _LAZY: dict[str, str] = {
     "extract": "kleene.decompilers.lstar",
     "minimal": "kleene.checks.minimality",
     "regex": "kleene.machines.regex",
+    "decompose": "kleene.evidence.decomposition",
+    "interdependence": "kleene.evidence.interdependence",
 }
+
+__all__ = [
+    "DidNotHalt",
+    "FileError",
+    "InputError",
+    "KleeneError",
+    "NotExact",
+    "NotSupported",
+    "Program",
+    "ProgramError",
+    "RangeError",
+    "StepError",
+    "TooManyPaths",
+    "TooManyRules",
+    "UndefinedRead",
+    "among",
+    "attend",
+    "cat",
+    "certify",
+    "compile",
+    "decompile",
+    "explain",
+    "library",
+    "load",
+    "num",
+    "relative",
+    "subset",
+    "table",
+    "verify",
+    "word",
+    *_LAZY,
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -41,6 +41,7 @@ ARROWS: dict[str, dict[str, str]] = {
     },
     "explain": {
         "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
+        "kleene.networks.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
     },
 }
 
@@ -49,6 +50,7 @@ LOADERS: dict[str, str] = {
     "transformer": "kleene.networks.transformer:load",
     "rnn": "kleene.networks.rnn_files:load",
     "decider": "kleene.networks.decider:load",
+    "lstm": "kleene.networks.lstm:load",
 }
 
 
@@ -98,6 +100,6 @@ def load(folder: str | Path) -> Any:
         raise FileError(f"{folder}: no such folder; a saved network is a folder with kleene.json in it")
     description = read_json(folder / "kleene.json")
     kind = description.get("kind") if isinstance(description, dict) else None
-    if kind not in LOADERS:
+    if not isinstance(kind, str) or kind not in LOADERS:
         raise FileError(f"{folder}/kleene.json: unknown kind {kind!r}; known: {', '.join(LOADERS)}")
     return _resolve(LOADERS[kind])(folder)

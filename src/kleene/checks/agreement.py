@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from kleene.compilers.program_to_transformer import encode
-from kleene.errors import InputError, KleeneError, UndefinedRead
+from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import Updates
 from kleene.machines.interpreter import trace
@@ -101,7 +101,7 @@ class InterpreterReference:
         return self.program.spec
 
     def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output | KleeneError]:
-        return [_attempt(lambda: self.program.run(tokens, **self.options)) for tokens in inputs]
+        return [_attempt(self.program.run, tokens, self.options) for tokens in inputs]
 
     def states(self, tokens: Sequence[int]) -> list[dict[str, list[int]]]:
         """Indices of every variable's values by position, after 0, 1, … layers."""
@@ -131,7 +131,7 @@ class UpdatesReference:
                 return list(machine.run_batch(inputs, **self.options))
             except KleeneError:
                 pass
-        return [_attempt(lambda: machine.run(tokens, **self.options)) for tokens in inputs]
+        return [_attempt(machine.run, tokens, self.options) for tokens in inputs]
 
     def states(self, tokens: Sequence[int]) -> list[dict[str, list[int]]]:
         kept: list[dict[str, list[int]]] = []
@@ -143,9 +143,9 @@ class UpdatesReference:
         return [{}, *kept]
 
 
-def _attempt(run: Callable[[], Output]) -> Output | KleeneError:
+def _attempt(run: Callable[..., Output], tokens: Sequence[int], options: dict[str, Any]) -> Output | KleeneError:
     try:
-        return run()
+        return run(tokens, **options)
     except KleeneError as error:
         return error
 
@@ -156,13 +156,13 @@ def verify_program(machine: ProgramClass, network: Transformer, **options: Any) 
     lengths=range(1, 9): every input of these lengths (with random=: random inputs of these lengths);
     random=1000, seed=0: random inputs; inputs=[…]: these. evaluator="dense" | "sparse": the network's.
     """
-    run = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
+    run: dict[str, Any] = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
     return compare(InterpreterReference(machine, run), network, **options, run=run)
 
 
 def verify_updates(machine: Updates, network: Transformer, **options: Any) -> Report:
     """Compare a network with guarded updates, run by the rule machine; options as for a program."""
-    run = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
+    run: dict[str, Any] = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
     return compare(UpdatesReference(machine, run), network, **options, run=run)
 
 
@@ -180,7 +180,9 @@ def compare(
 ) -> Report:
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed)
-    evaluator = evaluator or ("sparse" if network.device.type == "cpu" and network.config.shape != "decoder" else "dense")
+    evaluator = evaluator or (
+        "sparse" if network.device.type == "cpu" and network.config.shape != "decoder" else "dense"
+    )
     checked = mismatches = raised = 0
     worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
     while chunk := list(islice(chosen, CHUNK)):
@@ -198,9 +200,9 @@ def compare(
             progress(checked)
     counterexample = None
     if worst is not None:
-        tokens = worst[0][1]
-        where = _first_difference(reference, network, tokens, run or {})
-        counterexample = Disagreement(tokens, _told(worst[1]), _told(worst[2]), where)
+        shortest = worst[0][1]
+        where = _first_difference(reference, network, shortest, run or {})
+        counterexample = Disagreement(shortest, _told(worst[1]), _told(worst[2]), where)
     return Report(
         reference.spec.name, checked, mismatches, raised, reference.name,
         f"{evaluator}, {str(network.dtype).removeprefix('torch.')}", described, counterexample,
@@ -220,12 +222,14 @@ def _run_network(
     try:
         outputs = network.run_batch([chunk[i] for i in plain], evaluator=evaluator, **run) if plain else []
         results = dict(zip(plain, outputs))
+    except NotSupported:  # the question is wrong, not an answer
+        raise
     except KleeneError:
         for i in plain:
-            results[i] = _attempt(lambda i=i: network.run(chunk[i], evaluator=evaluator, **run))  # type: ignore[misc]
+            results[i] = _attempt(network.run, chunk[i], {"evaluator": evaluator, **run})
     for i in range(len(chunk)):
         if i not in results:
-            results[i] = _attempt(lambda i=i: network.run(chunk[i], check=True, **run))  # type: ignore[misc]
+            results[i] = _attempt(network.run, chunk[i], {"check": True, **run})
     return [results[i] for i in range(len(chunk))]
 
 

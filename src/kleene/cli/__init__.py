@@ -100,5 +100,6 @@ def finish(holds: bool) -> None:
 
 
 # Each module adds its commands to `app`.
-from kleene.cli import demo, programs  # noqa: E402, F401
 from kleene.cli import automata as _automata  # noqa: E402, F401
+from kleene.cli import demo, programs  # noqa: E402, F401
+from kleene.cli import evidence as _evidence  # noqa: E402, F401

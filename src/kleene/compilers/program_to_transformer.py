@@ -17,7 +17,7 @@ from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import Lowering, Unit, lower_rules_to_units, lower_to_thresholds
 from kleene.lowering.updates import Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
-from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
+from kleene.machines.program import HeadSpec, Kind, ProgramClass, Spec, Subset, Word
 from kleene.networks.transformer import DTYPES, Block, Config, Transformer
 from kleene.residual import Layout
 
@@ -237,6 +237,7 @@ def describe(updates: Updates, lowering: Lowering, halves: Any, way: str, dtype:
             "head": head,
             "at_least": 0 if spec.default is not None else 1,
             "at_most": 1 << 30 if spec.numerical else 1,
+            "range": _average_range(spec, lowering.layout) if spec.numerical else None,
             "tests": [
                 {
                     "dims": [place[dim] for dim in test.linear.weights],
@@ -255,6 +256,14 @@ def describe(updates: Updates, lowering: Lowering, halves: Any, way: str, dtype:
         "reads": reads,
         "units": [[[unit.purpose, unit.why] for unit in half] for half in halves],
     }
+
+
+def _average_range(head: HeadSpec, layout: Layout) -> list[float]:
+    """The dimension of an average, and how far it may be from the declared values: half a gap."""
+    segment, values = layout[head.name], head.kind.values
+    first, last = (values[1] - values[0], values[-1] - values[-2]) if len(values) > 1 else (1, 1)
+    low, high = values[0] - Fraction(first) / 2, values[-1] + Fraction(last) / 2
+    return [segment.start, float(low * segment.scale), float(high * segment.scale)]
 
 
 def fill_embeddings(net: Transformer, spec: Spec, layout: Layout) -> None:
@@ -342,11 +351,14 @@ def fill_mlp(block: Block, layout: Layout, halves: tuple[list[Unit], list[Unit]]
         writes: tuple[list[int], list[int], list[float]] = ([], [], [])
         for row, unit in enumerate(units):
             for dim, weight in unit.reads:
-                rows.append(row), columns.append(place[dim]), values.append(float(weight))
+                rows.append(row)
+                columns.append(place[dim])
+                values.append(float(weight))
             for dim, weight in unit.writes:
-                writes[0].append(place[dim]), writes[1].append(row), writes[2].append(float(weight))
+                writes[0].append(place[dim])
+                writes[1].append(row)
+                writes[2].append(float(weight))
         if units:
             into[rows, columns] = torch.tensor(values, dtype=into.dtype)
             out[writes[0], writes[1]] = torch.tensor(writes[2], dtype=out.dtype)
             bias[:] = torch.tensor([float(unit.bias) for unit in units], dtype=bias.dtype)
-

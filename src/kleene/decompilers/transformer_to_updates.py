@@ -7,7 +7,7 @@ for which the units' own rows are the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -21,7 +21,17 @@ from kleene.decompilers.weights import FINE, Half, State, WeightsFunction, whole
 from kleene.errors import NotExact
 from kleene.lowering.forms import Form, Grid, variable_form
 from kleene.lowering.symbolic import Assignment
-from kleene.lowering.updates import GuardedUpdate, Test, Updates, leaves, merged, simplify_guard
+from kleene.lowering.updates import (
+    GuardedUpdate,
+    Test,
+    Updates,
+    WordUpdate,
+    leaves,
+    merged,
+    merged_words,
+    simplify_guard,
+)
+from kleene.lowering.words import Terms, WordAssignment, WordPredicate
 from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec, Word
 from kleene.networks.transformer import Block, Transformer
 from kleene.residual import Layout
@@ -33,8 +43,11 @@ def decompile_transformer(net: Transformer) -> Updates:
     """The guarded updates that the weights implement, with the Spec read from the weights too."""
     spec = read_spec(net)
     halves = whole_halves(net.block(0), net.layout)
-    updates = [u for name in spec.variables for u in read_updates(spec, net.layout, halves, name)]
-    return Updates(spec, tuple(updates))
+    plain = [name for name, kind in spec.variables.items() if not isinstance(kind.kind, Word)]
+    updates = [u for name in plain for u in read_updates(spec, net.layout, halves, name)]
+    words = [u for name in spec.variables if name not in plain for u in read_words(spec, net.layout, halves, name)]
+    predicates = {p.name: p for p in _word_predicates(spec, net.layout, halves[0]).values()}
+    return Updates(spec, tuple(updates), (), tuple(words), tuple(predicates.values()))
 
 
 # --- embeddings and attention -----------------------------------------------------------------------------
@@ -121,14 +134,16 @@ def _read_head(block: Block, h: int, layout: Layout, spec: Spec, kind: Kind) -> 
 
 def read_updates(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: str) -> list[GuardedUpdate]:
     """One variable's guarded updates from the weights."""
-    function = WeightsFunction(spec, layout, halves, variable, given=True)
+    function = WeightsFunction(spec, layout, halves, variable, given=None)
     if not len(function.bias):
         return []
+    comparisons = _word_predicates(spec, layout, halves[0])
     try:
-        predicates = {name: _read_predicate(spec, layout, halves[0], name) for name in function.given}
+        predicates = {name: _read_predicate(spec, layout, halves[0], name, comparisons) for name in function.given}
         tree = _Reader(spec, function, variable).read()
     except NotExact:  # scratch values that only make sense together: read through to the variables
-        predicates, function = {}, WeightsFunction(spec, layout, halves, variable)
+        predicates = {n: _read_predicate(spec, layout, halves[0], n, comparisons) for n in comparisons}
+        function = WeightsFunction(spec, layout, halves, variable, given=comparisons)
         tree = _Reader(spec, function, variable).read()
     made = []
     for tests, leaf in leaves(tree, ()):
@@ -137,8 +152,13 @@ def read_updates(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable
     return merged(spec, made)
 
 
-def _read_predicate(spec: Spec, layout: Layout, first: Half, name: str) -> Callable[[frozenset[int]], Test]:
+def _read_predicate(
+    spec: Spec, layout: Layout, first: Half, name: str, comparisons: Mapping[str, WordPredicate]
+) -> Callable[[frozenset[int]], Test]:
     """A scratch value as a test on the form that its units read."""
+    if name in comparisons:
+        told = variable_form(comparisons[name].name, 2)
+        return lambda indices: Test(told, indices)
     writes = first.writes[layout[name].start]
     units = np.nonzero(writes)[0]
     if not len(units) or (first.reads[units] != first.reads[units[0]]).any():
@@ -148,6 +168,98 @@ def _read_predicate(spec: Spec, layout: Layout, first: Half, name: str) -> Calla
     form = Form.of(0, terms)
     value = {v: int(writes[units] @ (v + first.bias[units] >= 1)) for v in map(int, form.values)}
     return lambda indices: Test(form, frozenset(v for v, on in value.items() if on in indices))
+
+
+def _word_predicates(spec: Spec, layout: Layout, first: Half) -> dict[str, WordPredicate]:
+    """The scratch values that compare words, read from the units that make them."""
+    found = {}
+    for segment in layout:
+        if segment.coding != "scratch":
+            continue
+        units = np.nonzero(first.writes[segment.start])[0]
+        terms = tuple(
+            (name, int(first.reads[units[0], layout[name].start]))
+            for name, kind in sorted(spec.kinds.items())
+            if len(units) and isinstance(kind, Word) and first.reads[units[0], layout[name].start]
+        )
+        if terms:
+            thresholds = sorted(int(1 - first.bias[unit]) for unit in units)
+            found[segment.name] = WordPredicate(terms, "≥" if len(units) == 1 else "=", thresholds[0])
+    return found
+
+
+def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: str) -> list[WordUpdate]:
+    """A word's updates: for each combination of what its units are guarded by, the sum is asked for by
+    setting every word to zero, and then each to one."""
+    function = WeightsFunction(spec, layout, halves, variable, given=None)
+    if not len(function.bias):
+        return []
+    comparisons = _word_predicates(spec, layout, halves[0])
+    tests = {n: _read_predicate(spec, layout, halves[0], n, comparisons) for n in function.given}
+    names = function.variables
+    function.begin([*names])
+    choices = [sorted(np.unique(function.classes(p), return_index=True)[1].tolist()) for p in range(len(names))]
+
+    def tree(place: int, chosen: dict[str, int]) -> Any:
+        if place == len(names):
+            return _ask(spec, layout, halves[1], variable, chosen)
+        name, classes = names[place], function.classes(place)
+        children: dict[Any, set[int]] = {}
+        for index in choices[place]:
+            child = tree(place + 1, {**chosen, name: index})
+            children.setdefault(child, set()).update(np.nonzero(classes == classes[index])[0].tolist())
+        if len(children) == 1:
+            return next(iter(children))
+        form = variable_form(name, function.count(name))
+        return (form, tuple((frozenset(indices), child) for child, indices in children.items()))
+
+    made = []
+    for found, leaf in leaves(tree(0, {}), ()):
+        plain = [tests[t.variable](t.indices) if t.variable in tests else t for t in found]
+        made.append(WordUpdate(variable, simplify_guard(spec, plain), leaf))
+    return merged_words(spec, made)
+
+
+def _ask(spec: Spec, layout: Layout, second: Half, variable: str, chosen: Mapping[str, int]) -> WordAssignment | None:
+    """What a word becomes under given other values, as a sum of words; None where it keeps its value."""
+    words = [name for name, kind in spec.kinds.items() if isinstance(kind, Word)]
+    x = np.zeros(layout.size, dtype=np.int64)
+    for name, index in chosen.items():
+        segment = layout[name]
+        x[segment.start + (0 if segment.coding == "scratch" else index)] = index if segment.coding == "scratch" else 1
+    size = len(spec.kinds[variable])
+    own = layout[variable]
+
+    def answer(values: Mapping[str, int]) -> int:
+        state = x.copy()
+        for name, value in values.items():
+            bits = layout[name].size
+            state[layout[name].slice] = value >> np.arange(bits) & 1
+        on = np.clip(second.reads @ state + second.bias, 0, 1)
+        after = state[own.slice] + (second.writes @ on)[own.slice]
+        # where a guard keeps a sum in range, values that the guard excludes give "bits" that still add up to it
+        return int((after * (1 << np.arange(own.size))).sum())
+
+    constant = answer({})
+    raw = {name: answer({name: 1}) - constant for name in words}
+    terms = tuple(sorted((n, (c + size // 2) % size - size // 2) for n, c in raw.items() if c % size))
+    if terms == ((variable, 1),) and constant == 0:
+        return None
+    return _within(spec, variable, terms, constant, answer)
+
+
+def _within(
+    spec: Spec, variable: str, terms: Terms, constant: int, answer: Callable[[Mapping[str, int]], int]
+) -> WordAssignment:
+    """The sum, modulo the word's size where it can leave its range; checked at the ends of the range."""
+    size = len(spec.kinds[variable])
+    low = constant + sum(c * (len(spec.kinds[n]) - 1) for n, c in terms if c < 0)
+    high = constant + sum(c * (len(spec.kinds[n]) - 1) for n, c in terms if c > 0)
+    if low >= 0 and high < size:
+        return WordAssignment(terms, constant, None)
+    top = {name: len(spec.kinds[name]) - 1 if (c > 0) == (high >= size) else 0 for name, c in terms}
+    plain = WordAssignment(terms, constant, None)
+    return plain if answer(top) == plain.value(top) else replace(plain, modulus=size)
 
 
 class _Reader:
@@ -185,9 +297,7 @@ class _Reader:
     def _leaf_or_split(self, state: State, place: int) -> Any:
         units = self._open(state)
         tables = self.function.tables
-        matters = [
-            p for p in range(place, len(self.order) - 1) if tables[p][1][:, units].any() or tables[p][0].any()
-        ]
+        matters = [p for p in range(place, len(self.order) - 1) if tables[p][1][:, units].any() or tables[p][0].any()]
         if matters and self._settles(state, place, matters[0]):  # a guard: it stands before the function
             return self._split(state, matters[0], place)
         size = prod(self.function.count(self.order[p]) for p in [*matters, -1])

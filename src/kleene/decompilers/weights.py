@@ -74,10 +74,10 @@ class WeightsFunction:
         layout: Layout,
         halves: tuple[Half, Half],
         variable: str,
-        given: bool = False,
+        given: Collection[str] | None = (),
         rough: Collection[str] = (),
     ) -> None:
-        """With `given`, scratch values are given like variables; otherwise the first half computes them.
+        """Scratch values in `given` (None: all) are given like variables; the first half computes the others.
         `rough` heads may hold rounded averages where they are undefined."""
         self.spec, self.layout, self.variable, self.rough = spec, layout, variable, rough
         first, second = halves
@@ -88,9 +88,11 @@ class WeightsFunction:
         self.columns = second.writes[place][:, chosen].T  # (unit, own dimension)
         self.float_columns = self.columns.astype(np.float64)
         buckets = {f"{n}≥{v}" for n, h in spec.heads.items() if isinstance(h.kind, Numerical) for v in h.kind.values}
-        read = [s.name for s in layout if s.coding == "scratch" and s.name not in buckets and self.reads[:, s.start].any()]
-        self.given = read if given else []
-        self.scratch = [layout[name].start for name in read] if not given else []
+        read = [
+            s.name for s in layout if s.coding == "scratch" and s.name not in buckets and self.reads[:, s.start].any()
+        ]
+        self.given = [name for name in read if given is None or name in given]
+        self.scratch = [layout[name].start for name in read if name not in self.given]
         writers = np.nonzero(first.writes[self.scratch].any(axis=0))[0] if self.scratch else np.array([], dtype=int)
         self.first_reads, self.first_bias = first.reads[writers] * FINE, first.bias[writers] * FINE
         self.first_writes = first.writes[self.scratch][:, writers]  # (scratch, first unit)
@@ -100,7 +102,8 @@ class WeightsFunction:
     @property
     def variables(self) -> list[str]:
         """The variables and heads that the units read."""
-        names = [*self.given, *self.spec.kinds]
+        plain = [name for name, kind in self.spec.kinds.items() if not isinstance(kind, Word)]
+        names = [*self.given, *plain]
         return [n for n in names if self.table(n, self.reads).any() or self.table(n, self.first_reads).any()]
 
     def count(self, name: str) -> int:
@@ -113,9 +116,6 @@ class WeightsFunction:
         if name in self.given:
             return np.stack([np.zeros(len(reads), dtype=np.int64), reads[:, segment.start]])
         kind = self.spec.kinds[name]
-        if isinstance(kind, Word):
-            bits = np.arange(len(kind))[:, None] >> np.arange(kind.bits) & 1
-            return bits @ reads[:, segment.slice].T
         if segment.coding == "scalar":
             rows = [np.zeros(len(reads), dtype=np.int64)]
             for k in range(1, len(kind)):
@@ -259,10 +259,6 @@ class WeightsFunction:
         done, total = state.second[2 * m2 : 3 * m2], state.second[3 * m2 :]
         if not done.all():
             return UNREAD
-        kind = self.spec.kinds[self.variable]
-        if isinstance(kind, Word):
-            bits = total + (old >> np.arange(kind.bits) & 1)
-            return int((bits << np.arange(kind.bits)).sum()) if ((bits == 0) | (bits == 1)).all() else BROKEN
         after = total.copy()
         after[old] += 1
         hot = np.nonzero(after)[0]
@@ -278,8 +274,7 @@ def _spread(table: Array, head: bool, rough: bool) -> tuple[Array, Array]:
     trifle more than its bounds where that is rounded)."""
     low, high = table.min(axis=0), table.max(axis=0)
     if head:
-        read = ((low != 0) | (high != 0)) * int(rough)
-        low, high = np.minimum(low, 0) - read, np.maximum(high, 0) + read
+        low, high = np.minimum(low, 0) - (low < 0) * int(rough), np.maximum(high, 0) + (high > 0) * int(rough)
     return low, high
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kleene.errors import InputError, ProgramError
-from kleene.machines.program import Program, attend, cat
+from kleene.machines.program import Program, attend, cat, word
 
 FETCH, EXECUTE, NEXT, DONE = range(4)
 
@@ -86,3 +86,77 @@ def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
                     z.state = FETCH
 
     return subleq
+
+
+def subleq_words(bits: int = 8, registers: int = 64) -> Any:
+    """The same computer on binary words: two's complement, hidden units linear in the number of bits.
+
+    It halts on an address a or b with its highest bit set, and on a jump to such a c.
+    """
+    size, half = 1 << bits, 1 << (bits - 1)
+    if not 3 <= registers <= half:
+        raise ProgramError(f"subleq_words: {bits} bits address 3 … {half} registers, not {registers}")
+
+    class subleq_words(Program):
+        tokens = size
+        positions = registers
+        mem = word(bits, token=lambda t: t)
+        address = word(bits, position=lambda p: p)
+        address_less_1 = word(bits, position=lambda p: (p - 1) % size)
+        address_less_2 = word(bits, position=lambda p: (p - 2) % size)
+        pc = word(bits)
+        at_a = word(bits)
+        at_b = word(bits)
+        goto = word(bits)
+        result = word(bits)
+        state = cat(4, default=FETCH)
+        a = attend(pc, address, mem)
+        b = attend(pc, address_less_1, mem)
+        c = attend(pc, address_less_2, mem)
+        mem_a = attend(at_a, address, mem)
+        mem_b = attend(at_b, address, mem)
+        output = mem
+        halt = {state: DONE}
+
+        @staticmethod
+        def encode(memory: str | Sequence[int]) -> list[int]:
+            """A memory image as tokens; a text of whole numbers or a list of them."""
+            words = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
+            try:
+                values = [int(value) for value in words]
+            except ValueError:
+                raise InputError(f"subleq_words: '{memory}' is not a list of whole numbers") from None
+            for place, value in enumerate(values):
+                if not -half <= value < half:
+                    raise InputError(
+                        f"subleq_words: the word {value} at address {place} is outside {-half} … {half - 1}"
+                    )
+            return [value % size for value in values]
+
+        @staticmethod
+        def decode(outputs: Sequence[int]) -> list[int]:
+            """The memory at the end."""
+            return [(token + half) % size - half for token in outputs]
+
+        def step(z: Any) -> None:
+            if z.state == FETCH:
+                z.at_a = z.a
+                z.at_b = z.b
+                z.goto = z.c
+                z.state = DONE if z.a >= half or z.b >= half else EXECUTE
+            elif z.state == EXECUTE:
+                z.result = (z.mem_b - z.mem_a) % size
+                if z.address == z.at_b:
+                    z.mem = (z.mem - z.mem_a) % size
+                z.state = NEXT
+            elif z.state == NEXT:
+                if z.result != 0 and z.result < half:
+                    z.pc = (z.pc + 3) % size
+                    z.state = FETCH
+                elif z.goto >= half:
+                    z.state = DONE
+                else:
+                    z.pc = z.goto
+                    z.state = FETCH
+
+    return subleq_words

@@ -8,6 +8,7 @@ the offset a whole number, so that nothing but the average itself is rounded.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -33,7 +34,7 @@ def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
     scale = average_scale(spec, head)
     values = spec.heads[head].kind.values
     made = []
-    for low, high in zip(values, values[1:]):
+    for low, high in itertools.pairwise(values):
         boundary = _boundary(Fraction(low + high, 2) * scale, length, PRECISION[dtype])
         if boundary is None:
             return None
@@ -81,7 +82,7 @@ def resolvable(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
 
 def _largest(spec: Spec, head: str) -> int:
     scale = average_scale(spec, head)
-    return max(1, ceil(max(abs(value) * scale for value in averaged_values(spec, head))))
+    return max(1, max(abs(ceil(value * scale)) for value in averaged_values(spec, head)))
 
 
 def clearing_scale(spec: Spec, head: str) -> tuple[int, bool, bool]:

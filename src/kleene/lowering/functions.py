@@ -17,7 +17,8 @@ import numpy as np
 
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.updates import GuardedUpdate, Updates
-from kleene.machines.program import Spec
+from kleene.lowering.words import normalised
+from kleene.machines.program import Spec, Word
 
 UNREAD = -1  # the result where an undefined head is read
 SPOILED = ...  # a partial sum that an undefined head is in
@@ -62,7 +63,8 @@ class UpdatesFunction:
     def _used(self, form: int, alive: int) -> bool:
         """Whether a live update still needs a form's sum."""
         return any(
-            alive >> u & 1 and (self.number[update.form] == form or any(self.number[t.form] == form for t in update.guard))
+            alive >> u & 1
+            and (self.number[update.form] == form or any(self.number[t.form] == form for t in update.guard))
             for u, update in enumerate(self.updates)
         )
 
@@ -70,7 +72,9 @@ class UpdatesFunction:
         """A number for each value of a variable: values with the same number do the same to every form."""
         tables = [table for table in self.tables[place] if table is not None]
         numbers: dict[tuple[Number, ...], int] = {}
-        size = len(self.spec.kinds[self.order[place]])
+        size = max((len(table) for table in tables), default=1)
+        if self.order[place] in self.spec.kinds:
+            size = len(self.spec.kinds[self.order[place]])
         return np.array([numbers.setdefault(tuple(t[i] for t in tables), len(numbers)) for i in range(size)])
 
     def advance(self, state: State, place: int, indices: Sequence[int | None]) -> Sequence[State]:
@@ -97,7 +101,7 @@ class UpdatesFunction:
         return alive, poisoned & alive, tuple(new)
 
     def key(self, state: State) -> Hashable:
-        return state  # type: ignore[no-any-return]
+        return state
 
     def result(self, state: State, old: int) -> int:
         alive, poisoned, sums = state
@@ -157,6 +161,11 @@ def difference(
     return None
 
 
+def _told(updates: Updates, name: str) -> set[Any]:
+    """A word's updates as data; they have one way to be written."""
+    return {(update.guard, normalised(updates.spec, name, update.assignment)) for update in updates.of_word(name)}
+
+
 def _choices(spec: Spec, name: str, one: Any, two: Any, own: bool) -> list[int | None]:
     """One value of a variable for each way in which its values differ for either function."""
     if own:
@@ -168,9 +177,15 @@ def _choices(spec: Spec, name: str, one: Any, two: Any, own: bool) -> list[int |
 def first_difference(one: Updates, two: Updates) -> tuple[str, dict[str, int | None]] | None:
     """A variable and values for which two sets of updates differ, or None where they do the same."""
     for name in one.spec.variables:
+        if isinstance(one.spec.kinds[name], Word):
+            if _told(one, name) != _told(two, name):
+                return name, {}
+            continue
         a, b = one.of(name), two.of(name)
         order = reading_order(one.spec, name, [*a, *b])
-        found = difference(one.spec, name, UpdatesFunction(one.spec, a), UpdatesFunction(one.spec, b), order, undefined=False)
+        found = difference(
+            one.spec, name, UpdatesFunction(one.spec, a), UpdatesFunction(one.spec, b), order, undefined=False
+        )
         if found is not None:
             return name, found
     return None

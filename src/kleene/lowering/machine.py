@@ -84,7 +84,7 @@ def _all(tests: list[_TestTable], state: dict[str, Array], holds: dict[int, Arra
 
 def _span(form: Form) -> int:
     whole = form.whole
-    return sum(int(max(map(abs, table))) for _, table in whole.terms) + abs(int(whole.constant))
+    return sum(max(abs(int(entry)) for entry in table) for _, table in whole.terms) + abs(int(whole.constant))
 
 
 class RuleMachine:
@@ -94,6 +94,7 @@ class RuleMachine:
         self.spec, self.updates = updates.spec, updates
         self._tests: dict[Test, _TestTable] = {}
         self._compiled = [self._compile(update) for update in updates]
+        self._words = [(word, [self._test(test) for test in word.guard]) for word in updates.words]
         self._reads = [(read.head, [self._test(test) for test in read.guard]) for read in updates.reads]
 
     def _test(self, test: Test) -> _TestTable:
@@ -103,7 +104,7 @@ class RuleMachine:
         scale = update.form.denominator
         known = {int(value * scale): index for value, index in update.table}
         low = min(known)
-        results = np.zeros(max(known) - low + 1, dtype=np.int32)
+        results = np.zeros(max(known) - low + 1, dtype=np.int64)
         for value, index in known.items():
             results[value - low] = index
         tests = [self._test(test) for test in update.guard]
@@ -121,7 +122,7 @@ class RuleMachine:
 
     def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:
         """The variables after the updates; rows are positions of all sequences, flattened."""
-        everything = {**state, **heads}
+        everything = self._with_predicates({**state, **heads})
         after = dict(state)
         holds: dict[int, Array] = {}  # tests that several updates share are made once
         for variable, tests, form, low, results in self._compiled:
@@ -131,7 +132,17 @@ class RuleMachine:
                 if after[variable] is state[variable]:
                     after[variable] = state[variable].copy()
                 after[variable][rows] = results[form.evaluate(everything, rows) - low]
+        for word, tests in self._words:
+            where = _all(tests, everything, holds)
+            new = word.assignment.value(everything)
+            after[word.variable] = np.where(True if where is None else where, new, after[word.variable])
         return after
+
+    def _with_predicates(self, state: dict[str, Array]) -> dict[str, Array]:
+        """The state with the comparisons of words, as 0 and 1."""
+        for name, predicate in self.updates.by_predicate.items():
+            state[name] = np.asarray(predicate.holds(state), dtype=np.int64)
+        return state
 
     def _check_reads(
         self, state: dict[str, Array], counts: dict[str, Array], shape: Any, mask: Array, layer: int
@@ -209,7 +220,8 @@ class RuleMachine:
         return self.run_batch([tokens], **options)[0]
 
     def _decode(self, tokens: Sequence[int], **options: Any) -> Output:
-        spec, made, layers = self.spec, [], 0
+        spec, layers = self.spec, 0
+        made: list[int] = []
         assert spec.max_tokens is not None
         while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
             output = self.run_batch([[*tokens, *made]], **options)[0]
@@ -225,12 +237,12 @@ class RuleMachine:
         state = {}
         for name, variable in self.spec.variables.items():
             if variable.by_token is not None:
-                state[name] = np.array(variable.by_token, dtype=np.int32)[tokens]
+                state[name] = np.array(variable.by_token, dtype=np.int64)[tokens]
             elif variable.by_position is not None:
-                places = np.array(variable.by_position, dtype=np.int32)[: shape[1]]
+                places = np.array(variable.by_position, dtype=np.int64)[: shape[1]]
                 state[name] = np.broadcast_to(places, shape).copy()
             else:
-                state[name] = np.full(shape, variable.default, dtype=np.int32)
+                state[name] = np.full(shape, variable.default, dtype=np.int64)
         return state
 
     def _layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
@@ -240,7 +252,7 @@ class RuleMachine:
         flat_heads = {name: array.reshape(-1) for name, array in heads.items()}
         if check:
             mask = np.arange(shape[1]) < lengths[:, None]
-            self._check_reads({**flat, **flat_heads}, counts, shape, mask, layer)
+            self._check_reads(self._with_predicates({**flat, **flat_heads}), counts, shape, mask, layer)
         after = self.step(flat, flat_heads)
         return {name: array.reshape(shape) for name, array in after.items()}
 
@@ -295,7 +307,9 @@ def _looked_up(
     batch, size = summed.shape
     keys = len(spec.kinds[head.key])
     if keys > 4 * size:  # a wide range, such as a word's: number the keys that occur
-        known, flat = np.unique(np.concatenate([state[head.key].ravel(), state[head.query].ravel()]), return_inverse=True)
+        known, flat = np.unique(
+            np.concatenate([state[head.key].ravel(), state[head.query].ravel()]), return_inverse=True
+        )
         keys, (key, query) = len(known), flat.reshape(2, batch, size)
     else:
         key, query = state[head.key], state[head.query]
@@ -318,7 +332,7 @@ def _whole(spec: Spec, head: HeadSpec) -> Array:
 
 def _with_default(head: HeadSpec, output: Array, counts: Array) -> Array:
     result = output if head.default is None else np.where(counts == 0, head.default, output)
-    return result.astype(np.int32)
+    return result.astype(np.int64)
 
 
 def _shift(spec: Spec, head: HeadSpec, values: Array, lengths: Array) -> tuple[Array, Array]:
@@ -361,7 +375,7 @@ def _average(spec: Spec, head: HeadSpec, totals: Array, counts: Array) -> Array:
     assert isinstance(kind, Numerical)
     pairs, places = np.unique(np.stack([totals.ravel(), counts.ravel()]), axis=1, return_inverse=True)
     nearest = [_bucket(kind, int(total), int(count), scale) for total, count in pairs.T]
-    output = np.array(nearest, dtype=np.int32)[places.ravel()].reshape(totals.shape)
+    output = np.array(nearest, dtype=np.int64)[places.ravel()].reshape(totals.shape)
     return _with_default(head, output, counts)
 
 

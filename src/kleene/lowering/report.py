@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kleene.errors import KleeneError
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import Lowering, lower_to_thresholds
 from kleene.lowering.updates import guarded_updates
-from kleene.errors import KleeneError
 from kleene.machines.program import ProgramClass
 
 
@@ -71,9 +71,7 @@ def explain_size(program: ProgramClass) -> SizeReport:
     for variable, what, ways in lowering.costs:
         (way, units), *rest = ways.items()
         costs.append(UpdateCost(variable, what, way, units, {w: u for w, u in rest if w != way}))
-    averages = {
-        name: len(head.kind) - 1 + 1 for name, head in program.spec.heads.items() if head.numerical
-    }
+    averages = {name: len(head.kind) - 1 + 1 for name, head in program.spec.heads.items() if head.numerical}
     hidden = len(lowering.units) + sum(averages.values())
     return SizeReport(program.spec.name, hidden, rules, tuple(costs), _shared(lowering, averages))
 

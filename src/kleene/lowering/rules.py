@@ -68,9 +68,7 @@ class Rules:
         return rules_text(self)
 
     def to_json(self) -> list[dict[str, Any]]:
-        return [
-            {"variable": r.variable, "old": r.old, "new": r.new, "if": dict(r.antecedent)} for r in self.rules
-        ]
+        return [{"variable": r.variable, "old": r.old, "new": r.new, "if": dict(r.antecedent)} for r in self.rules]
 
 
 def rules(program: ProgramClass) -> Rules:
@@ -213,18 +211,20 @@ class RuleBuilder:
         if new is None:
             raise ProgramError(f"{self.spec.name}: rules set '{name}' to {value!r}, outside {kind.describe()}")
         olds: Iterable[int] = [self._scope[name]] if name in self._scope else range(len(kind))
-        for old in olds:
-            if old != new:
-                scope = {**self._scope, name: old}
-                rule = Rule(name, old, new, tuple(sorted(scope.items())))
-                self._made.append((rule, tuple(scope)))
+        for old in olds:  # old = new makes no neuron, but it does say what the variable becomes
+            scope = {**self._scope, name: old}
+            rule = Rule(name, old, new, tuple(sorted(scope.items())))
+            self._made.append((rule, tuple(scope)))
 
     def updates(self) -> Updates:
         """The rules as guarded updates, after checking that no two can fire for one variable at once."""
         kept = dict(self._made)
         _check_exclusive(self.spec, list(kept))
-        updates, reads = [], {}
+        updates: list[GuardedUpdate] = []
+        reads: dict[ReadGuard, int] = {}
         for rule, order in kept.items():
+            if rule.new == rule.old:
+                continue
             guard = tuple(index_test(self.spec, name, [index]) for name, index in rule.antecedent)
             updates.append(GuardedUpdate(rule.variable, guard, Form(0, ()), ((0, rule.new or 0),)))
             values = dict(rule.antecedent)
@@ -264,15 +264,13 @@ def step_from_rules(program: ProgramClass) -> Any:
     kept = dict(builder._made)
 
     def step(z: Any) -> None:
-        kinds = program.spec.kinds
+        kinds, fired = program.spec.kinds, []
         for rule, order in kept.items():
             values = dict(rule.antecedent)
             if all(kinds[name].index(getattr(z, name)) == values[name] for name in order):
                 fired.append(rule)
         for rule in fired:
             setattr(z, rule.variable, kinds[rule.variable].values[rule.new or 0])
-        fired.clear()
 
-    fired: list[Rule] = []
     type.__setattr__(program, "_updates", updates)
     return step

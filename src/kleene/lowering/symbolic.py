@@ -20,8 +20,10 @@ import numpy as np
 
 from kleene.errors import KleeneError, ProgramError, RangeError, StepError, TooManyPaths
 from kleene.lowering.forms import Form, Grid, Number, joined, variable_form
+from kleene.lowering.words import Terms, WordAssignment, WordPredicate, WordValue
+from kleene.lowering.words import assign as assign_word
 from kleene.machines.interpreter import checked_write, class_constant
-from kleene.machines.program import ProgramClass, Value
+from kleene.machines.program import ProgramClass, Value, Word
 
 MAX_PATHS = 20_000
 MAX_TABLE = 1_000_000
@@ -67,14 +69,17 @@ class Path:
     program: ProgramClass
     prefix: Sequence[int] = ()
     events: list[Branch | Read] = field(default_factory=list)
-    assigned: dict[str, Assignment] = field(default_factory=dict)
+    assigned: dict[str, Assignment | WordAssignment] = field(default_factory=dict)
     domains: dict[str, frozenset[int]] = field(default_factory=dict)
     tests: list[tuple[Form, frozenset[Number]]] = field(default_factory=list)
     choices: list[tuple[int, int]] = field(default_factory=list)  # (taken, how many) at each fork
+    predicates: dict[str, WordPredicate] = field(default_factory=dict)  # comparisons of words
+    word_bounds: dict[Terms, tuple[int, int]] = field(default_factory=dict)
+    word_not: set[tuple[Terms, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         kinds = self.program.spec.kinds
-        self.domains = {name: frozenset(range(len(kind))) for name, kind in kinds.items()}
+        self.domains = {n: frozenset(range(len(kind))) for n, kind in kinds.items() if not isinstance(kind, Word)}
 
     def attainable(self, form: Form) -> Iterable[Number]:
         """The values of a form on this path, exactly: variables are enumerated together only where a
@@ -113,17 +118,22 @@ class Path:
         outcomes = list(classes)
         if len(outcomes) == 1:
             return outcomes[0]
-        place = len(self.choices)
-        taken = self.prefix[place] if place < len(self.prefix) else 0
-        self.choices.append((taken, len(outcomes)))
         for value in symbol.form.values:  # values this path cannot reach go where they belong, so that
             result = symbol.at(value)  # equal branches of different paths are equal data
             if not isinstance(result, Raised) and (outcome := key(result)) in classes:
                 classes[outcome].append(value)
         sets = tuple(frozenset(classes[outcome]) for outcome in outcomes)
-        self.events.append(Branch(symbol.form, sets, taken, _line(self.program)))
+        taken = self.branch(symbol.form, sets)
         self.limit(symbol.form, sets[taken])
         return outcomes[taken]
+
+    def branch(self, form: Form, classes: tuple[frozenset[Number], ...]) -> int:
+        """Record a fork and say which class this path takes."""
+        place = len(self.choices)
+        taken = self.prefix[place] if place < len(self.prefix) else 0
+        self.choices.append((taken, len(classes)))
+        self.events.append(Branch(form, classes, taken, _line(self.program)))
+        return taken
 
     def limit(self, form: Form, allowed: frozenset[Number]) -> None:
         """From here on the form has one of these values."""
@@ -148,6 +158,11 @@ class Path:
     def assign(self, name: str, value: Any) -> Any:
         """Record an assignment; gives what reading the variable gives from now on."""
         spec, line = self.program.spec, _line(self.program)
+        if name in spec.variables and isinstance(spec.variables[name].kind, Word):
+            self.assigned[name], value = assign_word(self, name, value, line)
+            return value
+        if isinstance(value, WordValue):
+            raise ProgramError(f"{spec.name}: step writes a word expression to '{name}', which is no word")
         if not isinstance(value, Symbol):
             value = checked_write(spec, name, value)
             kind = spec.variables[name].kind
@@ -230,7 +245,8 @@ class Symbol:
     def __index__(self) -> int:
         return operator.index(self.path.fork(self, lambda value: value))
 
-    __int__ = __index__
+    def __int__(self) -> int:
+        return int(self.path.fork(self, lambda value: value))
 
     def __float__(self) -> float:
         return float(self.path.fork(self, lambda value: value))
@@ -253,6 +269,18 @@ class Symbol:
     def __ne__(self, other: object) -> Any:
         return _compare(operator.ne, self, other)
 
+    def __neg__(self) -> Any:
+        return _multiply(self, -1)
+
+    def __round__(self, *digits: int) -> Any:
+        return apply(lambda value: round(value, *digits), self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return apply(operator.floordiv, self, other), apply(operator.mod, self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return apply(operator.floordiv, other, self), apply(operator.mod, other, self)
+
     def __repr__(self) -> str:
         return f"<symbol on {self.form.describe()}>"
 
@@ -274,9 +302,7 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
                 f"{len(form.values) * len(symbol.form.values):,} combinations; compute it in parts"
                 f"{_place(path.program)}"
             )
-        pairs = {
-            (a, b): _Known({**known, symbol.form: b}) for a, known in table.items() for b in symbol.form.values
-        }
+        pairs = {(a, b): _Known({**known, symbol.form: b}) for a, known in table.items() for b in symbol.form.values}
         return _apply_joined(path, function, arguments, form, symbol.form, pairs, symbols)
     return Symbol.simplified(path, form, {v: _call(function, arguments, known) for v, known in table.items()})
 
@@ -347,21 +373,33 @@ def _multiply(left: Any, right: Any) -> Any:
 def _install() -> None:
     """Give `Symbol` Python's operators."""
     special = {"add": _linear(operator.add, 1), "sub": _linear(operator.sub, -1), "mul": _multiply}
-    for name in "add sub mul truediv floordiv mod pow xor and or lshift rshift divmod".split():
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "xor",
+        "and",
+        "or",
+        "lshift",
+        "rshift",
+        "divmod",
+    ]:
         plain = divmod if name == "divmod" else getattr(operator, f"__{name}__")
         function = special.get(name, lambda a, b, plain=plain: apply(plain, a, b))
         setattr(Symbol, f"__{name}__", lambda self, other, f=function: f(self, other))
         setattr(Symbol, f"__r{name}__", lambda self, other, f=function: f(other, self))
-    for name in "lt le gt ge".split():
+    for name in ["lt", "le", "gt", "ge"]:
         plain = getattr(operator, name)
         setattr(Symbol, f"__{name}__", lambda self, other, plain=plain: _compare(plain, self, other))
-    for name in "pos abs invert".split():
+    for name in ["pos", "abs", "invert"]:
         plain = getattr(operator, name)
         setattr(Symbol, f"__{name}__", lambda self, plain=plain: apply(plain, self))
     for name, plain in {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}.items():
         setattr(Symbol, f"__{name}__", lambda self, plain=plain: apply(plain, self))
-    Symbol.__neg__ = lambda self: _multiply(self, -1)  # type: ignore[attr-defined]
-    Symbol.__round__ = lambda self, *digits: apply(lambda value: round(value, *digits), self)  # type: ignore[attr-defined]
 
 
 _install()
@@ -391,6 +429,8 @@ class SymbolicState:
 def _fresh(path: Path, name: str) -> Any:
     """A variable as it is before `step`."""
     kind = path.program.spec.kinds[name]
+    if isinstance(kind, Word):
+        return WordValue(path, {name: 1}, 0)
     values: dict[Number, Value] = dict(enumerate(kind.values))
     return Symbol.simplified(path, variable_form(name, len(kind)), values)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -19,8 +19,9 @@ from kleene.errors import ProgramError
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.layout import Layout, build_layout
 from kleene.lowering.rules import Rules
-from kleene.lowering.updates import GuardedUpdate, Test, Updates, index_test, merged, simplify_guard
-from kleene.machines.program import HeadSpec, Numerical, Spec, Subset
+from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, merged, simplify_guard
+from kleene.lowering.words import Terms, WordPredicate
+from kleene.machines.program import MAX_WORD_BITS, HeadSpec, Numerical, Spec, Subset, Word
 
 Dim = tuple[str, int]  # (variable or scratch name, place in its segment)
 Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
@@ -86,6 +87,7 @@ class Builder:
 
     def __init__(self, updates: Updates) -> None:
         self.spec, self.rough = updates.spec, frozenset(averaging_heads(updates))
+        self.updates = updates
         self.units: list[Unit] = []
         self.scratch: dict[Any, str] = {}  # what it is → its dimension's name
         self.costs: list[tuple[str, str, dict[str, int]]] = []
@@ -128,6 +130,8 @@ class Builder:
         """1 where the test holds, 0 where not. Tests on several variables become a scratch value."""
         if test.variable is None:
             return self._scratch_indicator(test)
+        if test.variable in self.updates.by_predicate:
+            return self._word_indicator(self.updates.by_predicate[test.variable], test.indices)
         name, allowed = test.variable, test.indices
         size = len(self.spec.kinds[name])
         if self.averaged(name):
@@ -158,7 +162,31 @@ class Builder:
             name = f"[{described}]#{number}"
         return name
 
+    def _word_indicator(self, predicate: WordPredicate, allowed: frozenset[int]) -> Linear:
+        """A comparison of words as a scratch value: one threshold, or two for equality."""
+        if predicate not in self.scratch:
+            name = self.scratch[predicate] = predicate.name
+            total, t = self.word_sum(predicate.terms, 0), predicate.threshold
+            steps: list[tuple[int, Column]] = [(t - 1, {}), (t, {(name, 0): 1})]
+            self.chain([], total, steps + [(t + 1, {})] * (predicate.relation == "="), 1, name, "comparison")
+        name = self.scratch[predicate]
+        return Linear({(name, 0): 1}, 0, 1) if allowed == {1} else Linear({(name, 0): -1}, 1, 1)
+
+    def word_sum(self, terms: Terms, constant: int, below: int = MAX_WORD_BITS) -> Linear:
+        """Σ coefficient · word + constant, of the words' bits below a place."""
+        total = Linear(constant=constant, high=constant)
+        for name, coefficient in terms:
+            kind = self.spec.kinds[name]
+            assert isinstance(kind, Word)
+            for bit in range(min(below, kind.bits)):
+                total.weights[(name, bit)] = coefficient << bit
+                total.high += max(0, coefficient << bit)
+            total.rough |= name in self.rough
+        return total
+
     def read_test(self, test: Test) -> ReadTest:
+        if test.variable in self.updates.by_predicate:
+            return ReadTest(self._word_indicator(self.updates.by_predicate[test.variable], test.indices), (1,))
         scale = test.form.denominator
         return ReadTest(self.linear(test.form), tuple(sorted(int(value * scale) for value in test.allowed)))
 
@@ -203,6 +231,44 @@ class Builder:
             self.add(total, change, half, purpose, f"{why}, from {value} on")
             current = column
 
+    def word_update(self, update: WordUpdate) -> None:
+        """An adder (see words.py): copies of bits, carries, the constant, and what clears the old bits."""
+        name, made = update.variable, update.assignment
+        kind = self.spec.kinds[name]
+        assert isinstance(kind, Word)
+        bits = kind.bits if made.modulus is None else made.modulus.bit_length() - 1
+        tests = [self.indicator(test) for test in update.guard]
+        own = dict(made.terms).get(name, 0) == 1 and bits == kind.bits  # then the old bits stay as they are
+        base: Column = {}
+        for bit in range(bits):
+            base[(name, bit)] = base.get((name, bit), 0) + (made.constant >> bit & 1)
+            for word, coefficient in made.terms:
+                if not (own and word == name) and bit < self.spec.kinds[word].bits:  # type: ignore[attr-defined]
+                    one = Linear({(word, bit): 1}, 0, 1, word in self.rough)
+                    self.conjunction([*tests, one], {(name, bit): coefficient}, 2, name, "copy a bit")
+        for bit in range(1, bits + (made.modulus is not None)):
+            self._carry(update, tests, bit, bits, base)
+        self.conjunction(tests, base, 2, name, "constant")
+        if not own:
+            for bit in range(kind.bits):
+                self.conjunction([*tests, Linear({(name, bit): 1}, 0, 1)], {(name, bit): -1}, 2, name, "clear")
+
+    def _carry(self, update: WordUpdate, tests: Sequence[Linear], bit: int, bits: int, base: Column) -> None:
+        """T = ⌊(sum of everything below a bit) / 2^bit⌋: added there, taken away twice from the bit below."""
+        name, made = update.variable, update.assignment
+        size = 1 << bit
+        total = self.word_sum(made.terms, made.constant % size, bit)
+        lowest = made.constant % size - sum((size - 1) * -c for _, c in made.terms if c < 0)
+        first = lowest // size
+        column = {(name, bit - 1): -2} | ({(name, bit): 1} if bit < bits else {})
+        for dim, weight in column.items():
+            base[dim] = base.get(dim, 0) + first * weight
+        steps: list[tuple[int, Column]] = [((first + 1) * size - 1, {})]
+        for k in range(1, total.high // size - first + 1):
+            steps.append(((first + k) * size, {dim: k * weight for dim, weight in column.items()}))
+        if len(steps) > 1:
+            self.chain(tests, total, steps, 2, name, "carry")
+
     def clear_scratch(self) -> None:
         for name in self.scratch.values():
             self.add(Linear({(name, 0): 1}), {(name, 0): -1}, 2, name, "clear")
@@ -212,7 +278,7 @@ class Builder:
         Scalars are cleared with the weights, since their range decides the scale."""
         for name, head in self.spec.heads.items():
             if not self.averaged(name):
-                for index in range(len(head.kind)):
+                for index in range(head.kind.bits if isinstance(head.kind, Word) else len(head.kind)):
                     self.add(Linear({(name, index): 1}), {(name, index): -1}, 2, name, "clear head")
 
 
@@ -270,7 +336,8 @@ class UpdateLowering:
         self.domains = self._domains()
 
     def _domains(self) -> dict[str, frozenset[int]]:
-        domains = {n: frozenset(range(len(self.spec.kinds[n]))) for n in {*self.update.reads, self.name}}
+        size = self.builder.updates.size
+        domains = {n: frozenset(range(size(n))) for n in {*self.update.reads, self.name}}
         for test in self.update.guard:
             if test.variable is not None:
                 domains[test.variable] &= test.indices
@@ -358,7 +425,7 @@ class UpdateLowering:
         """The number of units of a piece, and how: "chain" or "sets"."""
         columns = [_frozen(piece.column_of(value)) for value in self._reachable(piece)]
         chain = 1 if columns and columns[0] else 0
-        chain += sum(1 for before, after in zip(columns, columns[1:]) if before != after)
+        chain += sum(1 for before, after in pairwise(columns) if before != after)
         if len(piece.form.terms) == 1:
             sets = len({column for column in columns if column})
             if sets < chain:
@@ -402,7 +469,9 @@ class UpdateLowering:
         others = [self.builder.indicator(test) for test in piece.tests if test.variable != name]
         for column, indices in groups.items():
             if column:
-                here = [] if len(indices) == len(table) else [self.builder.indicator(index_test(self.spec, name, indices))]
+                here = (
+                    [] if len(indices) == len(table) else [self.builder.indicator(index_test(self.spec, name, indices))]
+                )
                 self.builder.conjunction([*others, *here], dict(column), 2, self.name, why)
 
 
@@ -426,6 +495,11 @@ def lower_to_thresholds(updates: Updates) -> Lowering:
             if best == WRITE:
                 blank = GuardedUpdate(update.variable, update.guard, Form(0, ()), ((0, 0),))
                 clearing.setdefault(update.variable, []).append(blank)
+    for word in updates.words:
+        before = len(builder.units)
+        builder.word_update(word)
+        cost = sum(unit.half == 2 for unit in builder.units[before:])
+        builder.costs.append((word.variable, word.assignment.describe(), {"adder": cost}))
     for blanks in clearing.values():  # guards that differ in one test are cleared together
         for blank in merged(updates.spec, blanks):
             lowering = UpdateLowering(builder, blank)
@@ -451,7 +525,7 @@ def _predicate_cost(tests: Iterable[Test]) -> int:
     cost = 1
     for test in tests:
         inside = [value in test.allowed for value in test.form.values]
-        cost += sum(a != b for a, b in zip(inside, inside[1:]))
+        cost += sum(a != b for a, b in pairwise(inside))
     return cost if cost > 1 else 0
 
 
@@ -475,7 +549,8 @@ def _without_tied_averages(builder: Builder, update: GuardedUpdate) -> list[Guar
         if kept:
             tests = [index_test(spec, name, [i]) for name, i in chosen.items()] + [index_test(spec, last, kept)]
             guard = simplify_guard(spec, [*rest, *tests])
-            made.append(GuardedUpdate(update.variable, guard, update.form, update.table, update.line))
+            if all(t.allowed for t in guard):  # otherwise no values pass
+                made.append(GuardedUpdate(update.variable, guard, update.form, update.table, update.line))
     return [part for one in made for part in _without_tied_averages(builder, one)]
 
 

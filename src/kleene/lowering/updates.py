@@ -7,13 +7,14 @@ really depends on. Read guards say where `step` reads a head, so that a network 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from kleene.lowering.forms import Form, Number, variable_form
 from kleene.lowering.symbolic import Assignment, Branch, Path, Read, execute
+from kleene.lowering.words import Terms, WordAssignment, WordPredicate
 from kleene.machines.program import ProgramClass, Spec, as_number
 
 
@@ -63,6 +64,15 @@ class GuardedUpdate:
 
 
 @dataclass(frozen=True)
+class WordUpdate:
+    """Where all tests of the guard hold, a word becomes a sum of words."""
+
+    variable: str
+    guard: tuple[Test, ...]
+    assignment: WordAssignment
+
+
+@dataclass(frozen=True)
 class ReadGuard:
     """Where all tests hold, `step` reads this head (tests mention only heads read before it)."""
 
@@ -80,9 +90,22 @@ class Updates:
     spec: Spec
     updates: tuple[GuardedUpdate, ...]
     reads: tuple[ReadGuard, ...] = ()
+    words: tuple[WordUpdate, ...] = ()
+    predicates: tuple[WordPredicate, ...] = ()  # comparisons of words, which guards use by name
+
+    def size(self, name: str) -> int:
+        """How many values a variable, a head or a predicate has."""
+        return len(self.spec.kinds[name]) if name in self.spec.kinds else 2
+
+    @cached_property
+    def by_predicate(self) -> dict[str, WordPredicate]:
+        return {predicate.name: predicate for predicate in self.predicates}
 
     def of(self, variable: str) -> tuple[GuardedUpdate, ...]:
         return self._by_variable.get(variable, ())
+
+    def of_word(self, variable: str) -> tuple[WordUpdate, ...]:
+        return tuple(update for update in self.words if update.variable == variable)
 
     @cached_property
     def _by_variable(self) -> dict[str, tuple[GuardedUpdate, ...]]:
@@ -93,7 +116,8 @@ class Updates:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return tuple(self._by_variable)
+        """The variables that are updated."""
+        return tuple(dict.fromkeys([*self._by_variable, *(update.variable for update in self.words)]))
 
     def __iter__(self) -> Iterator[GuardedUpdate]:
         return iter(self.updates)
@@ -104,9 +128,13 @@ class Updates:
     def apply(self, indices: Mapping[str, int]) -> dict[str, int]:
         """One position's variables after the updates (heads are left out)."""
         after = {name: indices[name] for name in self.spec.variables}
+        known = {**indices, **{name: int(p.holds(indices)) for name, p in self.by_predicate.items()}}
         for update in self.updates:
-            if update.applies(indices):
-                after[update.variable] = update.results[update.form.at(indices)]
+            if update.applies(known):
+                after[update.variable] = update.results[update.form.at(known)]
+        for word in self.words:
+            if all(test.holds(known) for test in word.guard):
+                after[word.variable] = word.assignment.value(indices)
         return after
 
     def __eq__(self, other: object) -> bool:
@@ -144,8 +172,20 @@ class Updates:
             for update in self.updates
         ]
         reads = [{"head": read.head, "guard": tests(read.guard)} for read in self.reads]
+        words = [
+            {
+                "variable": word.variable,
+                "guard": tests(word.guard),
+                "terms": word.assignment.terms,
+                "constant": word.assignment.constant,
+                "modulus": word.assignment.modulus,
+                "line": word.assignment.line,
+            }
+            for word in self.words
+        ]
+        predicates = [[p.terms, p.relation, p.threshold] for p in self.predicates]
         listed = [[_plain(f.constant), {name: [_plain(v) for v in table] for name, table in f.terms}] for f in forms]
-        return {"forms": listed, "updates": updates, "reads": reads}
+        return {"forms": listed, "updates": updates, "reads": reads, "words": words, "predicates": predicates}
 
     @classmethod
     def from_json(cls, spec: Spec, content: Any) -> Updates:
@@ -168,7 +208,23 @@ class Updates:
             )
             for entry in content["updates"]
         )
-        return cls(spec, updates, tuple(ReadGuard(entry["head"], tests(entry["guard"])) for entry in content["reads"]))
+        words = tuple(
+            WordUpdate(
+                entry["variable"],
+                tests(entry["guard"]),
+                WordAssignment(_terms(entry["terms"]), int(entry["constant"]), entry["modulus"], entry["line"]),
+            )
+            for entry in content["words"]
+        )
+        predicates = tuple(
+            WordPredicate(_terms(t), str(relation), int(at)) for t, relation, at in content["predicates"]
+        )
+        reads = tuple(ReadGuard(entry["head"], tests(entry["guard"])) for entry in content["reads"])
+        return cls(spec, updates, reads, words, predicates)
+
+
+def _terms(listed: Any) -> Terms:
+    return tuple((str(name), int(coefficient)) for name, coefficient in listed)
 
 
 def _plain(value: Number) -> int | str:
@@ -183,7 +239,7 @@ def _number(value: Any) -> Number:
 
 # --- from paths -----------------------------------------------------------------------------------------
 
-Leaf = Assignment | None
+Leaf = Assignment | WordAssignment | None
 Tree = Any  # Leaf, or (form, ((allowed, Tree), …))
 
 
@@ -192,32 +248,45 @@ def guarded_updates(program: ProgramClass) -> Updates:
     cached = vars(program).get("_updates")
     if cached is None:
         paths = execute(program)
-        updates = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
-        cached = Updates(program.spec, tuple(updates), _read_guards(program.spec, paths))
+        made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
+        predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
+        cached = Updates(
+            program.spec,
+            tuple(update for update in made if isinstance(update, GuardedUpdate)),
+            _read_guards(program.spec, paths),
+            tuple(update for update in made if isinstance(update, WordUpdate)),
+            tuple(predicates.values()),
+        )
         type.__setattr__(program, "_updates", cached)
     return cached
 
 
-def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate]:
-    lines: dict[tuple[Form, tuple[tuple[Number, int], ...]], int | None] = {}
+def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate] | list[WordUpdate]:
+    lines: dict[Any, int | None] = {}
     ways = []
     for path in paths:
         branches = [event for event in path.events if isinstance(event, Branch)]
-        leaf = path.assigned.get(name)
+        leaf: Leaf = path.assigned.get(name)
         if leaf is not None:
-            lines.setdefault((leaf.form, leaf.table), leaf.line)
-            leaf = None if _keeps(spec, path, name, leaf) else Assignment(leaf.form, leaf.table, None)
+            line, leaf = leaf.line, replace(leaf, line=None)  # the same from different lines is the same
+            lines.setdefault(leaf, line)
+            leaf = None if _keeps(spec, path, name, leaf) else leaf
         ways.append((branches, leaf))
-    updates = []
+    updates: list[GuardedUpdate] = []
+    words: list[WordUpdate] = []
     for tests, leaf in leaves(_tree(ways, 0), ()):
         guard = simplify_guard(spec, tests)
-        line = lines.get((leaf.form, leaf.table))
-        updates.append(GuardedUpdate(name, guard, leaf.form, leaf.table, line))
-    return merged(spec, updates)
+        if isinstance(leaf, WordAssignment):
+            words.append(WordUpdate(name, guard, replace(leaf, line=lines[leaf])))
+        else:
+            updates.append(GuardedUpdate(name, guard, leaf.form, leaf.table, lines[leaf]))
+    return merged_words(spec, words) if words else merged(spec, updates)
 
 
-def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment) -> bool:
+def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment | WordAssignment) -> bool:
     """Whether an assignment leaves the variable as it is."""
+    if isinstance(leaf, WordAssignment):
+        return leaf.terms == ((name, 1),) and leaf.constant == 0
     size = len(spec.kinds[name])
     if leaf.form == variable_form(name, size):
         return all(value == index for value, index in leaf.table)
@@ -241,9 +310,9 @@ def _tree(ways: list[tuple[list[Branch], Leaf]], depth: int) -> Tree:
     return (branch.form, tuple((allowed, child) for child, allowed in children.items()))
 
 
-def leaves(tree: Tree, tests: tuple[Test, ...]) -> Iterator[tuple[tuple[Test, ...], Assignment]]:
+def leaves(tree: Tree, tests: tuple[Test, ...]) -> Iterator[tuple[tuple[Test, ...], Any]]:
     """The assignments of a tree of decisions, each with the tests that lead to it."""
-    if isinstance(tree, Assignment):
+    if isinstance(tree, Assignment | WordAssignment):
         yield tests, tree
     elif tree is not None:
         form, children = tree
@@ -262,7 +331,11 @@ def simplify_guard(spec: Spec, tests: Iterable[Test]) -> tuple[Test, ...]:
             single[test.variable] = single.get(test.variable, test.indices) & test.indices
         else:
             several[test.form] = several.get(test.form, test.allowed) & test.allowed
-    kept = [index_test(spec, name, allowed) for name, allowed in single.items() if len(allowed) < len(spec.kinds[name])]
+    kept = []
+    for name, allowed in single.items():
+        size = len(spec.kinds[name]) if name in spec.kinds else 2  # a comparison of words
+        if len(allowed) < size:
+            kept.append(Test(variable_form(name, size), frozenset(allowed)))
     kept += [Test(form, allowed) for form, allowed in several.items() if len(allowed) < len(form.values)]
     return tuple(sorted(kept, key=lambda test: (len(test.form.terms), test.form.variables)))
 
@@ -290,11 +363,28 @@ def merged(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
     return updates
 
 
+def merged_words(spec: Spec, words: list[WordUpdate]) -> list[WordUpdate]:
+    """The same for words."""
+    for i, first in enumerate(words):
+        for second in words[i + 1 :]:
+            if replace(first.assignment, line=None) == replace(second.assignment, line=None):
+                joint = _joint(spec, first.guard, second.guard)
+                if joint is not None:
+                    rest = [word for word in words if word is not first and word is not second]
+                    return merged_words(spec, [*rest[:i], replace(first, guard=joint), *rest[i:]])
+    return words
+
+
 def _joint_guard(spec: Spec, first: GuardedUpdate, second: GuardedUpdate) -> tuple[Test, ...] | None:
     if (first.form, first.table) != (second.form, second.table):
         return None
-    mine = {test.form: test.allowed for test in first.guard}
-    theirs = {test.form: test.allowed for test in second.guard}
+    return _joint(spec, first.guard, second.guard)
+
+
+def _joint(spec: Spec, one: tuple[Test, ...], two: tuple[Test, ...]) -> tuple[Test, ...] | None:
+    """The guard that holds where either does, where they differ in one test only."""
+    mine = {test.form: test.allowed for test in one}
+    theirs = {test.form: test.allowed for test in two}
     if mine.keys() != theirs.keys():
         return None
     differing = [form for form in mine if mine[form] != theirs[form]]

@@ -6,23 +6,13 @@ A layer is attention, then `step`. All heads of a layer read the state before it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead
 from kleene.machines.program import HeadSpec, Numerical, ProgramClass, Spec, Subset, Value, as_number
+from kleene.machines.trace import HeadOutput, States, Trace
 from kleene.results import Output
-
-States = list[dict[str, Value]]  # by position: variable → value
-
-
-@dataclass(frozen=True)
-class HeadOutput:
-    """What one head gives at one position: the positions it selected, and the value (None: undefined)."""
-
-    selected: tuple[int, ...]
-    value: Value | None
 
 
 class Layer:
@@ -167,62 +157,26 @@ def layers_of(
             return
 
 
-def run(
-    program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
-) -> Output:
+def run(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
     """The outputs of a program; for a decoder, the tokens that it appends."""
     if program.spec.max_tokens is not None:
         return decode(program, tokens, layers=layers)
-    states, number = initial_states(program.spec, program.spec.check_input(tokens)), 0
-    for layer, states in layers_of(program, tokens, layers, max_layers):
-        number = layer.number
-    return Output((int(state[program.spec.output]) for state in states), layers=number)
+    every = [states for _, states in layers_of(program, tokens, layers, max_layers)]
+    final = every[-1] if every else initial_states(program.spec, program.spec.check_input(tokens))
+    return Output((int(state[program.spec.output]) for state in final), layers=len(every))
 
 
 def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None) -> Output:
     """Append the last position's output until `stop` or `max_tokens`; give back what was appended."""
     spec = program.spec
-    sequence, made, number = spec.check_input(tokens), [], 0
+    sequence, number = spec.check_input(tokens), 0
+    made: list[int] = []
     assert spec.max_tokens is not None
     while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
-        for layer, states in layers_of(program, sequence + made, layers):
-            number += 1
-        made.append(int(states[-1][spec.output]))
+        every = [states for _, states in layers_of(program, sequence + made, layers)]
+        number += len(every)
+        made.append(int(every[-1][-1][spec.output]))
     return Output(made, layers=number)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Every variable, head, position and layer of one run; prints as tables."""
-
-    spec: Spec
-    tokens: tuple[int, ...]
-    states: tuple[States, ...]  # states[k][position][variable] after k layers
-    heads: tuple[dict[str, list[HeadOutput]], ...]  # heads[k][name][position] in layer k + 1
-
-    @property
-    def layers(self) -> int:
-        return len(self.heads)
-
-    @property
-    def outputs(self) -> Output:
-        return Output((int(state[self.spec.output]) for state in self.states[-1]), layers=self.layers)
-
-    def __str__(self) -> str:
-        from kleene.show.terminal import trace_text
-
-        return trace_text(self)
-
-    def __rich__(self) -> Any:
-        from kleene.show.terminal import trace_table
-
-        return trace_table(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The trace as plain data."""
-        from kleene.show.terminal import trace_json
-
-        return trace_json(self)
 
 
 def trace(
@@ -232,8 +186,6 @@ def trace(
     spec = program.spec
     kept, heads = [initial_states(spec, spec.check_input(tokens))], []
     for layer, states in layers_of(program, tokens, layers, max_layers):
-        heads.append(
-            {name: [layer.output(head, i) for i in range(len(states))] for name, head in spec.heads.items()}
-        )
+        heads.append({name: [layer.output(head, i) for i in range(len(states))] for name, head in spec.heads.items()})
         kept.append(states)
     return Trace(spec, tuple(spec.check_input(tokens)), tuple(kept), tuple(heads))

@@ -7,6 +7,7 @@ a `Spec`: plain data that the interpreter, the lowerings and the compiler work f
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,7 +18,7 @@ from kleene.errors import InputError, ProgramError, RangeError
 
 Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 
-RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step")
+RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules")
 MAX_DEFAULT_POSITIONS = 512
 MAX_WORD_BITS = 32
 
@@ -65,8 +66,8 @@ class Categorical(Kind):
     name = "cat"
 
     @property
-    def values(self) -> range:  # type: ignore[override]
-        return range(self.range)
+    def values(self) -> Sequence[int]:  # type: ignore[override]
+        return builtins.range(self.range)
 
     def coerce(self, value: Any) -> Value:
         return _as_int(value)
@@ -157,7 +158,7 @@ class Word(Kind):
     name = "word"
 
     @property
-    def values(self) -> range:  # type: ignore[override]
+    def values(self) -> Sequence[int]:  # type: ignore[override]
         return range(1 << self.bits)
 
     def coerce(self, value: Any) -> Value:
@@ -438,7 +439,9 @@ class Spec:
             return None if entry is None else tuple(int(index) for index in entry)
 
         variables = {
-            name: VariableSpec(name, kind_from_json(v), table(v["by_token"]), table(v["by_position"]), int(v["default"]))
+            name: VariableSpec(
+                name, kind_from_json(v), table(v["by_token"]), table(v["by_position"]), int(v["default"])
+            )
             for name, v in content["variables"].items()
         }
         heads = {
@@ -488,15 +491,20 @@ class ProgramClass(type):
     """The class of programs: checks a program when it is made, and gives it its verbs."""
 
     spec: Spec
+    step: Callable[[Any], None]
 
     @classmethod
-    def __prepare__(mcs, name: str, bases: tuple[type, ...], **options: Any) -> Any:
+    def __prepare__(mcs, name: str, bases: tuple[type, ...], /, **options: Any) -> Any:
         return _Body()
 
     def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> ProgramClass:
         cls = super().__new__(mcs, name, bases, dict(body))
         if bases:
             cls.spec = _specify(cls)
+            if "rules" in body and "step" not in body:
+                from kleene.lowering.rules import step_from_rules
+
+                cls.step = staticmethod(step_from_rules(cls))
         return cls
 
     def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Any:
@@ -530,7 +538,7 @@ class Program(metaclass=ProgramClass):
     [0, 1, 0]
     """
 
-    step: Callable[[Any], None]
+    step: Any
 
 
 def _specify(cls: ProgramClass) -> Spec:
@@ -566,8 +574,8 @@ class _Checker:
         tokens = self._whole("tokens", at_least=1)
         if tokens is None:
             raise self.fail("'tokens', the size of the input alphabet, is missing")
-        if not callable(self.body.get("step")):
-            raise self.fail("'step' is missing: def step(z): …")
+        if not callable(self.body.get("step")) and not callable(self.body.get("rules")):
+            raise self.fail("'step' is missing: def step(z): … (or def rules(b): …)")
         declared = {self.names[id(thing)]: thing for thing in self.body.values() if id(thing) in self.names}
         plain = {name: thing for name, thing in declared.items() if isinstance(thing, Variable)}
         positions = self._positions(plain)

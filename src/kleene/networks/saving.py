@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 from kleene.errors import FileError
 from kleene.files import read_json, written_atomically
 from kleene.networks.transformer import DTYPES, Config, Transformer
+from kleene.residual import Layout
 
 VERSION = 1
 MAX_PARAMETERS = 2_000_000_000
@@ -52,22 +53,47 @@ def load_transformer(folder: Path) -> Transformer:
     if digest != _digest(content):
         raise FileError(f"{path}: its content has changed since it was saved (the digest differs)")
     try:
-        fields = {key: tuple(v) if isinstance(v, list) else v for key, v in content["config"].items()}
+        fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content["config"].items()}
         config, dtype = Config(**fields), DTYPES[content["dtype"]]
-        description = dict(content["description"])
+        description, weights = dict(content["description"]), str(content["weights"])
+        Layout.from_json(description["layout"])
+        _check_config(config)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileError(f"{path}: not a description of a transformer ({error!r})") from None
     if _parameters(config) > MAX_PARAMETERS:
         raise FileError(f"{path}: {_parameters(config):,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
     net = Transformer(config, description, dtype)
-    net.load_state_dict(_read_weights(folder / "weights.safetensors", content["weights"], net))
+    net.load_state_dict(_read_weights(folder / "weights.safetensors", weights, net))
     return net
+
+
+def _check_config(config: Config) -> None:
+    """Numbers where numbers belong, and none of them negative."""
+    numbers = [
+        config.tokens,
+        config.dim,
+        config.key_size,
+        config.value_size,
+        config.window,
+        config.classes,
+        config.blocks,
+    ]
+    optional = [config.positions, config.max_length, config.layers, config.stop, config.max_tokens]
+    numbers += [number for number in optional if number is not None]
+    numbers += [*config.hidden]
+    if any(type(number) is not int or number < 0 for number in numbers) or len(config.hidden) != 2:
+        raise ValueError("a size in its config is not a whole number")
+    if config.shape not in ("universal", "encoder", "decoder") or config.output_coding not in ("one-hot", "bits"):
+        raise ValueError("its config has an unknown shape or coding")
+    if not all(isinstance(head, str) for head in config.heads) or min(config.dim, config.tokens, config.blocks) < 1:
+        raise ValueError("its config has no dimensions, tokens or blocks")
 
 
 def _parameters(config: Config) -> int:
     """The number of parameters that a shape asks for, before any memory is taken."""
     d, h = config.dim, len(config.heads)
     block = h * (2 * config.key_size + 2 * config.value_size) * d + 2 * sum(config.hidden) * d
+    block += h * (2 * config.window + 3 + 2 * config.key_size + config.value_size) + sum(config.hidden)
     return config.blocks * block + (config.tokens + (config.positions or 0) + config.classes) * d
 
 

@@ -45,10 +45,11 @@ class SparseTransformer:
         return np.ascontiguousarray(tensor.detach().cpu().numpy().astype(self.kind))
 
     def _block(self, block: Block) -> tuple[Any, ...]:
-        heads = _heads(block, self.config.causal, self.kind)
+        segments = [(segment.start, segment.stop) for segment in self.net.layout]
+        heads = _heads(block, segments, self.config.causal, self.kind)
         first = _columns(self._numpy(block.in1), self._numpy(block.bias1), self._numpy(block.out1))
         second = _columns(self._numpy(block.in2), self._numpy(block.bias2), self._numpy(block.out2))
-        return (*heads, *first, *second)
+        return tuple(np.ascontiguousarray(part) for part in (*heads, *first, *second))  # one kind of array: compiled once
 
     def run_batch(self, inputs: Sequence[Sequence[int]], fixed: int | None, max_layers: int) -> list[Output]:
         """Outputs for many inputs; a group of sequences at a time, each until it halts."""
@@ -79,7 +80,9 @@ class SparseTransformer:
             state = 0
             for layer in range(limit):
                 block = self.blocks[layer % len(self.blocks)]
-                state |= _run_sequences(x, starts, lengths, 1, False, self.halt_weight, self.halt_bias[0], layers, block)
+                state |= _run_sequences(
+                    x, starts, lengths, 1, False, self.halt_weight, self.halt_bias[0], layers, block
+                )
             layers[:] = limit
         if state & 2:
             raise NotSparse("a state that is not one-hot")
@@ -105,7 +108,7 @@ def _columns(into: Array, bias: Array, out: Array) -> tuple[Array, ...]:
     )  # fmt: skip
 
 
-def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
+def _heads(block: Block, segments: list[tuple[int, int]], causal: bool, kind: Any) -> tuple[Array, ...]:
     """All heads: segments of query and key, members of each query value, offsets, what is copied where."""
     tensors = {
         name: getattr(block, name).detach().cpu().double().numpy()
@@ -114,16 +117,23 @@ def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
     count = tensors["query"].shape[0]
     table = np.zeros((count, 6), dtype=np.int64)  # mode, query start, size, key start, size, offset if there is one
     allowed = np.zeros((count, tensors["relative"].shape[1]), dtype=np.bool_)
-    member_ptr, members, copies, nulls = [np.zeros(1, dtype=np.int64)], [], [], []
+    member_ptr: list[Array] = [np.zeros(1, dtype=np.int64)]
+    members: list[int] = []
+    copies: list[tuple[int, int, float]] = []
+    nulls: list[tuple[int, float]] = []
     bases, copy_ptr, null_ptr = [], [0], [0]
     written: set[int] = set()
     read: set[int] = set()
     for h in range(count):
         one = {name: tensor[h] for name, tensor in tensors.items()}
-        mode, table[h, 1:5], ok, chosen = _selection(one)
+        mode, table[h, 1:5], ok, chosen = _selection(one, segments)
         table[h, 0] = mode
         allowed[h] = ok
-        table[h, 5] = int(np.nonzero(ok)[0][0]) - block.window - 1 if ok.sum() == 1 and 0 < np.argmax(ok) < len(ok) - 1 else 1 << 40
+        table[h, 5] = (
+            int(np.nonzero(ok)[0][0]) - block.window - 1
+            if ok.sum() == 1 and 0 < np.argmax(ok) < len(ok) - 1
+            else 1 << 40
+        )
         bases.append(sum(len(part) for part in member_ptr) - 1)
         offset = len(members)
         lengths = [len(part) for part in chosen]
@@ -133,10 +143,11 @@ def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
         through = one["out"] @ one["value"]
         for target, source in np.argwhere(through):
             copies.append((source, target, through[target, source]))
-            written.add(int(target)), read.add(int(source))
+            written.add(int(target))
+            read.add(int(source))
         copy_ptr.append(len(copies))
         null = one["out"] @ one["null_value"]
-        nulls += [(target, null[target]) for target in np.nonzero(null)[0]]
+        nulls += [(int(target), float(null[target])) for target in np.nonzero(null)[0]]
         null_ptr.append(len(nulls))
         read |= {*range(table[h, 1], table[h, 1] + table[h, 2]), *range(table[h, 3], table[h, 3] + table[h, 4])}
     if written & read:
@@ -151,7 +162,7 @@ def _heads(block: Block, causal: bool, kind: Any) -> tuple[Array, ...]:
     )  # fmt: skip
 
 
-def _selection(one: dict[str, Array]) -> tuple[int, list[int], Array, list[list[int]]]:
+def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> tuple[int, list[int], Array, list[list[int]]]:
     """How one head selects: 0 by offset alone, 1 by a one-hot key, 2 by the bits of a word."""
     null, relative = float(one["null_score"]), one["relative"]
     if not one["query"].any() or not one["key"].any():
@@ -159,8 +170,7 @@ def _selection(one: dict[str, Array]) -> tuple[int, list[int], Array, list[list[
         if one["query_bias"].any() or not (on | off).all():
             raise NotSparse("a relative head that is not hard")
         return 0, [0, 0, 0, 0], on, []
-    query_dims, key_dims = (np.nonzero(one[n].any(axis=0))[0] for n in ("query", "key"))
-    q0, q1, k0, k1 = query_dims[0], query_dims[-1] + 1, key_dims[0], key_dims[-1] + 1
+    (q0, q1), (k0, k1) = (_segment(one[name], segments) for name in ("query", "key"))
     if one["key_bias"].any() or one["query_bias"].any():
         return _word_selection(one, q0, q1, k0, k1, null)
     key = one["key"][:, k0:k1]
@@ -170,16 +180,31 @@ def _selection(one: dict[str, Array]) -> tuple[int, list[int], Array, list[list[
     best, worst = float(relative.max()), float(relative.min())
     match = scores + best > null + UNDERFLOW
     ok = relative == best
-    if not (match | (scores + best < null - UNDERFLOW)).all() or (worst < best and (scores + relative[~ok].max() > null - UNDERFLOW).any()):
+    if not (match | (scores + best < null - UNDERFLOW)).all() or (
+        worst < best and (scores + relative[~ok].max() > null - UNDERFLOW).any()
+    ):
         raise NotSparse("a head that is not hard")
     return 1, [q0, q1 - q0, k0, k1 - k0], ok, [np.nonzero(row)[0].tolist() for row in match]
+
+
+def _segment(weights: Array, segments: list[tuple[int, int]]) -> tuple[int, int]:
+    """The segment that a projection reads, whole: a query that asks for nothing has a column of zeros."""
+    dims = np.nonzero(weights.any(axis=0))[0]
+    for start, stop in segments:
+        if start <= dims[0] and dims[-1] < stop:
+            return start, stop
+    raise NotSparse("a head that reads several variables at once")
 
 
 def _word_selection(one: dict[str, Array], q0: int, q1: int, k0: int, k1: int, null: float) -> Any:
     bits = q1 - q0
     scale = one["query"][0, q0] / 2
     shape = (np.eye(bits) * 2 * scale, np.eye(bits) * 2)
-    fits = k1 - k0 == bits and (one["query"][:bits, q0:q1] == shape[0]).all() and (one["key"][:bits, k0:k1] == shape[1]).all()
+    fits = (
+        k1 - k0 == bits
+        and (one["query"][:bits, q0:q1] == shape[0]).all()
+        and (one["key"][:bits, k0:k1] == shape[1]).all()
+    )
     fits = fits and (one["query_bias"][:bits] == -scale).all() and (one["key_bias"][:bits] == -1).all()
     relative = one["relative"]
     ok = relative == relative.max()
@@ -193,7 +218,7 @@ def _word_selection(one: dict[str, Array], q0: int, q1: int, k0: int, k1: int, n
 # --- running ----------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _code(x: Array, row: int, start: int, size: int, mode: int) -> int:
     """The value that a segment holds: the place of its one, or its bits; −1 where it holds anything else."""
     found = -1
@@ -214,7 +239,7 @@ def _code(x: Array, row: int, start: int, size: int, mode: int) -> int:
     return found
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _attend(x, begin, n, block, codes, order, first_of):  # type: ignore[no-untyped-def]
     """Add every head's output at every position of one sequence; false where a state is not one-hot."""
     table, allowed, shape, member_ptr, bases, members = block[:6]
@@ -252,7 +277,10 @@ def _attend(x, begin, n, block, codes, order, first_of):  # type: ignore[no-unty
                     for m in range(member_ptr[bases[h] + query], member_ptr[bases[h] + query + 1]):
                         j = first_of[members[m]]
                         while j >= 0:
-                            if not (causal and j > i) and allowed[h, min(max(j - i, -window - 1), window + 1) + window + 1]:
+                            if (
+                                not (causal and j > i)
+                                and allowed[h, min(max(j - i, -window - 1), window + 1) + window + 1]
+                            ):
                                 count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
                             j = order[j]
                 else:
@@ -269,7 +297,7 @@ def _attend(x, begin, n, block, codes, order, first_of):  # type: ignore[no-unty
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _copy(x, to, source, a, b, sources, targets, weights, count):  # type: ignore[no-untyped-def]
     for k in range(a, b):
         value = x[source, sources[k]]
@@ -278,7 +306,7 @@ def _copy(x, to, source, a, b, sources, targets, weights, count):  # type: ignor
     return count + 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _half(x, row, block, sums, mark, touched, changes, dims):  # type: ignore[no-untyped-def]
     """One half of the MLP block at one position: only the units that something touches."""
     read_ptr, units, read_weights, bias, write_ptr, targets, write_weights, always = block
@@ -318,7 +346,7 @@ def _half(x, row, block, sums, mark, touched, changes, dims):  # type: ignore[no
         changes[dims[t]] = 0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, layers, block):  # type: ignore[no-untyped-def]
     """Run each sequence by itself until it halts. Gives 1 where one did not, 2 where a state is not one-hot."""
     first, second = block[13:21], block[21:29]

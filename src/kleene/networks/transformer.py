@@ -7,14 +7,15 @@ is the null value. The MLP block is two residual halves, each x + B·clip(A·x +
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from kleene.errors import DidNotHalt, InputError, NotSupported, UndefinedRead
+from kleene.errors import InputError, NotSupported
 from kleene.residual import Layout
 from kleene.results import Output
 
@@ -105,6 +106,10 @@ class Block(nn.Module):
         mixed = (weights @ padded) / weights.sum(dim=-1, keepdim=True)  # (batch, head, n, value)
         return x + torch.einsum("bhnv,hdv->bnd", mixed, self.out)
 
+    def selected(self, scores: Tensor) -> Tensor:
+        """How many positions each head selects, (batch, head, position): those that score above the null key."""
+        return (scores > self.null_score[None, :, None, None]).sum(dim=-1)
+
     def first_half(self, x: Tensor) -> Tensor:
         if not self.in1.shape[0]:
             return x
@@ -116,14 +121,6 @@ class Block(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         keys, values = self.keys_values(x)
         return self.second_half(self.first_half(self.attend(x, self.scores(x, keys, mask), values)))
-
-
-@dataclass
-class Cache:
-    """A decoder's keys and values of the positions so far, one pair a layer."""
-
-    keys: list[Tensor] = field(default_factory=list)
-    values: list[Tensor] = field(default_factory=list)
 
 
 class Transformer(nn.Module):
@@ -223,9 +220,7 @@ class Transformer(nn.Module):
         evaluator: str | None = None,
     ) -> Output:
         """The outputs for one input, with `.layers`. `check` raises UndefinedRead where the program would."""
-        return self.run_batch(
-            [tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator
-        )[0]
+        return self.run_batch([tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator)[0]
 
     def run_batch(
         self,
@@ -244,18 +239,22 @@ class Transformer(nn.Module):
         checked = [self.check_input(tokens) for tokens in inputs]
         if self.config.shape == "decoder":
             return self.decode_batch(checked, layers=layers, check=check)
+        from kleene.networks.dense import run_dense
+
         if evaluator not in (None, "dense", "sparse"):
             raise NotSupported(f"there is no evaluator {evaluator!r}; there are 'dense' and 'sparse'")
         if check or watch or evaluator == "dense" or (evaluator is None and not self._prefers_sparse(checked)):
-            return self._run_dense(checked, layers, max_layers, check, watch)
+            return run_dense(self, checked, self._count(layers), max_layers, check, watch)
         from kleene.networks.sparse import NotSparse
 
         try:
             return self._sparse_copy().run_batch(checked, self._count(layers), max_layers)
         except NotSparse as why:
             if evaluator == "sparse":
-                raise NotSupported(f"{self.config.name}: these weights do not run sparse ({why}); use 'dense'") from None
-            return self._run_dense(checked, layers, max_layers, check, watch)
+                raise NotSupported(
+                    f"{self.config.name}: these weights do not run sparse ({why}); use 'dense'"
+                ) from None
+            return run_dense(self, checked, self._count(layers), max_layers, check, watch)
 
     def _prefers_sparse(self, inputs: list[list[int]]) -> bool:
         """Sparse on a CPU, unless the work is too small to be worth its start-up."""
@@ -276,100 +275,27 @@ class Transformer(nn.Module):
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
         """The input as a list of ints, or an error that says what is wrong with it."""
         c = self.config
-        given = [int(token) for token in tokens]
+        try:
+            given = list(tokens)
+        except TypeError:
+            raise InputError(f"{c.name}: the input must be a list of tokens, not {tokens!r}") from None
         if not given:
             raise InputError(f"{c.name}: the input is empty; give at least one token")
         limits = [limit for limit in (c.positions, c.max_length) if limit is not None]
         if limits and len(given) > min(limits):
             raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {min(limits)}")
         for place, token in enumerate(given):
-            if not 0 <= token < c.tokens:
-                raise InputError(f"{c.name}: token {token} at position {place} is outside 0 … {c.tokens - 1}")
-        return given
+            if not isinstance(token, Integral) or not 0 <= int(token) < c.tokens:
+                raise InputError(f"{c.name}: token {token!r} at position {place} is outside 0 … {c.tokens - 1}")
+        return [int(token) for token in given]
 
-    @torch.no_grad()
-    def _run_dense(
-        self, inputs: list[list[int]], layers: int | None, max_layers: int, check: bool, watch: Any
-    ) -> list[Output]:
-        tokens, mask = pad(inputs, self.device)
-        rows = torch.arange(len(inputs), device=self.device)
-        x, fixed, layer = self.embed(tokens), self._count(layers), 0
-        results: list[Output | None] = [None] * len(inputs)
-        while layer != fixed:
-            if fixed is None and layer >= max_layers:
-                raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
-            x = self.block(layer)(x, mask) if not check else self._checked_layer(layer, x, mask)
-            layer += 1
-            if watch is not None:
-                watch(layer, rows, x)
-            if fixed is None:
-                done = self.done(x, mask)
-                if bool(done.any()):  # finished sequences leave the batch
-                    self._collect(results, rows[done], x[done], mask[done], layer)
-                    x, mask, rows = x[~done], mask[~done], rows[~done]
-                if not len(rows):
-                    break
-        self._collect(results, rows, x, mask, layer)
-        return [result for result in results if result is not None]
-
-    def _collect(self, results: list[Output | None], rows: Tensor, x: Tensor, mask: Tensor, layer: int) -> None:
-        lengths = mask.sum(dim=1).tolist()
-        for row, values, length in zip(rows.tolist(), self.read(x).tolist(), lengths):
-            results[row] = Output(values[:length], layers=layer)
-
-    def _checked_layer(self, layer: int, x: Tensor, mask: Tensor) -> Tensor:
-        """A layer that counts what each head selects, and raises where the program would read nothing."""
-        block = self.block(layer)
-        keys, values = block.keys_values(x)
-        scores = block.scores(x, keys, mask)
-        selected = (scores > block.null_score[None, :, None, None]).sum(dim=-1)  # (batch, head, position)
-        x = block.first_half(block.attend(x, scores, values))
-        check_reads(self.config, self.description["reads"], x, selected, mask, layer + 1)
-        return block.second_half(x)
-
-    # --- decoding ---
-
-    @torch.no_grad()
     def decode_batch(
         self, inputs: list[list[int]], *, layers: int | None = None, check: bool = False, cached: bool = True
     ) -> list[Output]:
         """Append each input's last output until `stop` or `max_tokens`; gives what was appended."""
-        return [self._decode(tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
+        from kleene.networks.decoding import decode
 
-    def _decode(self, tokens: list[int], layers: int, check: bool, cached: bool) -> Output:
-        c, made, cache = self.config, [], Cache()
-        fresh, run = list(tokens), 0
-        while len(made) < (c.max_tokens or 1) and (c.stop is None or made[-1:] != [c.stop]):
-            self.check_input(tokens + made)
-            if check or not cached:
-                cache, fresh = Cache(), tokens + made
-            x = self._extend(fresh, len(tokens) + len(made) - len(fresh), layers, cache, check)
-            run += layers
-            made.append(int(self.read(x)[0, -1]))
-            fresh = made[-1:]
-        return Output(made, layers=run)
-
-    def _extend(self, fresh: list[int], start: int, layers: int, cache: Cache, check: bool) -> Tensor:
-        """Run the new positions through all layers; earlier ones are in the cache, which grows."""
-        x = self.embed(torch.tensor([fresh], device=self.device), start)
-        for layer in range(layers):
-            block = self.block(layer)
-            keys, values = block.keys_values(x)
-            if len(cache.keys) > layer:
-                keys = torch.cat([cache.keys[layer], keys], dim=2)
-                values = torch.cat([cache.values[layer], values], dim=2)
-                cache.keys[layer], cache.values[layer] = keys, values
-            else:
-                cache.keys.append(keys)
-                cache.values.append(values)
-            mask = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
-            scores = block.scores(x, keys, mask, start)
-            selected = (scores > block.null_score[None, :, None, None]).sum(dim=-1)
-            x = block.first_half(block.attend(x, scores, values))
-            if check:
-                check_reads(self.config, self.description["reads"], x, selected, mask[:, start:], layer + 1)
-            x = block.second_half(x)
-        return x
+        return [decode(self, tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
 
     # --- files ---
 
@@ -378,35 +304,6 @@ class Transformer(nn.Module):
         from kleene.networks.saving import save_transformer
 
         save_transformer(self, folder)
-
-
-def pad(inputs: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Token ids (batch, position) and which of them are real."""
-    longest = max(len(tokens) for tokens in inputs)
-    padded = [[*tokens, *[0] * (longest - len(tokens))] for tokens in inputs]
-    lengths = torch.tensor([len(tokens) for tokens in inputs], device=device)
-    return torch.tensor(padded, device=device), torch.arange(longest, device=device) < lengths[:, None]
-
-
-def check_reads(
-    config: Config, reads: list[dict[str, Any]], x: Tensor, selected: Tensor, mask: Tensor, layer: int
-) -> None:
-    """Raise UndefinedRead at the first position where a head is read that selected too little or too much."""
-    first: dict[tuple[int, int], tuple[str, int]] = {}  # (row, position) → head, selected
-    for read in reads:  # in the order of reading
-        head = config.heads.index(read["head"])
-        count = selected[:, head]
-        bad = mask & ((count < read["at_least"]) | (count > read["at_most"]))
-        for test in read["tests"]:
-            dims = torch.tensor(test["dims"], dtype=torch.long, device=x.device)
-            weights = torch.tensor(test["weights"], dtype=torch.float64, device=x.device)
-            value = x[..., dims].double() @ weights + test["constant"]
-            bad = bad & torch.isin(value, torch.tensor(test["allowed"], dtype=torch.float64, device=x.device))
-        for row, position in torch.nonzero(bad).tolist():
-            first.setdefault((row, position), (read["head"], int(count[row, position])))
-    if first:
-        (row, position), (name, count_) = min(first.items())
-        raise UndefinedRead(config.name, name, position, layer, count_)
 
 
 def load(folder: Path) -> Transformer:

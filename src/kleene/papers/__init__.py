@@ -1,0 +1,28 @@
+"""One module a paper: every table and figure, the paper's figure beside ours.
+
+`EXPERIMENTS` is what `kleene reproduce` knows: a name, and the function that runs it. The function takes
+`scale` ("small" or "paper"), `data` (the folder of data sets, or None) and `folder` (where results go), and
+returns a `kleene.papers.report.Result`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from kleene.errors import InputError
+
+EXPERIMENTS: dict[str, str] = {
+    "interdependence.synthetic": "kleene.papers.interdependence_synthetic:synthetic",
+    "interdependence.english": "kleene.papers.interdependence_english:english",
+    "interdependence.natural": "kleene.papers.interdependence_natural:natural",
+}
+
+
+def experiment(name: str) -> Callable[..., Any]:
+    """The function that runs the experiment of that name."""
+    if name not in EXPERIMENTS:
+        raise InputError(f"experiment {name!r}: unknown; there are {', '.join(EXPERIMENTS)}")
+    module, _, function = EXPERIMENTS[name].partition(":")
+    return getattr(import_module(module), function)

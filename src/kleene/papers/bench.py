@@ -16,7 +16,7 @@ from typing import Any
 
 Row = dict[str, Any]
 
-PARTS = ("kleene.papers.bench_programs", "kleene.papers.bench_automata")
+PARTS = ("kleene.papers.bench_programs", "kleene.papers.bench_automata", "kleene.papers.bench_interdependence")
 
 
 def cpu_seconds(work: Callable[[], Any], repeat: int = 1) -> float:
@@ -63,7 +63,9 @@ def main() -> None:
         limit = f"≤ {_number(row['at_most'])}" if row.get("at_most") is not None else ""
         limit = f"≥ {_number(row['at_least'])}" if row.get("at_least") is not None else limit
         verdict = {True: "✓", False: "✗", None: ""}[row["meets"]]
-        table.add_row(row["name"], str(row.get("paper") or "–"), f"{_number(row['ours'])} {row.get('unit', '')}", limit, verdict)
+        table.add_row(
+            row["name"], str(row.get("paper") or "–"), f"{_number(row['ours'])} {row.get('unit', '')}", limit, verdict
+        )
     console.print(table)
     write_json(Path("results/bench/bench.json"), {"machine": machine(), "rows": measured})
     console.print("saved as results/bench/bench.json")

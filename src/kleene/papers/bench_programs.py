@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import subprocess
@@ -33,7 +34,7 @@ print(json.dumps({"seconds": seconds, "megabytes": (peak - before) / 1024, **var
 
 DEFAULT_SIZE = [
     "parity_relative", "parity_absolute", "parity_sum", "parity_scratchpad", "addition", "addition_scratchpad",
-    "subleq", "sort_unique", "sort", "reverse", "histogram", "most_frequent", "dyck1", "dyck2",
+    "subleq", "subleq_words", "sort_unique", "sort", "reverse", "histogram", "most_frequent", "dyck1", "dyck2",
 ]  # fmt: skip
 
 
@@ -58,13 +59,24 @@ def sizes() -> Iterator[Row]:
     yield {"name": "hidden units: addition", "paper": 16466, "ours": add["hidden"], "at_most": 150}
     yield {"name": "hidden units: SUBLEQ −16…16, 16 registers", "paper": 43127, "ours": sub["hidden"], "at_most": 1000}
     wide = compiled("subleq", low=-128, high=127, registers=64)
-    yield {"name": "hidden units: SUBLEQ −128…127, 64 registers", "paper": "not feasible", "ours": wide["hidden"], "at_most": 6500}
+    yield {
+        "name": "hidden units: SUBLEQ −128…127, 64 registers",
+        "paper": "not feasible",
+        "ours": wide["hidden"],
+        "at_most": 6500,
+    }
     parity = compiled("parity_relative")
     yield {"name": "hidden units: parity relative", "paper": 7, "ours": parity["hidden"], "at_most": 7}
     sort, dyck = compiled("sort", length=40, values=40), compiled("dyck2", length=40)
     yield {"name": "sort 40 × 40: compile", "paper": "29 s", "ours": sort["seconds"], "unit": "CPU s", "at_most": 2}
     yield {"name": "sort 40 × 40: non-zero parameters", "paper": "51 M", "ours": sort["nonzero"], "at_most": 1_000_000}
-    yield {"name": "shuffle-dyck-2, 40: compile", "paper": "263 s", "ours": dyck["seconds"], "unit": "CPU s", "at_most": 2}
+    yield {
+        "name": "shuffle-dyck-2, 40: compile",
+        "paper": "263 s",
+        "ours": dyck["seconds"],
+        "unit": "CPU s",
+        "at_most": 2,
+    }
     yield {"name": "shuffle-dyck-2, 40: hidden units", "paper": 12292, "ours": dyck["hidden"], "at_most": 1500}
     every = {name: compiled(name) for name in DEFAULT_SIZE}
     slowest = max(every, key=lambda name: every[name]["seconds"])
@@ -101,7 +113,10 @@ def speeds() -> Iterator[Row]:
     batch = cpu_seconds(lambda: machine.run_batch(inputs), repeat=3) / len(inputs)
     one = cpu_seconds(lambda: [library.addition.run(tokens) for tokens in inputs[:8]]) / 8
     yield {
-        "name": "rule machine over interpreter, 20-digit addition", "ours": one / batch, "unit": "times", "at_least": 100
+        "name": "rule machine over interpreter, 20-digit addition",
+        "ours": one / batch,
+        "unit": "times",
+        "at_least": 100,
     }
 
 
@@ -109,12 +124,23 @@ def growth() -> Iterator[Row]:
     """Hidden units and compile time as ranges and lengths grow; plotted in results/bench/growth.png."""
     values = [16, 32, 64, 128]
     subleq = [_lowered(library.subleq(-n // 2, n // 2 - 1, n // 4)) for n in values]
+    bits = [4, 8, 12, 16]
+    words = [_lowered(library.subleq_words(n, 8)) for n in bits]
     lengths = [5, 10, 20, 40]
     dyck = [_lowered(library.dyck2(n)) for n in lengths]
     sort = [_lowered(library.sort(n, n)) for n in lengths]
-    _plot({"SUBLEQ (values)": (values, subleq), "dyck2 (length)": (lengths, dyck), "sort (length)": (lengths, sort)})
-    for (small, large), n in zip(zip(subleq, subleq[1:]), values[1:]):
-        yield {"name": f"SUBLEQ hidden units, {n} values over {n // 2}", "ours": large[0] / small[0], "unit": "times", "at_most": 2.2}
+    on_words = ([1 << n for n in bits], words)
+    by_length = {"dyck2 (length)": (lengths, dyck), "sort (length)": (lengths, sort)}
+    _plot({"SUBLEQ (values)": (values, subleq), "SUBLEQ on words (values)": on_words, **by_length})
+    for (small, large), n in zip(itertools.pairwise(subleq), values[1:]):
+        yield {
+            "name": f"SUBLEQ hidden units, {n} values over {n // 2}",
+            "ours": large[0] / small[0],
+            "unit": "times",
+            "at_most": 2.2,
+        }
+    for n, (units, _) in zip(bits, words):
+        yield {"name": f"SUBLEQ on words of {n} bits: hidden units", "ours": units, "at_most": 60 * n}
     for n, (units, seconds) in zip(lengths, dyck):
         yield {"name": f"dyck2 length {n}: hidden units; lowering {seconds:.2f} CPU s", "ours": units}
 

@@ -181,8 +181,10 @@ def updates_text(updates: Updates) -> str:
         (f"{update.variable} := {_result_text(spec, update)}", _guard_text(spec, update.guard))
         for update in updates
     ]
+    for word in updates.words:
+        lines.append((f"{word.variable} := {word.assignment.describe()}", _guard_text(spec, word.guard)))
     width = min(60, max((len(left) for left, _ in lines), default=0))
-    counts = _counted(len(updates), "guarded update"), _counted(len(updates.variables), "variable")
+    counts = _counted(len(lines), "guarded update"), _counted(len(updates.variables), "variable")
     head = f"{spec.name}: {counts[0]} of {counts[1]}"
     return "\n".join([head, *(f"  {left:<{width}}  {right}".rstrip() for left, right in lines)])
 
@@ -196,6 +198,8 @@ def _guard_text(spec: Spec, guard: Sequence[Test]) -> str:
 
 
 def _test_text(spec: Spec, test: Test) -> str:
+    if test.variable is not None and test.variable not in spec.kinds:  # a comparison of words
+        return test.variable.strip("[]") if test.indices == {1} else f"not {test.variable.strip('[]')}"
     if test.variable is not None:
         kind = spec.kinds[test.variable]
         return _choice_text(test.variable, [kind.values[i] for i in sorted(test.indices)], kind.values, kind)

@@ -1,0 +1,90 @@
+"""`kleene explain` and `kleene reproduce`."""
+
+from __future__ import annotations
+
+import json
+from inspect import signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kleene.cli import app
+from kleene.errors import InputError
+
+
+@app.command(
+    epilog="Example: kleene explain models/wikitext 'the chimney sweep has sick lungs' -o heatmap.png"
+)
+def explain(
+    model: Annotated[Path, typer.Argument(help="folder of a saved network")],
+    input: Annotated[str, typer.Argument(help="what it is given: a sentence, for a language model")],
+    target: Annotated[
+        str | None, typer.Option(help="the predicted word to explain; the likeliest if not given")
+    ] = None,
+    bias_rule: Annotated[
+        str, typer.Option(help="who owns the gates' bias product: focus or murdoch")
+    ] = "focus",
+    read: Annotated[str, typer.Option(help="where pairs are read: right or end")] = "right",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Which parts of an input did what, in a saved network."""
+    from kleene.verbs import explain as verb
+    from kleene.verbs import load
+
+    network = load(model)
+    options = {"target": target, "bias_rule": bias_rule, "read": read} if _is_language_model(network) else {}
+    evidence = verb(network, input, **options)
+    if output is not None:
+        if not hasattr(evidence, "to_png"):
+            raise InputError(f"{output}: there is no picture of the evidence for a {type(network).__name__}")
+        evidence.to_png(output)
+    if as_json:
+        typer.echo(
+            json.dumps(
+                evidence.to_dict() if hasattr(evidence, "to_dict") else str(evidence), ensure_ascii=False
+            )
+        )
+    else:
+        typer.echo(str(evidence))
+
+
+def _is_language_model(network: object) -> bool:
+    return type(network).__module__ == "kleene.networks.lstm"
+
+
+@app.command(epilog="Example: kleene reproduce interdependence.synthetic --scale small -o results/synthetic")
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="the experiment; without it, all are listed")] = None,
+    scale: Annotated[str, typer.Option(help="small (minutes on a CPU) or paper")] = "small",
+    data: Annotated[
+        Path | None, typer.Option(help="folder of data sets; or KLEENE_DATA", envvar="KLEENE_DATA")
+    ] = None,
+    treebank: Annotated[
+        Path | None, typer.Option(help="a CoNLL-U file, for experiments that measure on a treebank")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Run an experiment of one of the papers, and set its results beside the paper's.
+
+    It goes on where it was, when it is run again with the same folder.
+    """
+    from kleene.papers import EXPERIMENTS, experiment
+
+    if name is None:
+        typer.echo(json.dumps(list(EXPERIMENTS)) if as_json else "\n".join(EXPERIMENTS))
+        return
+    if scale not in ("small", "paper", "tiny"):
+        raise InputError(f"--scale {scale!r}: unknown; use small or paper")
+    run = experiment(name)
+    options: dict[str, Any] = {} if treebank is None else {"treebank": treebank}
+    if not options.keys() <= signature(run).parameters.keys():
+        raise InputError(f"--treebank {treebank}: {name} reads no treebank")
+    result = run(
+        scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options
+    )
+    typer.echo(json.dumps(result.published(), ensure_ascii=False) if as_json else result.table())

@@ -1,0 +1,1 @@
+"""Which parts of an input did what: traces, contextual decomposition, interdependence, statistics."""

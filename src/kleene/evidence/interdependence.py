@@ -1,0 +1,254 @@
+"""Interdependence of words in an LSTM: how far two contributions are from adding up (section 2.2).
+
+    interdependence(A, B) = ‖v_{A∪B} − (v_A + v_B)‖ / ‖v_{A∪B}‖
+
+with v the relevant logits of contextual decomposition. All pairs of all sentences are computed together:
+the pair (l, r) is the single l until r is read, so it forks there; at r it even shares the single's matrix
+product. ‖W d‖ = ‖R d‖ with the decoder W = QR, so that no logits are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kleene.errors import InputError
+from kleene.evidence.decomposition import (
+    Layer,
+    Stream,
+    Totals,
+    checked_vectors,
+    decoder_of,
+    layers_of,
+    masks_of,
+    relevant_hidden,
+    totals,
+)
+
+READS = ("right", "end")
+NOISE_SAMPLE = 8  # sentences on which float32 is compared with float64
+ROWS = 20_000  # pairs that are stepped together at most: bounds the memory
+
+
+@dataclass(frozen=True)
+class Interdependence:
+    """Interdependence of all pairs: for each sentence a symmetric matrix (words × words), zero diagonal.
+
+    `noise` is the largest error that float32 made on the sentences where it was compared with float64.
+    """
+
+    matrices: list[Tensor]
+    noise: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.matrices)
+
+    def __getitem__(self, sentence: int) -> Tensor:
+        return self.matrices[sentence]
+
+    def pairs(self) -> Iterator[tuple[int, int, int, float]]:
+        """(sentence, left word, right word, interdependence) of every pair."""
+        for index, matrix in enumerate(self.matrices):
+            left, right = torch.triu_indices(len(matrix), len(matrix), 1)
+            for l, r, value in zip(left.tolist(), right.tolist(), matrix[left, right].tolist()):
+                yield index, l, r, value
+
+
+def triangle(weight: Tensor | None) -> Tensor | None:
+    """R of W = QR, where that is smaller than W: it gives the same norms."""
+    if weight is None or weight.shape[0] <= weight.shape[1]:
+        return weight
+    return torch.linalg.qr(weight, mode="r")[1]
+
+
+def ratio(joint: Tensor, apart: Tensor, frame: Tensor | None) -> Tensor:
+    """‖joint − apart‖ / ‖joint‖ seen through the decoder; nothing at all counts as independent."""
+    both = torch.stack([joint - apart, joint])
+    both = (both if frame is None else both @ frame.mT).norm(dim=-1)
+    return torch.where(both[1] > 0, both[0] / both[1], torch.zeros_like(both[0]))
+
+
+def interdependence(
+    lstm: nn.LSTM,
+    decoder: nn.Linear | Tensor | None,
+    sentences: Tensor | Sequence[Tensor],
+    *,
+    read: str = "right",
+    bias_rule: str = "focus",
+    dtype: torch.dtype = torch.float64,
+    noise: bool = True,
+) -> Interdependence:
+    """The interdependence of all pairs of words of all sentences, each a tensor of time × features.
+
+    It is read where the pair's right word has just been read, or at the sentence's end. Without a decoder
+    (None) the hidden states themselves are compared. In float32 the result says how far off it is on the
+    first sentences (`noise`), unless that is not wanted.
+
+    >>> _ = torch.manual_seed(0); lstm = nn.LSTM(3, 4); decoder = nn.Linear(4, 9)
+    >>> found = interdependence(lstm, decoder, [torch.randn(5, 3), torch.randn(2, 3)])
+    >>> len(found), found[0].shape, bool((found[0] == found[0].T).all()), float(found[1][0, 0])
+    (2, torch.Size([5, 5]), True, 0.0)
+    """
+    if read not in READS:
+        raise InputError(f"read {read!r}: unknown; pairs are read at: {', '.join(READS)}")
+    layers = layers_of(lstm, dtype)
+    vectors = [checked_vectors(lstm, sentence, dtype) for sentence in sentences]
+    weight, _ = decoder_of(decoder, lstm.hidden_size, dtype)
+    pairs = sum(len(sentence) * (len(sentence) - 1) // 2 for sentence in vectors)
+    with torch.no_grad():
+        frame = triangle(weight) if pairs > lstm.hidden_size else weight  # QR costs about that many products
+        matrices = all_pairs(layers, frame, vectors, read, bias_rule)
+    if dtype == torch.float64 or not vectors or not noise:
+        return Interdependence(matrices)
+    exact = interdependence(lstm, decoder, list(sentences)[:NOISE_SAMPLE], read=read, bias_rule=bias_rule)
+    error = max(float((a.double() - b).abs().max()) for a, b in zip(matrices, exact.matrices))
+    return Interdependence(matrices, error)
+
+
+def all_pairs(
+    layers: Sequence[Layer], frame: Tensor | None, sentences: Sequence[Tensor], read: str, bias_rule: str
+) -> list[Tensor]:
+    """As `interdependence`, on what was already checked: sentences of like length go together."""
+    matrices: list[Tensor] = [torch.empty(0)] * len(sentences)
+    order = sorted(range(len(sentences)), key=lambda s: -len(sentences[s]))
+    streams = [Stream(layer, bias_rule) for layer in layers]
+    while order:
+        longest = len(sentences[order[0]])
+        most = longest if read == "right" else longest * longest // 2
+        batch = order[: max(1, ROWS // (most + 1))]
+        order = order[len(batch) :]
+        lengths = [len(sentences[s]) for s in batch]
+        padded = nn.utils.rnn.pad_sequence([sentences[s] for s in batch], batch_first=True)
+        forked = _Pairs(streams, totals(layers, padded), lengths, frame)
+        for index, matrix in zip(batch, forked.read_right() if read == "right" else forked.read_end()):
+            matrices[index] = matrix + matrix.T
+    return matrices
+
+
+class _Pairs:
+    """A batch of sentences, longest first, read word by word; words come and the shortest sentences go.
+
+    Rows of a sentence are foci: each word brings one for itself, and one with each word before it.
+    """
+
+    def __init__(
+        self, streams: Sequence[Stream], found: Sequence[Totals], lengths: Sequence[int], frame: Tensor | None
+    ) -> None:
+        self.streams, self.found, self.lengths, self.frame = streams, found, lengths, frame
+        size = found[0].hidden.shape[1]
+        self.values = found[0].hidden.new_zeros(len(lengths), size, size)
+
+    def _step(
+        self, t: int, alive: int, states: list[tuple[Tensor, Tensor]], singles: list[int] | slice
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Read word t. `states` are the foci so far; appended are the word alone, and each single with it."""
+        part: Tensor | None = None
+        after = []
+        for stream, total, (h, c) in zip(self.streams, self.found, states):
+
+            def now(x: Tensor, t: int = t) -> Tensor:
+                return x[:alive, t, None]
+
+            h, c = h[:alive], c[:alive]
+            old = h @ stream.recurrent  # (alive, foci, 3·hidden)
+            blank = old.new_zeros(alive, 1, 3 * stream.hidden)
+            r = torch.cat([old, blank, old[:, singles]], 1)
+            c = torch.cat([c, blank[..., : stream.hidden], c[:, singles]], 1)
+            if part is None:
+                r[:, old.shape[1] :] += now(total.driven)  # the new word is in focus
+            else:
+                r += part @ stream.input
+            owned = torch.zeros_like(r[..., :1])
+            owned[:, old.shape[1] :] = 1
+            gate, cell = ([now(x) for x in three] for three in (total.gate, total.cell))
+            h, c = stream.step(r, c, owned, gate, cell, now(total.out))
+            after.append((h, c))
+            part = h
+        return after
+
+    def _start(self) -> list[tuple[Tensor, Tensor]]:
+        none = [self.values.new_zeros(len(self.lengths), 0, stream.hidden) for stream in self.streams]
+        return [(x, x) for x in none]
+
+    def _alive(self, t: int) -> int:
+        return sum(length > t for length in self.lengths)
+
+    def read_right(self) -> list[Tensor]:
+        """Every pair where its right word has been read: pairs are made, looked at, and dropped."""
+        states = self._start()
+        for t in range(self.lengths[0]):
+            alive = self._alive(t)
+            states = self._step(t, alive, states, slice(t))
+            hidden = states[-1][0]
+            singles, own, pairs = hidden[:, :t], hidden[:, t : t + 1], hidden[:, t + 1 :]
+            self.values[:alive, :t, t] = ratio(pairs, singles + own, self.frame)
+            states = [(h[:, : t + 1], c[:, : t + 1]) for h, c in states]
+        return self._matrices()
+
+    def read_end(self) -> list[Tensor]:
+        """Every pair at its sentence's end: pairs stay, and are looked at when the sentence is over."""
+        states = self._start()
+        singles: list[int] = []  # the row of each word alone
+        pairs: list[tuple[int, int]] = []  # the words of each pair
+        rows: list[int] = []  # and its row
+        for t in range(self.lengths[0]):
+            alive, before = self._alive(t), len(singles) + len(pairs)
+            states = self._step(t, alive, states, singles)
+            singles.append(before)
+            rows += range(before + 1, before + 1 + t)
+            pairs += [(l, t) for l in range(t)]
+            over = slice(self._alive(t + 1), alive)
+            if pairs and over.start < over.stop:
+                left, right = (list(side) for side in zip(*pairs))
+                alone = states[-1][0][over][:, singles]
+                joint = states[-1][0][over][:, rows]
+                self.values[over, left, right] = ratio(joint, alone[:, left] + alone[:, right], self.frame)
+        return self._matrices()
+
+    def _matrices(self) -> list[Tensor]:
+        return [matrix[:n, :n] for matrix, n in zip(self.values, self.lengths)]
+
+
+def between(
+    lstm: nn.LSTM,
+    decoder: nn.Linear | Tensor | None,
+    vectors: Tensor,
+    first: Iterable[int],
+    second: Iterable[int],
+    *,
+    read: str | int = "end",
+    bias_rule: str = "focus",
+    dtype: torch.dtype = torch.float64,
+) -> float:
+    """The interdependence of two sets of words of one sentence, read at its end, at their right word, or at a
+    position.
+
+    >>> _ = torch.manual_seed(0); lstm = nn.LSTM(3, 4); decoder = nn.Linear(4, 9); x = torch.randn(5, 3)
+    >>> pair = between(lstm, decoder, x, [1], [3], read="right")
+    >>> abs(pair - interdependence(lstm, decoder, [x])[0][1, 3].item()) < 1e-12
+    True
+    """
+    layers = layers_of(lstm, dtype)
+    vectors = checked_vectors(lstm, vectors, dtype)
+    weight, _ = decoder_of(decoder, lstm.hidden_size, dtype)
+    length = len(vectors)
+    masks = [masks_of(side, length) for side in (first, second)]
+    if not masks[0].any() or not masks[1].any():
+        raise InputError("interdependence: an empty set of words; each of the two sets needs at least one")
+    if (masks[0] & masks[1]).any():
+        shared = int((masks[0] & masks[1]).nonzero()[0])
+        raise InputError(f"interdependence: word {shared} is in both sets; they must be disjoint")
+    both = masks[0] | masks[1]
+    place: Any = {"end": length - 1, "right": int(both.nonzero().max())}.get(str(read), read)
+    if not isinstance(place, int) or not 0 <= place < length:
+        raise InputError(f"read {read!r}: unknown; read at right, end, or a position from 0 to {length - 1}")
+    stacked = torch.stack([*masks, both]).to(vectors.device)
+    with torch.no_grad():
+        one, other, joint = relevant_hidden(layers, vectors, stacked, totals(layers, vectors), bias_rule)[
+            :, place
+        ]
+        return float(ratio(joint, one + other, triangle(weight)))

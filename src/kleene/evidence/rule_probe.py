@@ -1,0 +1,141 @@
+"""What a stack of language models knows about rules α Σ^k ω: predictions, decompositions, gradients.
+
+Each model has its own test windows. All measures are read at the conduit's last word, where ω is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from kleene.evidence.corpora import Windows
+from kleene.evidence.decomposition import Layer, Totals, apply, relevant_hidden, totals
+from kleene.evidence.interdependence import ratio
+from kleene.training.language_model import Stack
+
+GROUP = 8  # models that are looked at together: bounds the memory
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Means over test windows for one model: what is predicted where ω is due, and why."""
+
+    whole: float  # P(ω) of the model
+    open: float  # P(ω) from the relevant logits of α alone
+    conduit: float  # P(ω) from those of the conduit alone
+    interdependence: float  # of α and the conduit
+    prefixes: list[float]  # P(ω) from α and the conduit's first i words, i = 0 … k
+
+
+def layer_of(stack: Stack, models: slice) -> Layer:
+    """The stack's LSTMs as the decomposition takes them."""
+    return Layer.of(
+        stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach()
+    )
+
+
+def _at(values: Tensor, places: Tensor) -> Tensor:
+    """values (…, time, features) at places (…, some): (…, some, features)."""
+    return torch.take_along_dim(values, places[..., None], dim=-2)
+
+
+def _segment(total: Totals, places: Tensor) -> Totals:
+    def cut(x: Tensor) -> Tensor:
+        return _at(x, places)
+
+    gate, cell = ((cut(three[0]), cut(three[1]), cut(three[2])) for three in (total.gate, total.cell))
+    return Totals(gate, cell, cut(total.out), cut(total.driven), cut(total.hidden))
+
+
+def probe(
+    stack: Stack, windows: Sequence[Windows], *, bias_rule: str = "focus", prefixes: bool = False
+) -> list[Probe]:
+    """Probe every model of the stack on its windows (as many windows, of one length, for each)."""
+    found: list[Probe] = []
+    with torch.no_grad():
+        for models in _groups(windows):
+            found += _probe_group(stack, models, windows[models], bias_rule, prefixes)
+    return found
+
+
+def _groups(windows: Sequence[Windows]) -> Iterator[slice]:
+    """Neighbouring models with one k: their foci have one shape, so they go together."""
+    start = 0
+    for end in range(1, len(windows) + 1):
+        if end == len(windows) or windows[end].k != windows[start].k or end - start == GROUP:
+            yield slice(start, end)
+            start = end
+
+
+def _probe_group(
+    stack: Stack, models: slice, windows: Sequence[Windows], bias_rule: str, prefixes: bool
+) -> list[Probe]:
+    device, k = stack.rate.device, windows[0].k
+    tokens, places = _placed(windows, device)
+    layer = layer_of(stack, models)
+    vectors = _embed(stack, models, tokens)
+    total = totals([layer], vectors)[0]
+    places = places[..., None] + torch.arange(k + 1, device=device)  # α, conduit: (models, windows, k + 1)
+    part, x = _segment(total, places), _at(vectors, places)
+    decoder, bias = stack.decoder[models], stack.decoder_bias[models]
+    omega = stack.sizes["tokens"] - 1
+
+    def relevant(first: int, last: int) -> Tensor:
+        """The relevant hidden state where ω is due, of the segment's words first … last."""
+        mask = torch.zeros(len(windows), tokens.shape[1], k + 1, dtype=torch.bool, device=device)
+        mask[..., first : last + 1] = True
+        return relevant_hidden([layer], x, mask, [part], bias_rule)[..., -1, :]
+
+    def chance(logits: Tensor) -> list[float]:
+        return logits.softmax(-1)[..., omega].mean(1).tolist()
+
+    whole = chance(apply(part.hidden[..., -1, :], decoder) + bias[:, None])
+    one, other, both = (apply(relevant(*ends), decoder) for ends in ((0, 0), (1, k), (0, k)))
+    depend = ratio(both, one + other, None).mean(1).tolist()
+    along = [chance(apply(relevant(0, i), decoder)) for i in range(k + 1)] if prefixes else []
+    return [
+        Probe(*values, [row[m] for row in along])
+        for m, values in enumerate(zip(whole, chance(one), chance(other), depend))
+    ]
+
+
+def _placed(windows: Sequence[Windows], device: torch.device) -> tuple[Tensor, Tensor]:
+    tokens = torch.as_tensor(np.stack([w.tokens for w in windows]), device=device)
+    return tokens, torch.as_tensor(np.stack([w.open for w in windows]), device=device)
+
+
+def _embed(stack: Stack, models: slice, tokens: Tensor) -> Tensor:
+    table = stack.embedding[models].detach()
+    return torch.stack([F.embedding(ids, rows) for ids, rows in zip(tokens, table)])
+
+
+@torch.enable_grad()
+def gradients(stack: Stack, windows: Sequence[Windows]) -> list[list[float]]:
+    """‖∂E/∂h‖ at α and along the conduit, E the summed error of the window (appendix B); a list a model."""
+    found: list[list[float]] = []
+    for models in _groups(windows):
+        group = windows[models]
+        tokens, places = _placed(group, stack.rate.device)
+        layer, n = layer_of(stack, models), stack.sizes["hidden"]
+        drive = apply(_embed(stack, models, tokens), layer.input) + layer.bias[:, None, None]
+        h = torch.zeros_like(drive[..., 0, :n]).requires_grad_()
+        c, states = torch.zeros_like(h), []
+        for t in range(tokens.shape[-1]):
+            s = torch.sigmoid(drive[..., t, :] + apply(h, layer.recurrent))
+            c = s[..., n : 2 * n] * c + s[..., :n] * (2 * s[..., 2 * n : 3 * n] - 1)
+            h = s[..., 3 * n :] * torch.tanh(c)
+            states.append(h)
+        logits = apply(torch.stack(states[:-1], -2), stack.decoder[models].detach())
+        logits = logits + stack.decoder_bias[models].detach()[:, None, None]
+        error = F.cross_entropy(logits.flatten(0, -2), tokens[..., 1:].flatten(), reduction="sum")
+        back = torch.stack(torch.autograd.grad(error, states[:-1]), -2).norm(
+            dim=-1
+        )  # (models, windows, time)
+        along = places[..., None] + torch.arange(group[0].k + 1, device=back.device)
+        found += back.gather(-1, along).mean(1).tolist()
+    return found

@@ -1,0 +1,149 @@
+"""An LSTM language model: embedding, one or more layers, softmax. Plain torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from kleene.errors import FileError, InputError
+from kleene.files import read_json, written_atomically
+
+UNKNOWN = "<unk>"
+MAX_PARAMETERS = 2_000_000_000
+
+
+class Vocabulary:
+    """Words and their numbers. A word that is not there becomes `<unk>`, where the vocabulary has that.
+
+    >>> v = Vocabulary(["<unk>", "a", "cat"])
+    >>> v.encode("a dog".split()), v.words[2]
+    ([1, 0], 'cat')
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = list(words)
+        self.index = {word: number for number, word in enumerate(self.words)}
+        if len(self.index) < len(self.words):
+            twice = next(word for number, word in enumerate(self.words) if self.index[word] != number)
+            raise InputError(f"vocabulary: {twice!r} is there twice")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """The numbers of `words`."""
+        unknown = self.index.get(UNKNOWN)
+        missing = [word for word in words if word not in self.index]
+        if missing and unknown is None:
+            raise InputError(
+                f"word {missing[0]!r}: not among the {len(self)} known, and there is no {UNKNOWN}"
+            )
+        return [self.index.get(word, unknown) for word in words]  # type: ignore[misc]
+
+
+class LanguageModel(nn.Module):
+    """Predicts each next token: embedding → dropout → LSTM → dropout → linear.
+
+    >>> _ = torch.manual_seed(0); model = LanguageModel(tokens=10, embedding=4, hidden=6)
+    >>> model(torch.tensor([[1, 2, 3]])).shape          # (batch, time) → (batch, time, tokens)
+    torch.Size([1, 3, 10])
+    """
+
+    def __init__(
+        self,
+        tokens: int,
+        embedding: int = 200,
+        hidden: int = 200,
+        layers: int = 1,
+        dropout: float = 0.2,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        super().__init__()
+        if vocabulary is not None and len(vocabulary) != tokens:
+            raise InputError(f"vocabulary: {len(vocabulary)} words for a model of {tokens} tokens")
+        self.sizes = {"tokens": tokens, "embedding": embedding, "hidden": hidden, "layers": layers}
+        self.vocabulary = vocabulary
+        self.embedding = nn.Embedding(tokens, embedding)
+        self.lstm = nn.LSTM(
+            embedding, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0
+        )
+        self.decoder = nn.Linear(hidden, tokens)
+        self.dropout = nn.Dropout(dropout)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        nn.init.uniform_(self.decoder.weight, -0.1, 0.1)
+        nn.init.zeros_(self.decoder.bias)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits of the next token (batch, time, tokens), from a state of zeros."""
+        hidden, _ = self.lstm(self.dropout(self.embedding(tokens)))
+        return self.decoder(self.dropout(hidden))
+
+    def encode(self, text: str | Sequence[str]) -> Tensor:
+        """The token numbers of a sentence; text is split at blanks."""
+        words = text.split() if isinstance(text, str) else list(text)
+        if self.vocabulary is None:
+            raise InputError(
+                "language model: has no vocabulary, so it cannot read words; give it token numbers"
+            )
+        if not words:
+            raise InputError("sentence: empty; at least one word is needed")
+        return torch.tensor(self.vocabulary.encode(words), device=self.embedding.weight.device)
+
+    def vectors(self, tokens: Tensor) -> Tensor:
+        """The embeddings that the LSTM reads."""
+        return self.embedding(tokens).detach()
+
+    def save(self, folder: str | Path) -> None:
+        """Write weights (safetensors), sizes and words (JSON) to a folder that `kl.load` reads."""
+        description: dict[str, Any] = {"kind": "lstm", "version": 1, "sizes": self.sizes}
+        if self.vocabulary is not None:
+            description["words"] = self.vocabulary.words
+        with written_atomically(folder) as made:
+            made.mkdir()
+            save_file(
+                {name: value.contiguous() for name, value in self.state_dict().items()},
+                made / "weights.safetensors",
+            )
+            (made / "kleene.json").write_text(json.dumps(description, ensure_ascii=False), encoding="utf-8")
+
+
+def load(folder: str | Path) -> LanguageModel:
+    """A language model that was saved with `.save(folder)`."""
+    folder = Path(folder)
+    found = read_json(folder / "kleene.json")
+    sizes = found.get("sizes") if isinstance(found, dict) else None
+    wanted = {"tokens", "embedding", "hidden", "layers"}
+    if (
+        not isinstance(sizes, dict)
+        or set(sizes) != wanted
+        or not all(isinstance(size, int) and 0 < size < 10_000_000 for size in sizes.values())
+    ):
+        raise FileError(
+            f"{folder}/kleene.json: sizes must give {', '.join(sorted(wanted))} as positive numbers"
+        )
+    width = sizes["embedding"] + sizes["hidden"]
+    if sizes["tokens"] * width + 8 * sizes["layers"] * sizes["hidden"] * width > MAX_PARAMETERS:
+        raise FileError(f"{folder}/kleene.json: more than {MAX_PARAMETERS:,} parameters")
+    words = found.get("words")
+    if words is not None and (
+        not isinstance(words, list) or not all(isinstance(word, str) for word in words)
+    ):
+        raise FileError(f"{folder}/kleene.json: words must be a list of texts")
+    try:
+        model = LanguageModel(**sizes, vocabulary=None if words is None else Vocabulary(words))
+        model.load_state_dict(load_file(folder / "weights.safetensors"))
+    except InputError as error:
+        raise FileError(f"{folder}/kleene.json: {error}") from None
+    except FileNotFoundError:
+        raise FileError(f"{folder}/weights.safetensors: no such file") from None
+    except Exception as error:  # the safetensors library has its own kinds
+        raise FileError(
+            f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})"
+        ) from None
+    return model.eval()

@@ -1,0 +1,51 @@
+"""Where a program would read a head that is not defined, a checked network raises the same error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kleene.errors import RangeError, UndefinedRead
+
+
+def check_reads(
+    program: str,
+    heads: Sequence[str],
+    reads: list[dict[str, Any]],
+    x: Tensor,
+    selected: Tensor,
+    mask: Tensor,
+    layer: int,
+) -> None:
+    """Raise at the first position where a head is read that selected too little, too much, or an average
+    outside its declared values. `x` is the residual stream between the two halves of the MLP block."""
+    first: dict[tuple[int, int], tuple[str, int | None]] = {}  # (row, position) → head, selected
+    for read in reads:  # in the order of reading
+        count = selected[:, heads.index(read["head"])]
+        undefined = (count < read["at_least"]) | (count > read["at_most"])
+        outside = torch.zeros_like(undefined)
+        if read["range"] is not None:
+            dim, low, high = read["range"]
+            slack = 1e-6 * max(abs(low), abs(high))  # for the rounding of the average
+            average = x[..., dim].double()
+            outside = (count > 0) & ((average < low - slack) | (average > high + slack))
+        bad = mask & (undefined | outside)
+        for test in read["tests"]:
+            dims = torch.tensor(test["dims"], dtype=torch.long, device=x.device)
+            weights = torch.tensor(test["weights"], dtype=torch.float64, device=x.device)
+            value = x[..., dims].double() @ weights + test["constant"]
+            bad = bad & torch.isin(value, torch.tensor(test["allowed"], dtype=torch.float64, device=x.device))
+        for row, position in torch.nonzero(bad).tolist():
+            found = int(count[row, position]) if undefined[row, position] else None
+            first.setdefault((row, position), (read["head"], found))
+    if first:
+        (_, position), (name, found) = min(first.items())
+        if found is None:
+            raise RangeError(
+                f"{program}: '{name}' at position {position} in layer {layer}: "
+                "the average is outside the declared values"
+            )
+        raise UndefinedRead(program, name, position, layer, found)

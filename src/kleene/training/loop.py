@@ -1,0 +1,282 @@
+"""The training loop of all of Kleene: seeded, resumable after a kill, with metrics as JSON lines.
+
+The loop knows nothing of what it trains. It is given a model, an optimiser, a loss, and a function from
+the step's index to its batch; so the order of the data follows from the seed and the step alone, and a run
+that was killed goes on from its last checkpoint to the same metrics as one that was not. State that lives
+across steps (a recurrent state, a running average) belongs into the model's buffers: those are saved too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from kleene.errors import FileError, InputError, KleeneError
+from kleene.files import read_json, read_text, write_text, written_atomically
+
+Metrics = dict[str, Any]  # numbers, or lists of them; what JSON holds
+
+
+@dataclass
+class Run:
+    """What a training run did: its metrics at each evaluation, and where and why it stopped."""
+
+    metrics: list[Metrics] = field(default_factory=list)
+    step: int = 0
+    reached: bool = False
+
+    @property
+    def last(self) -> Metrics:
+        """The metrics of the last evaluation."""
+        return self.metrics[-1] if self.metrics else {}
+
+
+def seeded(seed: int, step: int) -> int:
+    """One seed for each (seed, step), spread by a 64-bit mix so that neighbours have nothing in common.
+
+    >>> seeded(0, 1) != seeded(1, 0)
+    True
+    """
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) % 2**64
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    return (mixed ^ mixed >> 31) % 2**63
+
+
+def shuffled(seed: int, count: int, batch: int) -> Callable[[int], Tensor]:
+    """Batches by step index: the indices 0 … count−1 in a new order each epoch, `batch` of them a step.
+
+    >>> order = shuffled(seed=1, count=4, batch=2)
+    >>> sorted([*order(0).tolist(), *order(1).tolist()]), order(3).tolist() == order(3).tolist()
+    ([0, 1, 2, 3], True)
+    """
+    per_epoch = max(1, math.ceil(count / batch))
+    current: tuple[int, Tensor] = (-1, torch.empty(0))
+
+    def indices(step: int) -> Tensor:
+        nonlocal current
+        epoch, place = divmod(step, per_epoch)
+        if current[0] != epoch:
+            source = torch.Generator().manual_seed(seeded(seed, epoch))
+            current = (epoch, torch.randperm(count, generator=source))
+        return current[1][place * batch : (place + 1) * batch]
+
+    return indices
+
+
+def train(
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    loss: Callable[[nn.Module, Any], Tensor],
+    batches: Callable[[int], Any],
+    *,
+    steps: int,
+    evaluate: Callable[[nn.Module], Metrics] | None = None,
+    every: int = 100,
+    until: Callable[[Metrics], bool] | None = None,
+    schedule: Callable[[int], float] | None = None,
+    clip: float | None = None,
+    descend: Callable[[nn.Module, Any], Tensor] | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    save_seconds: float = 0.0,
+    settings: Mapping[str, Any] | None = None,
+    progress: bool = True,
+    title: str = "training",
+) -> Run:
+    """Train `model` in place: `loss(model, batches(step))` downhill, for `steps` steps or `until` it is good.
+
+    Every `every` steps (and at the end) the mean loss since the last time and what `evaluate` says become
+    one line of `folder/metrics.jsonl`, and a checkpoint is written, if `save_seconds` have passed since the
+    last; `until(metrics)` may end the run there.
+    Calling it again with the same folder goes on where the last checkpoint was; `settings` is compared with
+    the one stored, so that a folder never mixes two runs. `schedule(step)` is the learning rate.
+    `descend(model, batch)` makes a whole step of its own (a captured CUDA graph, say) and returns the loss.
+
+    >>> model = nn.Linear(1, 1); data = torch.linspace(-1, 1, 64)[:, None]; order = shuffled(0, 64, 16)
+    >>> run = train(model, torch.optim.SGD(model.parameters(), lr=0.5),
+    ...             lambda m, x: ((m(x) - 3 * x) ** 2).mean(), lambda step: data[order(step)],
+    ...             steps=200, every=50, until=lambda metrics: metrics["loss"] < 1e-3, progress=False)
+    >>> run.reached, round(model.weight.item(), 1)
+    (True, 3.0)
+    """
+    if steps < 1 or every < 1:
+        raise InputError(f"train: steps={steps}, every={every}; both must be at least 1")
+    described = {"seed": seed, "every": every, **(settings or {})}
+    checkpoints = None if folder is None else _Checkpoints(Path(folder), described)
+    run = checkpoints.resume(model, optimiser) if checkpoints else Run()
+    with _bar(title, steps, progress) as show:
+        total, counted, saved = torch.zeros((), device=_device(model)), 0, time.monotonic()
+        show(run.step, run.last)
+        while run.step < steps and not run.reached:
+            torch.manual_seed(seeded(seed, run.step))
+            for group in optimiser.param_groups if schedule else ():
+                group["lr"] = schedule(run.step)  # type: ignore[misc]
+            model.train()
+            batch = batches(run.step)
+            if descend is None:
+                total += _descend(model, optimiser, loss(model, batch), clip)
+            else:
+                total += descend(model, batch)
+            counted += 1
+            run.step += 1
+            if run.step % every == 0 or run.step == steps:
+                run.metrics.append(_measure(model, evaluate, run.step, total.item() / counted))
+                run.reached = until is not None and until(run.last)
+                if checkpoints:
+                    late = run.reached or run.step == steps or time.monotonic() - saved >= save_seconds
+                    checkpoints.note(run)
+                    if late:
+                        checkpoints.save(model, optimiser, run)
+                        saved = time.monotonic()
+                total, counted = torch.zeros_like(total), 0
+                show(run.step, run.last)
+    return run
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next((p.device for p in model.parameters()), torch.device("cpu"))
+
+
+def _descend(model: nn.Module, optimiser: torch.optim.Optimizer, value: Tensor, clip: float | None) -> Tensor:
+    optimiser.zero_grad(set_to_none=True)
+    value.backward()
+    if clip is not None:
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimiser.step()
+    return value.detach()
+
+
+def _measure(
+    model: nn.Module, evaluate: Callable[[nn.Module], Metrics] | None, step: int, loss: float
+) -> Metrics:
+    if not math.isfinite(loss):
+        raise KleeneError(f"training: the loss is {loss} by step {step}; a smaller learning rate may help")
+    model.eval()
+    with torch.no_grad():
+        return {"step": step, "loss": loss, **(evaluate(model) if evaluate else {})}
+
+
+@contextmanager
+def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics], None]]:
+    """A progress bar on standard error, and the function that moves it."""
+    from rich.console import Console
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
+        task = bar.add_task(title, total=steps, state="")
+
+        def show(step: int, metrics: Metrics) -> None:
+            numbers = {k: v for k, v in metrics.items() if k != "step" and isinstance(v, (int, float))}
+            state = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+            bar.update(task, completed=step, state=state)
+
+        yield show
+
+
+class _Checkpoints:
+    """One folder a checkpoint, named by its step and put in place whole; only the newest is kept."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.settings = json.loads(json.dumps(settings))
+
+    def _all(self) -> list[Path]:
+        return sorted(self.folder.glob("checkpoint-*[0-9]"))
+
+    def save(self, model: nn.Module, optimiser: torch.optim.Optimizer, run: Run) -> None:
+        """Write weights, optimiser state and place."""
+        old, state = self._all(), optimiser.state_dict()
+        numbers: dict[str, Any] = {}
+        tensors: dict[str, Tensor] = {}
+        for index, entries in state["state"].items():
+            for name, value in entries.items():
+                place: dict[str, Any] = tensors if isinstance(value, Tensor) else numbers
+                place[f"{index}.{name}"] = value
+        groups = [{k: v for k, v in group.items() if k != "params"} for group in state["param_groups"]]
+        with written_atomically(self.folder / f"checkpoint-{run.step:012d}") as made:
+            made.mkdir()
+            save_file(_apart(model.state_dict()), made / "model.safetensors")
+            save_file(_apart(tensors), made / "optimiser.safetensors")
+            (made / "checkpoint.json").write_text(
+                json.dumps(
+                    {
+                        "settings": self.settings,
+                        "step": run.step,
+                        "reached": run.reached,
+                        "groups": groups,
+                        "numbers": numbers,
+                    }
+                )
+            )
+        for path in old:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def note(self, run: Run) -> None:
+        """Append the last metrics; a run that is killed before its next checkpoint drops them again."""
+        with open(self.folder / "metrics.jsonl", "a", encoding="utf-8") as lines:
+            lines.write(json.dumps(run.last) + "\n")
+
+    def resume(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> Run:
+        """Load the newest checkpoint, if there is one, and drop metrics that are later than it."""
+        found = self._all()
+        if not found:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_text(self.folder / "metrics.jsonl", "")
+            return Run()
+        path = found[-1]
+        saved = read_json(path / "checkpoint.json")
+        if saved["settings"] != self.settings:
+            differs = _difference(saved["settings"], self.settings)
+            raise InputError(f"{self.folder}: holds another run ({differs}); use another folder or delete it")
+        try:
+            model.load_state_dict(load_file(path / "model.safetensors"))
+        except (RuntimeError, OSError) as error:
+            raise FileError(f"{path}: does not fit this model ({str(error).splitlines()[0]})") from None
+        _restore(optimiser, saved, load_file(path / "optimiser.safetensors"))
+        lines = read_text(self.folder / "metrics.jsonl").splitlines()
+        whole = [json.loads(line) for line in lines if line.endswith("}")]
+        metrics = [entry for entry in whole if entry["step"] <= saved["step"]]
+        write_text(self.folder / "metrics.jsonl", "".join(json.dumps(x) + "\n" for x in metrics))
+        return Run(metrics, saved["step"], saved["reached"])
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies that share no memory (tied weights do), as the file format asks."""
+    plain = torch.contiguous_format
+    return {name: value.detach().clone(memory_format=plain) for name, value in tensors.items()}
+
+
+def _restore(
+    optimiser: torch.optim.Optimizer, saved: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    state = optimiser.state_dict()
+    state["state"] = {}
+    for key, value in [*tensors.items(), *saved["numbers"].items()]:
+        index, _, name = key.partition(".")
+        state["state"].setdefault(int(index), {})[name] = value
+    for group, values in zip(state["param_groups"], saved["groups"]):
+        group.update({k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    optimiser.load_state_dict(state)
+
+
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    key = next(k for k in [*one, *other] if one.get(k) != other.get(k))
+    return f"{key} {one.get(key)!r}, not {other.get(key)!r}"

@@ -1,0 +1,111 @@
+"""The training loop: a run that was killed ends where one that was not ends; folders are not mixed up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from kleene.errors import InputError, KleeneError
+from kleene.training.loop import Run, shuffled, train
+
+X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+Y = X @ torch.tensor([[1.0], [-2.0], [0.5]])
+
+
+class Killed(Exception):
+    pass
+
+
+def go(
+    folder: Path | None, kind: str = "adam", die_at: int | None = None, steps: int = 30, seed: int = 3
+) -> tuple[Run, nn.Module]:
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.3), nn.BatchNorm1d(8), nn.Linear(8, 1))
+    optimiser = (
+        torch.optim.AdamW(model.parameters(), lr=0.01)
+        if kind == "adam"
+        else torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    )
+    order = shuffled(seed, 40, 7)
+
+    def batch(step: int) -> Tensor:
+        if step == die_at:
+            raise Killed
+        return order(step)
+
+    run = train(
+        model,
+        optimiser,
+        lambda m, i: ((m(X[i]) - Y[i]) ** 2).mean(),
+        batch,
+        steps=steps,
+        every=5,
+        evaluate=lambda m: {"error": ((m(X) - Y) ** 2).mean().item()},
+        schedule=lambda step: 0.01 / (1 + step),
+        clip=0.5,
+        seed=seed,
+        folder=folder,
+        progress=False,
+    )
+    return run, model
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+@pytest.mark.parametrize("die_at", [1, 5, 13, 29])
+def test_killed_run_ends_the_same(tmp_path: Path, kind: str, die_at: int) -> None:
+    whole, model = go(tmp_path / "whole", kind)
+    with pytest.raises(Killed):
+        go(tmp_path / "killed", kind, die_at=die_at)
+    with open(tmp_path / "killed" / "metrics.jsonl", "a") as lines:  # later than the checkpoint
+        lines.write(json.dumps({"step": 99, "loss": 0.0}) + "\n" + '{"step": 1')
+    again, resumed = go(tmp_path / "killed", kind)
+    assert again.metrics == whole.metrics
+    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), resumed.state_dict().values()))
+    files = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "killed")]
+    assert files[0] == files[1]
+    assert len(list((tmp_path / "killed").glob("checkpoint-*"))) == 1
+
+
+def test_finished_run_is_not_trained_again(tmp_path: Path) -> None:
+    first, _ = go(tmp_path)
+    again, _ = go(tmp_path, die_at=0)
+    assert again == first
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    go(tmp_path, steps=5)
+    with pytest.raises(InputError, match="seed 3, not 4"):
+        go(tmp_path, seed=4)
+
+
+def test_stops_when_good_enough(tmp_path: Path) -> None:
+    model = nn.Linear(3, 1)
+    run = train(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.2),
+        lambda m, i: ((m(X) - Y) ** 2).mean(),
+        lambda step: None,
+        steps=1000,
+        every=10,
+        until=lambda metrics: metrics["loss"] < 1e-3,
+        folder=tmp_path,
+        progress=False,
+    )
+    assert run.reached and run.step < 1000 and run.last["loss"] < 1e-3
+
+
+def test_divergence_is_said_in_one_line() -> None:
+    model = nn.Linear(3, 1)
+    with pytest.raises(KleeneError, match="smaller learning rate"):
+        train(
+            model,
+            torch.optim.SGD(model.parameters(), lr=1e30),
+            lambda m, i: ((m(X) - Y) ** 2).mean(),
+            lambda step: None,
+            steps=100,
+            progress=False,
+        )

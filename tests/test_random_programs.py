@@ -1,0 +1,240 @@
+"""Random programs: interpreter, rule machine and networks mean the same, and the weights can be read back.
+
+Programs are generated as source text, so that a failure prints a program that can be pasted and run.
+"""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import kleene as kl
+from agreeing import outcomes
+from kleene.lowering.updates import guarded_updates
+
+LENGTH = 5  # of inputs
+NUMBERS = ["[0, 1]", "[0, F(1, 2), 1]", "[-1, 0, 2]", "[F(1, 3), F(1, 2), 1]"]
+
+
+class Source:
+    """Draws the source of one program."""
+
+    def __init__(self, draw: Any) -> None:
+        self.draw = draw
+        self.lines: list[str] = []
+        self.cats: dict[str, int] = {}  # variable or head → range
+        self.nums: dict[str, str] = {}  # → values
+        self.sets: dict[str, tuple[int, list[set[int]]]] = {}  # → range, values
+        self.heads: set[str] = set()
+
+    def pick(self, *options: Any) -> Any:
+        return self.draw(st.sampled_from(options))
+
+    def number(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    # --- declarations ---
+
+    def initial(self, size: int) -> str:
+        """An initialiser whose value is an index below `size`, or nothing."""
+        by, times, plus = self.pick("token", "position", None), self.number(1, 3), self.number(0, 3)
+        return "" if by is None else f"({times} * t + {plus}) % {size}|{by}"
+
+    def declared(self, values: str, size: int) -> str:
+        by = self.initial(size)
+        if not by:
+            return ""
+        expression, argument = by.split("|")
+        return f", {argument}=lambda t: {values.replace('#', expression)}"
+
+    def cat(self, name: str, size: int | None = None) -> None:
+        size = size or self.number(2, 4)
+        default = f", default={self.number(0, size - 1)}" if self.draw(st.booleans()) else ""
+        self.lines.append(f"    {name} = kl.cat({size}{self.declared('#', size)}{default})")
+        self.cats[name] = size
+
+    def num(self, name: str) -> None:
+        values = self.pick(*NUMBERS)
+        size = values.count(",") + 1 - 2 * values.count("F(1") // 2
+        self.lines.append(f"    {name} = kl.num({values}{self.declared(f'{values}[#]', size)})")
+        self.nums[name] = values
+
+    def set(self, name: str) -> None:
+        size = self.number(2, 3)
+        members = st.sets(st.integers(0, size - 1), max_size=size)
+        values = self.draw(st.lists(members, min_size=1, max_size=4, unique_by=frozenset))
+        declared = self.declared(f"{values}[#]", len(values))
+        self.lines.append(f"    {name} = kl.subset({size}, {values}{declared})")
+        self.sets[name] = size, values
+
+    def head(self, name: str) -> None:
+        value = self.pick(*[n for n in (*self.cats, *self.nums, *self.sets) if n not in self.heads])
+        options = ""
+        if value in self.cats and self.draw(st.booleans()):
+            values = f"[{', '.join(f'F({k}, 2)' for k in range(2 * self.cats[value] - 1))}]"
+            options += f", output=kl.num({values})"
+            self.nums[name] = values
+        elif value in self.cats:
+            self.cats[name] = self.cats[value]
+        elif value in self.nums:
+            self.nums[name] = self.nums[value]
+        else:
+            self.sets[name] = self.sets[value]
+        default = ""
+        if self.draw(st.booleans()):
+            shown = self.value(name)
+            default = f", default={shown}"
+        queries = [(q, k) for q in (*self.cats, *self.sets) for k in self.cats if self.asks(q) == self.cats[k]]
+        queries = [(q, k) for q, k in queries if q not in self.heads | {name} and k not in self.heads | {name}]
+        shape = self.pick("match", "match", "relative", "all") if queries else self.pick("relative", "all")
+        offsets = ""
+        if self.draw(st.booleans()):
+            offsets = f", offsets={sorted(self.draw(st.sets(st.integers(-3, 3), min_size=1, max_size=4)))}"
+        if shape == "match":
+            query, key = self.pick(*queries)
+            self.lines.append(f"    {name} = kl.attend({query}, {key}, {value}{offsets}{options}{default})")
+        elif shape == "all" or options:
+            self.lines.append(f"    {name} = kl.attend(None, None, {value}{offsets}{options}{default})")
+        else:
+            self.lines.append(f"    {name} = kl.relative({value}, {self.number(-2, 2)}{default})")
+        self.heads.add(name)
+
+    def asks(self, name: str) -> int:
+        return self.cats[name] if name in self.cats else self.sets[name][0]
+
+    # --- step ---
+
+    def value(self, name: str) -> str:
+        """A constant of a variable's kind."""
+        if name in self.cats:
+            return str(self.number(0, self.cats[name] - 1))
+        if name in self.nums:
+            values = eval(self.nums[name], {"F": Fraction})
+            return repr(self.pick(*values)).replace("Fraction", "F")
+        return repr(self.pick(*self.sets[name][1]))
+
+    def whole(self) -> str:
+        """An expression with a whole value of 0 or more, mostly small."""
+        a, b = f"z.{self.pick(*self.cats)}", f"z.{self.pick(*self.cats)}"
+        ways = [a, a, f"({a} + {b})", f"abs({a} - {b})", f"{a} * {b}", f"({a} ^ {b})", f"({a} // 2)"]
+        ways += [f"({a} + 2 * {b})", f"max({a}, {b})", f"min({a}, {b})", f"int({self.condition(1)})"]
+        ways.append(f"kl.table({[self.number(0, 3) for _ in range(self.cats[a[2:]])]})[{a}]")
+        if self.nums:
+            ways.append(f"abs(round(2 * z.{self.pick(*self.nums)}))")
+        return self.pick(*ways)
+
+    def expression(self, name: str) -> str:
+        """An expression that stays in a variable's range."""
+        if name in self.cats:
+            size = self.cats[name]
+            return self.pick(
+                f"{self.whole()} % {size}", f"min({self.whole()}, {size - 1})", self.value(name),
+                f"({self.value(name)} if {self.condition(1)} else {self.whole()} % {size})",
+                f"({self.whole()} + {self.whole()}) % {size}",
+            )  # fmt: skip
+        same = [n for n in self.nums if self.nums[n] == self.nums.get(name)]
+        same += [n for n in self.sets if self.sets[n] == self.sets.get(name)]
+        index = self.pick(*self.cats)
+        options = f"[{', '.join(self.value(name) for _ in range(self.cats[index]))}]"
+        ways = [f"z.{self.pick(*same)}", self.value(name), f"{options}[z.{index}]"]
+        return self.pick(*ways, f"kl.table({options})[z.{index}]")
+
+    def condition(self, depth: int = 0) -> str:
+        a, b = f"z.{self.pick(*self.cats)}", f"z.{self.pick(*self.cats)}"
+        sign, c = self.pick("==", "!=", "<", "<=", ">", ">="), self.number(0, 4)
+        ways = [a, f"{a} {sign} {c}", f"{a} {sign} {b}", f"{a} + {b} {sign} {c}", f"{a} - {b} {sign} {c - 2}"]
+        ways += [f"kl.among({a}, {{{self.number(0, 3)}, {self.number(0, 3)}}})", f"{a} in (0, {self.number(1, 3)})"]
+        if self.nums:
+            name = self.pick(*self.nums)
+            ways += [f"z.{name} {sign} {self.value(name)}", f"2 * z.{name} {sign} {a}"]
+        if self.sets:
+            name = self.pick(*self.sets)
+            ways += [f"{self.number(0, 2)} in z.{name}", f"z.{name} == {self.value(name)}", f"{a} in z.{name}"]
+        if depth == 0:
+            ways += [f"not {self.condition(1)}", f"{self.condition(1)} {self.pick('and', 'or')} {self.condition(1)}"]
+        return self.pick(*ways)
+
+    def block(self, depth: int, indent: str) -> None:
+        for _ in range(self.number(1, 2)):
+            if depth < 2 and self.draw(st.booleans()):
+                self.lines.append(f"{indent}if {self.condition()}:")
+                self.block(depth + 1, indent + "    ")
+                if self.draw(st.booleans()):
+                    self.lines.append(f"{indent}else:")
+                    self.block(depth + 1, indent + "    ")
+            else:
+                name = self.pick(*[n for n in (*self.cats, *self.nums, *self.sets) if n not in self.heads])
+                self.lines.append(f"{indent}z.{name} = {self.expression(name)}")
+
+    def text(self) -> str:
+        self.lines = ["class Random(kl.Program):", f"    tokens = {self.number(2, 4)}", f"    positions = {LENGTH}"]
+        self.cat("a")
+        self.cat("b", self.pick(self.cats["a"], None))
+        for name in ("c", "d", "e")[: self.number(0, 3)]:
+            self.pick(self.cat, self.num, self.num, self.set, self.set)(name)
+        for name in ("h", "i", "j")[: self.number(1, 3)]:
+            self.head(name)
+        self.lines.append("    output = a")
+        self.lines.append(self.pick("    halt = {b: 1}", f"    layers = {self.number(1, 4)}"))
+        if self.number(0, 4) == 0:
+            self.lines.append("    causal = True")
+        self.lines.append("    def step(z):")
+        self.block(0, "        ")
+        return "\n".join(self.lines)
+
+
+@st.composite
+def sources(draw: Any) -> str:
+    return Source(draw).text()
+
+
+def made(source: str) -> Any:
+    space: dict[str, Any] = {"kl": kl, "F": Fraction}
+    exec(source, space)
+    return space["Random"]
+
+
+def some_inputs(program: Any, count: int, seed: int = 0) -> list[list[int]]:
+    chance = random.Random(seed)
+    return [[chance.randrange(program.spec.tokens) for _ in range(chance.randint(1, LENGTH))] for _ in range(count)]
+
+
+def everything_agrees(source: str) -> None:
+    program = made(source)
+    thresholds, rules = ("float32", "float64") if len(source) % 2 else ("float64", "float32")
+    nets = [kl.compile(program, dtype=thresholds), kl.compile(program, lowering="rules", dtype=rules)]
+    inputs = some_inputs(program, 8)
+    for tokens in inputs:
+        interpreted, by_rules = outcomes(program, tokens, max_layers=6)
+        assert by_rules == interpreted, tokens
+    for net in nets:
+        for evaluator in ("dense", "sparse"):
+            report = kl.verify(program, net, inputs=inputs, max_layers=6, evaluator=evaluator)
+            assert report.holds and report.checked == len(inputs), report
+        certificate = kl.certify(net)
+        assert certificate.holds, certificate
+        assert kl.decompile(net) == guarded_updates(program)
+
+
+FEW = settings(
+    max_examples=250, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), database=None,
+    phases=[Phase.explicit, Phase.generate],  # failing programs are short enough; shrinking takes minutes
+)  # fmt: skip
+
+
+@FEW
+@given(sources())
+def test_every_side_agrees(source: str) -> None:
+    everything_agrees(source)
+
+
+@pytest.mark.slow
+@settings(FEW, max_examples=2500, derandomize=True)
+@given(sources(), st.integers())
+def test_every_side_agrees_on_many_more(source: str, _: int) -> None:
+    everything_agrees(source)
