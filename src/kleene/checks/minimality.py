@@ -69,7 +69,7 @@ def minimal(program: ProgramClass, inputs: Iterable[Sequence[int]], *, definitio
 
 def seen_rules(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Seen:
     """Run a program on inputs and collect which of its rules fire."""
-    updates = guarded_updates(program)
+    updates, rules = guarded_updates(program), all_rules(program)
     given = [program.spec.check_input(tokens) for tokens in inputs]
     recorder = _Recorder(updates)
     if program.spec.max_tokens is not None:
@@ -78,7 +78,7 @@ def seen_rules(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Seen:
         for start in range(0, len(given), BATCH):
             recorder.run_batch(sorted(given, key=len)[start : start + BATCH])
     return Seen(
-        tuple(_covering(all_rules(program), recorder.instances())),
+        tuple(_covering(rules, recorder.instances())),
         {name: frozenset(np.nonzero(flags)[0].tolist()) for name, flags in recorder.head_values.items()},
         frozenset(token for tokens in given for token in tokens),
         max(map(len, given), default=0),

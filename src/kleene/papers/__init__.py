@@ -17,6 +17,7 @@ EXPERIMENTS: dict[str, str] = {
     "interdependence.synthetic": "kleene.papers.interdependence_synthetic:synthetic",
     "interdependence.english": "kleene.papers.interdependence_english:english",
     "interdependence.natural": "kleene.papers.interdependence_natural:natural",
+    "alta.scan": "kleene.papers.alta_scan:scan",
 }
 
 
