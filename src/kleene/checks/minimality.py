@@ -89,7 +89,7 @@ def all_rules(program: ProgramClass) -> Rules:
     """`kl.rules`, kept with the program."""
     if "_rules" not in vars(program):
         type.__setattr__(program, "_rules", lower_to_rules(guarded_updates(program)))
-    return vars(program)["_rules"]  # type: ignore[no-any-return]
+    return vars(program)["_rules"]
 
 
 # --- which rules fire ---------------------------------------------------------------------------------------
@@ -168,12 +168,11 @@ def _covering(rules: Rules, instances: Iterable[Rule]) -> Iterable[Rule]:
         known.setdefault(rule.variable, {}).setdefault(names, {})[values] = rule
     found: dict[Rule, None] = {}
     for instance in instances:
-        values = dict(instance.antecedent)
+        given = dict(instance.antecedent)
         for names, group in known[instance.variable].items():
-            if values.keys() >= set(names):
-                rule = group.get(tuple(values[name] for name in names))
-                if rule is not None:
-                    found[rule] = None
+            covering = group.get(tuple(given[name] for name in names)) if given.keys() >= set(names) else None
+            if covering is not None:
+                found[covering] = None
     return found
 
 

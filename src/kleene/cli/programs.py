@@ -183,6 +183,9 @@ def trace_program(
     layers: Layers = None,
     max_layers: MaxLayers = 10_000,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the tables as a picture.")] = None,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="What each layer does, in the program's own words (scan).")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show every variable, position and layer of a run.
@@ -198,6 +201,8 @@ def trace_program(
         from kleene.show.terminal import trace_svg
 
         write_text(svg, trace_svg(trace, f"kleene trace {program} {text}"))
+    if steps:
+        return show_steps(machine, trace, as_json)
     if as_json:
         return print_json(trace.to_json())
     show(trace)
@@ -205,6 +210,22 @@ def trace_program(
         show("\na decoder: these layers make the first token that it appends")
     else:
         show(f"\n{machine.spec.output} after {layers_text(trace.layers)}: {outputs_text(trace.outputs)}")
+
+
+def show_steps(machine: Any, trace: Any, as_json: bool) -> None:
+    """A run as the program itself describes it."""
+    if not hasattr(machine, "describe"):
+        raise NotSupported(f"{machine.spec.name}: has no 'describe', which --steps shows; leave --steps out")
+    columns, rows = machine.describe(trace)
+    if as_json:
+        return print_json([dict(zip(columns, row)) for row in rows])
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=None, pad_edge=False, header_style="dim")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    show(table)
 
 
 @app.command("compile")

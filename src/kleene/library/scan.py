@@ -199,6 +199,11 @@ class scan(Program):
     def decode(outputs: Sequence[int]) -> str:
         return " ".join(ACTIONS[number - 1] for number in outputs if number)
 
+    @staticmethod
+    def describe(trace: Any) -> tuple[list[str], list[list[str]]]:
+        """What each layer does, as the paper's Table 5: columns, and a row for each move."""
+        return ["Layer", "Action", "Stack", "Parse tree", "Input buffer", "Output"], _moves(trace)
+
     def step(z: Any) -> None:
         if z.phase == PARSE:
             if z.move == 0:
@@ -216,10 +221,10 @@ def choose(z: Any) -> None:
     """Reduce by the rule whose right-hand side is on top of the stack; where there is none, shift."""
     top = (z.symbol1, z.symbol2, z.symbol3)
     for number, rule in enumerate(RULES, start=1):
-        if all(symbol == SYMBOLS.index(wanted) for symbol, wanted in zip(top, reversed(rule.right))):
-            if rule.before is None or among(z.word, [SYMBOLS.index(word) for word in rule.before]):
-                z.move = number
-                return
+        on_top = all(symbol == SYMBOLS.index(wanted) for symbol, wanted in zip(top, reversed(rule.right)))
+        if on_top and (rule.before is None or among(z.word, map(SYMBOLS.index, rule.before))):
+            z.move = number
+            return
     if z.word != SYMBOLS.index(END):
         z.move = SHIFT
     else:  # the words are used up and make no tree: not a command
@@ -302,3 +307,45 @@ def memory(words: int) -> int:
     longest = {count: max(size for words, size in sizes if words == count) for count, _ in sizes}
     joined = [longest[a] + longest[b] for a in longest for b in longest if a + b + 1 == words]
     return max([CELLS, longest.get(words, 0), *joined])
+
+
+# --- showing a run ----------------------------------------------------------------------------------------
+
+
+def _moves(trace: Any) -> list[list[str]]:
+    """A row for the start and for each layer that does more than choose a move."""
+    rows = [["0", "Initialize", *_memories(trace.states[0])]]
+    for layer, (before, after) in enumerate(zip(trace.states, trace.states[1:]), start=1):
+        action = _told(before[0], before, after)
+        if action:
+            rows.append([str(layer), action, *_memories(after)])
+    return rows
+
+
+def _told(z: dict[str, int], before: Sequence[dict[str, int]], after: Sequence[dict[str, int]]) -> str:
+    """What one layer did, in words; nothing where the parser only chose its move."""
+    if z["phase"] == PARSE:
+        if after[0]["phase"] == DONE:
+            return "Reject"
+        return "" if z["move"] == 0 else "Shift" if z["move"] == SHIFT else f"Reduce by {RULES[z['move'] - 1]}"
+    if z["phase"] == RETURN:
+        return "Halt" if after[0]["phase"] == DONE else f"Return to {_rule_in(after, after[0]['at'])}"
+    action, child = steps(RULES[before[z["at"]]["rule"] - 1])[z["done"]]
+    parts = [f"Write {action}"] if action else []
+    return ", ".join(parts + ([f"Go to {_rule_in(after, after[0]['at'])}"] if child else []))
+
+
+def _rule_in(states: Sequence[dict[str, int]], cell: int) -> str:
+    return f"[{RULES[states[cell]['rule'] - 1]}]"
+
+
+def _memories(states: Sequence[dict[str, int]]) -> list[str]:
+    """Stack, parse tree, input buffer and output as text."""
+    z, cells = states[0], states[:CELLS]
+    stack = [SYMBOLS[cell["symbol"]] for cell in cells if cell["symbol"]]
+    if z["phase"] != PARSE:  # where it returns to: a rule, and how many of its steps are done
+        stack = [f"{_rule_in(states, cell['subtree'])} {cell['back']}" for cell in cells if cell["back"]]
+    tree = [str(RULES[cell["rule"] - 1]) for cell in cells if cell["rule"]]
+    words = [SYMBOLS[cell["token"]] for cell in cells[z["next_word"] :] if cell["token"]]
+    actions = [ACTIONS[cell["action"] - 1] for cell in states if cell["action"]]
+    return [f"⟨ {', '.join(part)} ⟩" if part else "⟨ ⟩" for part in (stack, tree, words, actions)]

@@ -4,7 +4,7 @@
     V → D opposite left … | D around left … | D left | D right | U      (D is U or turn)
     U → walk | look | run | jump
 
-`interpret` is the meaning as published, one function a rule; it knows nothing of parsers and networks, and
+`interpret` is the meaning as published; it knows nothing of parsers and networks, and
 is what they are tested against. Needs no download; the published files are read where they are.
 """
 
@@ -43,9 +43,9 @@ def interpret(command: str) -> str:
     words = _known_words(command)
     joins = [place for place, word in enumerate(words) if word in JOINS]
     if len(joins) > 1:
-        first, second = (words[place] for place in joins[:2])
+        one, other = (words[place] for place in joins[:2])
         raise InputError(
-            f"'{command}' joins more than two phrases: '{second}' cannot come after '{first}'; "
+            f"'{command}' joins more than two phrases: '{other}' cannot come after '{one}'; "
             "a command is one phrase, or two with one 'and' or 'after' between them"
         )
     if not joins:
@@ -73,39 +73,34 @@ def _known_words(command: str) -> list[str]:
 
 def _phrase(words: list[str], command: str) -> list[str]:
     """S: a verb, perhaps a direction, perhaps how many times."""
-    if words[-1] in TIMES:
-        if len(words) == 1:
-            raise InputError(f"'{words[0]}' in '{command}' has no verb before it, as 'jump {words[0]}' has")
-        return _directed(words[:-1], command) * TIMES[words[-1]]
-    return _directed(words, command)
-
-
-def _directed(words: list[str], command: str) -> list[str]:
-    """V: walk, walk left, walk opposite left, walk around left, and the same with turn."""
     verb, *rest = words
     if verb not in VERBS and verb != "turn":
         raise InputError(
             f"'{verb}' in '{command}' stands where a phrase begins; it begins with {', '.join(VERBS)} or turn"
         )
-    action = [VERBS[verb]] if verb in VERBS else []
     manner = rest.pop(0) if rest and rest[0] in MANNERS else None
     direction = rest.pop(0) if rest and rest[0] in TURNS else None
     if manner and not direction:
         raise InputError(f"'{manner}' in '{command}' needs left or right after it")
     if verb == "turn" and not direction:
         raise InputError(f"'turn' in '{command}' needs left or right after it, or opposite or around with one")
+    times = rest.pop(0) if rest and rest[0] in TIMES else None
     if rest:
-        said = words[len(words) - len(rest) - 1]
         raise InputError(
-            f"'{rest[0]}' in '{command}' cannot come after '{said}'; a phrase is a verb, then perhaps "
+            f"'{rest[0]}' in '{command}' cannot come after '{words[-len(rest) - 1]}'; a phrase is a verb, then perhaps "
             "[opposite or around] left or right, then perhaps twice or thrice"
         )
-    if not direction:
+    action = [VERBS[verb]] if verb in VERBS else []
+    return _directed(action, manner, TURNS[direction] if direction else None) * TIMES.get(times or "", 1)
+
+
+def _directed(action: list[str], manner: str | None, turn: str | None) -> list[str]:
+    """V: walk, walk left, walk opposite left, walk around left, and the same with turn."""
+    if turn is None:
         return action
-    turn = [TURNS[direction]]
     if manner == "opposite":
-        return turn + turn + action
-    return (turn + action) * (4 if manner == "around" else 1)
+        return [turn, turn, *action]
+    return [turn, *action] * (4 if manner == "around" else 1)
 
 
 # --- every command ----------------------------------------------------------------------------------------

@@ -65,11 +65,12 @@ def _sample(commands: list[Pair], count: int | None) -> list[Pair]:
 
 def _data_rows(result: Result, commands: list[Pair], data: Path | None) -> None:
     try:
-        same = sorted(published_tasks(data)) == sorted(commands)
+        same: bool | None = sorted(published_tasks(data)) == sorted(commands)
     except FileError:
-        result.row("commands from the grammar", "20,910", f"{len(commands):,}", "no data folder: not compared with tasks.txt")
-        return
-    result.row("commands from the grammar", "20,910", f"{len(commands):,}", "equal as a set to the published tasks.txt", same)
+        same, note = None, "no data folder: not compared with tasks.txt"
+    else:
+        note = "equal as a set to the published tasks.txt"
+    result.row("commands from the grammar", "20,910", f"{len(commands):,}", note, same)
 
 
 # --- sizes ------------------------------------------------------------------------------------------------
@@ -81,7 +82,8 @@ def _size_rows(result: Result) -> Any:
         note = {"hidden": "full declared ranges", "parameters": f"{network.sizes.nonzero:,} are not zero"}.get(name, "")
         label = {"hidden": "hidden units", "residual": "residual dimensions"}.get(name, name)
         result.row(label, paper, f"{getattr(network.sizes, name):,}", note)
-    result.row("transition rules, full ranges", "70,792", f"{len(all_rules(program)):,}", "one unit each with lowering=\"rules\"")
+    count = f"{len(all_rules(program)):,}"
+    result.row("transition rules, full ranges", "70,792", count, 'one unit each with lowering="rules"')
     certificate = certify_transformer(network)
     dtype = str(network.dtype).removeprefix("torch.")
     result.row(f"certified exact in {dtype}", "—", "yes" if certificate.holds else "no", holds=certificate.holds)
@@ -102,7 +104,9 @@ def _bar(doing: str, total: int, progress: bool) -> Iterator[Callable[[int], Non
         yield lambda count: bar.advance(task, count)
 
 
-def _run(doing: str, run: Runner, commands: list[Pair], progress: bool, threads: int = 1) -> tuple[int, list[int], float]:
+def _run(
+    doing: str, run: Runner, commands: list[Pair], progress: bool, threads: int = 1
+) -> tuple[int, list[int], float]:
     """How many commands a runner gets right, the layers of each, and the seconds it took."""
     ordered = sorted(commands, key=lambda pair: len(program.encode(pair[0])))  # little padding
     chunks = [ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK)]
@@ -121,7 +125,8 @@ def _accuracy(right: int, total: int) -> str:
 
 
 def _interpreter_row(result: Result, commands: list[Pair], progress: bool) -> None:
-    right, _, seconds = _run("interpreter", lambda inputs: [program.run(tokens) for tokens in inputs], commands, progress)
+    run: Runner = lambda inputs: [program.run(tokens) for tokens in inputs]  # noqa: E731
+    right, _, seconds = _run("interpreter", run, commands, progress)
     note = f"{seconds:.0f} s; the published one would need about 14 hours for all"
     result.row("accuracy, interpreter", "100 %", _accuracy(right, len(commands)), note, right == len(commands))
 
@@ -178,7 +183,7 @@ def _split_row(result: Result, name: str, data: Path | None, progress: bool) -> 
     with _bar(f"minimal version, {name}", 1, progress):
         small = minimal(program, [program.encode(command) for command, _ in train])
     right, _, _ = _run(f"test set, {name}", RuleMachine(guarded_updates(small)).run_batch, test, progress)
-    note = f"definition \"published\", from {len(train):,} training commands; on the rule machine"
+    note = f"definition 'published', from {len(train):,} training commands; on the rule machine"
     result.row(f"minimal version, {name}: test set", "100 %", _accuracy(right, len(test)), note, right == len(test))
     count = small.seen.rule_count  # type: ignore[attr-defined]
     hidden = compile_program(small).sizes.hidden
