@@ -180,9 +180,7 @@ def compare(
 ) -> Report:
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed)
-    evaluator = evaluator or (
-        "sparse" if network.device.type == "cpu" and network.config.shape != "decoder" else "dense"
-    )
+    evaluator = evaluator or network.preferred_evaluator()
     checked = mismatches = raised = 0
     worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
     while chunk := list(islice(chosen, CHUNK)):
