@@ -100,6 +100,10 @@ class InterpreterReference:
     def spec(self) -> Spec:
         return self.program.spec
 
+    @property
+    def sample(self) -> Any:
+        return getattr(self.program, "sample", None)
+
     def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output | KleeneError]:
         return [_attempt(self.program.run, tokens, self.options) for tokens in inputs]
 
@@ -179,10 +183,9 @@ def compare(
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
-    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed)
-    evaluator = evaluator or (
-        "sparse" if network.device.type == "cpu" and network.config.shape != "decoder" else "dense"
-    )
+    sample = getattr(reference, "sample", None)
+    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample)
+    evaluator = evaluator or network.preferred_evaluator()
     checked = mismatches = raised = 0
     worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
     while chunk := list(islice(chosen, CHUNK)):
@@ -247,8 +250,10 @@ def choose_inputs(
     lengths: Iterable[int] | None,
     random: int | None,
     seed: int,
+    sample: Callable[[random_module.Random, int], list[int]] | None = None,
 ) -> tuple[Iterator[list[int]], str]:
-    """The inputs to check, and a description of them."""
+    """The inputs to check, and a description of them. A program's own `sample(chance, length)` draws inputs
+    that mean something to it; the others draw every token alike."""
     if inputs is not None:
         given = [list(tokens) for tokens in inputs]
         return iter(given), f"{len(given):,} given inputs"
@@ -261,7 +266,8 @@ def choose_inputs(
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
     if random is not None:
         chance = random_module.Random(seed)
-        drawn = ([chance.randrange(spec.tokens) for _ in range(chance.choice(sizes))] for _ in range(random))
+        draw = sample or (lambda chance, length: [chance.randrange(spec.tokens) for _ in range(length)])
+        drawn = (draw(chance, chance.choice(sizes)) for _ in range(random))
         return drawn, f"{random:,} random inputs of {shown} (seed {seed})"
     if lengths is None:
         raise InputError(f"{spec.name}: say what to check: lengths=range(1, 9), random=1000 or inputs=[…]")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from kleene.cli import app
+from kleene.cli.names import read_tokens
 from kleene.errors import InputError
 
 
@@ -18,7 +19,7 @@ from kleene.errors import InputError
 )
 def explain(
     model: Annotated[Path, typer.Argument(help="folder of a saved network")],
-    input: Annotated[str, typer.Argument(help="what it is given: a sentence, for a language model")],
+    input: Annotated[str, typer.Argument(help="a sentence for a language model, else tokens: [2,1,0]")],
     target: Annotated[
         str | None, typer.Option(help="the predicted word to explain; the likeliest if not given")
     ] = None,
@@ -36,8 +37,10 @@ def explain(
     from kleene.verbs import load
 
     network = load(model)
-    options = {"target": target, "bias_rule": bias_rule, "read": read} if _is_language_model(network) else {}
-    evidence = verb(network, input, **options)
+    if _is_language_model(network):
+        evidence = verb(network, input, target=target, bias_rule=bias_rule, read=read)
+    else:
+        evidence = verb(network, read_tokens(network, input))
     if output is not None:
         if not hasattr(evidence, "to_png"):
             raise InputError(f"{output}: there is no picture of the evidence for a {type(network).__name__}")
@@ -45,7 +48,7 @@ def explain(
     if as_json:
         typer.echo(
             json.dumps(
-                evidence.to_dict() if hasattr(evidence, "to_dict") else str(evidence), ensure_ascii=False
+                evidence.to_dict() if hasattr(evidence, "to_dict") else evidence.to_json(), ensure_ascii=False
             )
         )
     else:

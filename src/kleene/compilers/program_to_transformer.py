@@ -17,7 +17,7 @@ from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import Lowering, Unit, lower_rules_to_units, lower_to_thresholds
 from kleene.lowering.updates import Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
-from kleene.machines.program import HeadSpec, Kind, ProgramClass, Spec, Subset, Word
+from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
 from kleene.networks.transformer import DTYPES, Block, Config, Transformer
 from kleene.residual import Layout
 
@@ -73,9 +73,11 @@ def dtype_name(dtype: str | torch.dtype | None) -> str:
 def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000, seed: int = 0) -> None:
     """Run the MLP block beside `step` on plain values: a state for each update, and random states."""
     spec, chance = program.spec, random.Random(seed)
+    ranges = {name: _possible(net, spec, name) for name in spec.kinds}
     states = [*_witnesses(guarded_updates(program), chance), *[{} for _ in range(samples)]]
+    states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
     for state in states:
-        state |= {n: chance.randrange(len(kind)) for n, kind in spec.kinds.items() if n not in state}
+        state |= {n: chance.choice(ranges[n]) for n in spec.kinds if n not in state}
     expected = [_step_on(program, state) for state in states]
     block, layout = net.block(0), net.layout
     before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds}).to(net.dtype)
@@ -86,6 +88,16 @@ def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000,
         raise KleeneError(
             f"{spec.name}: internal error: the weights differ from step in '{layout.names[dim]}' for {states[row]}"
         )
+
+
+def _possible(net: Transformer, spec: Spec, name: str) -> Sequence[int]:
+    """The indices that a variable can have; an average has no larger denominator than inputs are long."""
+    kind, limit = spec.kinds[name], net.config.max_length
+    if name not in spec.heads or not isinstance(kind, Numerical) or limit is None:
+        return range(len(kind))
+    scale = net.layout[name].scale
+    short = [i for i, value in enumerate(kind.values) if Fraction(value * scale).denominator <= limit]
+    return short or range(len(kind))
 
 
 def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:

@@ -112,6 +112,8 @@ class WeightsFunction:
 
     def table(self, name: str, reads: Array) -> Array:
         """What each value of a variable adds to each unit: (value, unit)."""
+        if name not in self.given and name not in self.spec.kinds:  # a comparison of words that no unit here reads
+            return np.zeros((2, len(reads)), dtype=np.int64)
         segment = self.layout[name]
         if name in self.given:
             return np.stack([np.zeros(len(reads), dtype=np.int64), reads[:, segment.start]])

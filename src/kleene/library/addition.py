@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from kleene.errors import InputError
@@ -10,6 +11,11 @@ from kleene.machines.program import Program, attend, cat, relative
 
 ADD, START, END = 10, 11, 12
 INIT, ITERATE, DONE = 0, 1, 2
+
+
+def random_sum(chance: Random, digits: int) -> str:
+    """A sum of two random numbers of up to so many digits."""
+    return f"{chance.randrange(10**digits)}+{chance.randrange(10**digits)}"
 
 
 def parse_sum(text: str) -> tuple[str, str]:
@@ -46,6 +52,10 @@ class addition(Program):
     def encode(text: str) -> list[int]:
         a, b = parse_sum(text)
         return [START, *map(int, a), ADD, *map(int, b), END]
+
+    @staticmethod
+    def sample(chance: Random, length: int) -> list[int]:
+        return addition.encode(random_sum(chance, max(1, (length - 3) // 2)))
 
     @staticmethod
     def decode(outputs: Sequence[int]) -> str:
@@ -111,6 +121,10 @@ def addition_scratchpad(digits: int = 8) -> Any:
         def encode(text: str) -> list[int]:
             a, b = parse_sum(text)
             return [*map(int, a), ADD, *map(int, b), equals]
+
+        @staticmethod
+        def sample(chance: Random, length: int) -> list[int]:
+            return addition_scratchpad.encode(random_sum(chance, min(digits, max(1, length // 2))))
 
         @staticmethod
         def decode(outputs: Sequence[int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 from kleene.machines.program import Program, attend, cat, num, relative
@@ -26,6 +27,11 @@ def bits(text: str) -> list[int]:
     return [int(letter) for letter in text]
 
 
+def random_bits_after_start(chance: Random, length: int) -> list[int]:
+    """START and random bits, `length` tokens in all."""
+    return [START, *(chance.randrange(2) for _ in range(length - 1))]
+
+
 def last_bit(outputs: Sequence[int]) -> str:
     """The parity of the whole input: the last position's output."""
     return str(outputs[-1])
@@ -42,6 +48,7 @@ class parity_relative(Program):
     output = parity
     halt = {done: 1}
     encode, decode = staticmethod(bits_after_start), staticmethod(last_bit)
+    sample = staticmethod(random_bits_after_start)
 
     def step(z: Any) -> None:
         if not z.done and z.done_left:
@@ -87,6 +94,7 @@ def parity_sum(length: int = 50) -> Any:
         output = parity
         layers = 1
         encode, decode = staticmethod(bits_after_start), staticmethod(last_bit)
+        sample = staticmethod(random_bits_after_start)
 
         def step(z: Any) -> None:
             ones = round(1 / z.share) - 1
@@ -119,6 +127,10 @@ def parity_scratchpad(length: int = 20) -> Any:
         @staticmethod
         def encode(text: str) -> list[int]:
             return [*bits(text), equals]
+
+        @staticmethod
+        def sample(chance: Random, size: int) -> list[int]:
+            return [*(chance.randrange(2) for _ in range(min(size, length))), equals]
 
         @staticmethod
         def decode(outputs: Sequence[int]) -> str:

@@ -45,9 +45,16 @@ def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
 def neighbours(middle: Fraction, length: int) -> tuple[Fraction, Fraction]:
     """The fractions P/q with q ≤ length next to `middle`: the largest not above it, the smallest above it."""
     a, b = middle.numerator, middle.denominator
-    below = max((Fraction((a * q) // b, q) for q in range(1, length + 1)), default=Fraction(0))
-    above = min(Fraction((a * q) // b + 1, q) for q in range(1, length + 1))
-    return below, above
+    if b <= length:  # it is such a fraction itself; the next one solves p·b − a·q = 1 with the largest q
+        inverse = pow(a, -1, b) if b > 1 else 0
+        q = length - (length + inverse) % b
+        return middle, Fraction((a * q + 1) // b, q)
+    p0, q0, p1, q1, n, d = 0, 1, 1, 0, a, b  # its continued fraction, as far as denominators go
+    while q0 + (n // d) * q1 <= length:
+        p0, q0, p1, q1, n, d = p1, q1, p0 + (n // d) * p1, q0 + (n // d) * q1, d, n - (n // d) * d
+    k = (length - q0) // q1
+    sides = Fraction(p0 + k * p1, q0 + k * q1), Fraction(p1, q1)
+    return min(sides), max(sides)
 
 
 def _boundary(middle: Fraction, length: int, precision: int) -> Boundary | None:

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kleene.lowering.forms import Form, Number
-from kleene.lowering.updates import GuardedUpdate, Updates
+from kleene.lowering.forms import Form, Number, variable_form
+from kleene.lowering.updates import GuardedUpdate, ReadGuard, Updates
 from kleene.lowering.words import normalised
 from kleene.machines.program import Spec, Word
 
@@ -39,8 +39,13 @@ class NextValue(Protocol):
 class UpdatesFunction:
     """One variable's next value by its guarded updates."""
 
-    def __init__(self, spec: Spec, updates: Sequence[GuardedUpdate]) -> None:
-        self.spec, self.updates = spec, list(updates)
+    def __init__(self, spec: Spec, updates: Sequence[GuardedUpdate], reads: Sequence[ReadGuard] = ()) -> None:
+        """With `reads`, what is decided where `step` would raise is UNREAD as well."""
+        self.spec, self.count = spec, len(updates)
+        readings = [
+            GuardedUpdate("", read.guard, variable_form(read.head, len(spec.kinds[read.head])), ()) for read in reads
+        ]
+        self.updates = [*updates, *readings]  # a reading changes nothing, but an undefined head spoils it
         self.forms: list[Form] = list(
             dict.fromkeys(form for u in self.updates for form in [u.form, *(test.form for test in u.guard)])
         )
@@ -107,6 +112,7 @@ class UpdatesFunction:
         alive, poisoned, sums = state
         if poisoned:
             return UNREAD
+        alive &= (1 << self.count) - 1
         if not alive:
             return old
         update = self.updates[alive.bit_length() - 1]

@@ -386,9 +386,8 @@ def _install() -> None:
         "or",
         "lshift",
         "rshift",
-        "divmod",
     ]:
-        plain = divmod if name == "divmod" else getattr(operator, f"__{name}__")
+        plain = getattr(operator, f"__{name}__")
         function = special.get(name, lambda a, b, plain=plain: apply(plain, a, b))
         setattr(Symbol, f"__{name}__", lambda self, other, f=function: f(self, other))
         setattr(Symbol, f"__r{name}__", lambda self, other, f=function: f(other, self))

@@ -396,8 +396,9 @@ class UpdateLowering:
         others = tuple(t for t in self.update.guard if t is not test)
         if any(t.variable in test.form.tables for t in others) or self.name in test.form.tables:
             return None
-        if any(t.variable in self.builder.rough for t in others):  # an average as gate would leave a residue
-            return None
+        inside = [value in test.allowed for value in test.form.values]
+        if sum(a != b for a, b in pairwise(inside)) > 1 and any(t.variable in self.builder.rough for t in others):
+            return None  # where the test fails, an average in a guard would open two thresholds by different parts
         pieces = []
         for old in sorted(self.domains[self.name]):
             if old != new:

@@ -49,7 +49,8 @@ class SparseTransformer:
         heads = _heads(block, segments, self.config.causal, self.kind)
         first = _columns(self._numpy(block.in1), self._numpy(block.bias1), self._numpy(block.out1))
         second = _columns(self._numpy(block.in2), self._numpy(block.bias2), self._numpy(block.out2))
-        return tuple(np.ascontiguousarray(part) for part in (*heads, *first, *second))  # one kind of array: compiled once
+        # arrays of one kind, so that the kernels are compiled once
+        return tuple(np.ascontiguousarray(part) for part in (*heads, *first, *second))
 
     def run_batch(self, inputs: Sequence[Sequence[int]], fixed: int | None, max_layers: int) -> list[Output]:
         """Outputs for many inputs; a group of sequences at a time, each until it halts."""

@@ -256,6 +256,18 @@ class Transformer(nn.Module):
                 ) from None
             return run_dense(self, checked, self._count(layers), max_layers, check, watch)
 
+    def preferred_evaluator(self) -> str:
+        """ "sparse" where these weights run so: on a CPU, in float32 or float64; otherwise "dense"."""
+        from kleene.networks.sparse import NotSparse
+
+        if self.device.type != "cpu" or self.config.shape == "decoder":
+            return "dense"
+        try:
+            self._sparse_copy()
+        except NotSparse:
+            return "dense"
+        return "sparse"
+
     def _prefers_sparse(self, inputs: list[list[int]]) -> bool:
         """Sparse on a CPU, unless the work is too small to be worth its start-up."""
         return self.device.type == "cpu" and sum(map(len, inputs)) * self.config.dim > 10_000
