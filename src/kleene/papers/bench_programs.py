@@ -34,7 +34,7 @@ print(json.dumps({"seconds": seconds, "megabytes": (peak - before) / 1024, **var
 
 DEFAULT_SIZE = [
     "parity_relative", "parity_absolute", "parity_sum", "parity_scratchpad", "addition", "addition_scratchpad",
-    "subleq", "subleq_words", "sort_unique", "sort", "reverse", "histogram", "most_frequent", "dyck1", "dyck2",
+    "subleq", "subleq_words", "sort_unique", "sort", "reverse", "histogram", "most_frequent", "dyck1", "dyck2", "scan",
 ]  # fmt: skip
 
 
