@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Protocol
@@ -288,14 +289,11 @@ def _first_difference(reference: Any, network: Transformer, tokens: Sequence[int
         return None
     kept: list[torch.Tensor] = []
     try:
-        states = reference.states(tokens)
-        network.run_batch([tokens], evaluator="dense", watch=lambda layer, rows, x: kept.append(x[0].clone()), **run)
-    except KleeneError:
-        pass
-    try:
-        wanted = [encode(network.layout, reference.spec, state) for state in states[1:]]
-    except (UnboundLocalError, KeyError, RuntimeError):  # one raised, or the two have other variables
+        wanted = [encode(network.layout, reference.spec, state) for state in reference.states(tokens)[1:]]
+    except (KleeneError, KeyError, RuntimeError):  # it raises, or the two have other variables
         return None
+    with suppress(KleeneError):  # the layers before it raises are kept
+        network.run_batch([tokens], evaluator="dense", watch=lambda layer, rows, x: kept.append(x[0].clone()), **run)
     for layer, (a, b) in enumerate(zip(wanted, kept), start=1):
         apart = torch.nonzero(a != b.double().cpu())
         if len(apart):
