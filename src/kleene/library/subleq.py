@@ -11,6 +11,19 @@ from kleene.machines.program import Program, attend, cat, word
 FETCH, EXECUTE, NEXT, DONE = range(4)
 
 
+def read_memory(name: str, memory: str | Sequence[int], low: int, high: int) -> list[int]:
+    """A memory image: a text of whole numbers or a list of them, each within low … high."""
+    words = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
+    try:
+        values = [int(value) for value in words]
+    except ValueError:
+        raise InputError(f"{name}: '{memory}' is not a list of whole numbers") from None
+    for place, value in enumerate(values):
+        if not low <= value <= high:
+            raise InputError(f"{name}: the word {value} at address {place} is outside {low} … {high}")
+    return values
+
+
 def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
     """One memory of up to `registers` words low … high, self-modifying; three layers an instruction.
 
@@ -49,15 +62,7 @@ def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
         @staticmethod
         def encode(memory: str | Sequence[int]) -> list[int]:
             """A memory image as tokens; a text of whole numbers or a list of them."""
-            words = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
-            try:
-                values = [int(word) for word in words]
-            except ValueError:
-                raise InputError(f"subleq: '{memory}' is not a list of whole numbers") from None
-            for place, value in enumerate(values):
-                if not low <= value <= high:
-                    raise InputError(f"subleq: the word {value} at address {place} is outside {low} … {high}")
-            return [value - low for value in values]
+            return [value - low for value in read_memory("subleq", memory, low, high)]
 
         @staticmethod
         def decode(outputs: Sequence[int]) -> list[int]:
@@ -121,17 +126,7 @@ def subleq_words(bits: int = 8, registers: int = 64) -> Any:
         @staticmethod
         def encode(memory: str | Sequence[int]) -> list[int]:
             """A memory image as tokens; a text of whole numbers or a list of them."""
-            words = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
-            try:
-                values = [int(value) for value in words]
-            except ValueError:
-                raise InputError(f"subleq_words: '{memory}' is not a list of whole numbers") from None
-            for place, value in enumerate(values):
-                if not -half <= value < half:
-                    raise InputError(
-                        f"subleq_words: the word {value} at address {place} is outside {-half} … {half - 1}"
-                    )
-            return [value % size for value in values]
+            return [value % size for value in read_memory("subleq_words", memory, -half, half - 1)]
 
         @staticmethod
         def decode(outputs: Sequence[int]) -> list[int]:
