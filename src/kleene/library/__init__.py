@@ -1,6 +1,8 @@
-"""Ready programs. Those with parameters are functions that make a program."""
+"""Ready programs and machines. Those with parameters are functions that make a program."""
 
-from kleene.library import majority, tomita, turing_machines
+from importlib import import_module
+from typing import Any
+
 from kleene.library.addition import addition, addition_scratchpad
 from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
 from kleene.library.parity import parity_absolute, parity_relative, parity_scratchpad, parity_sum
@@ -28,3 +30,11 @@ __all__ = [
     "tomita",
     "turing_machines",
 ]
+
+_MODULES = ("majority", "tomita", "turing_machines")  # of other machines; imported when first used
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"kleene.library.{name}")
+    raise AttributeError(f"module 'kleene.library' has no attribute {name!r}")
