@@ -24,7 +24,7 @@ from kleene.errors import (
     UndefinedRead,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.program import Program, attend, cat, num, relative, subset, word
+from kleene.machines.program import Program, attend, cat, layer, num, relative, subset, word
 from kleene.verbs import certify, compile, decompile, explain, load, verify
 
 __version__ = "0.1.0"
@@ -72,6 +72,7 @@ __all__ = [
     "library",
     "load",
     "num",
+    "layer",
     "relative",
     "subset",
     "table",

@@ -29,6 +29,7 @@ ARROWS: dict[str, dict[str, str]] = {
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
+        "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
         "kleene.machines.automaton.DFA": "kleene.checks.bisimulation:verify_dfa",
         "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:verify_saved",

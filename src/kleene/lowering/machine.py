@@ -6,21 +6,21 @@ It needs no Python of the program, only its Spec and its updates, so it also run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from kleene.errors import DidNotHalt, RangeError, UndefinedRead
+from kleene.errors import DidNotHalt, RangeError, UndefinedRead, WrongReplacement
 from kleene.lowering.forms import Form
 from kleene.lowering.layout import average_scale
-from kleene.lowering.updates import GuardedUpdate, Test, Updates
+from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates
 from kleene.machines.program import HeadSpec, Numerical, Spec, Subset
 from kleene.results import Output
 
 Array = np.ndarray[Any, Any]
-Places = dict[Any, tuple[Array, Array, Array]]  # (query, key, offsets) → counts, whether one, and which
+Places = dict[Any, tuple[Array, Array, Array]]  # what selects → counts, whether one, and which
 UNDEFINED = -1
 OUTSIDE = -2  # an average outside the declared values
 
@@ -90,6 +90,108 @@ def _span(form: Form) -> int:
 class RuleMachine:
     """Runs a program from its guarded updates, many inputs at once."""
 
+    def __init__(self, updates: Updates | Cycle) -> None:
+        self.spec = updates.spec
+        self.by_layer = [LayerMachine(part) for part in updates.by_layer]
+
+    @property
+    def updates(self) -> Updates:
+        """Of a program without a cycle."""
+        return self.by_layer[0].updates
+
+    def heads(self, state: dict[str, Array], lengths: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        return self.by_layer[0].heads(state, lengths)
+
+    def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:
+        return self.by_layer[0].step(state, heads)
+
+    def applied(self, everything: dict[str, Array]) -> Iterator[Array]:
+        return self.by_layer[0].applied(everything)
+
+    # --- running ---
+
+    def run_batch(
+        self,
+        inputs: Sequence[Sequence[int]],
+        *,
+        layers: int | None = None,
+        max_layers: int = 10_000,
+        check: bool = True,
+        watch: Callable[[int, Array, dict[str, Array]], None] | None = None,
+    ) -> list[Output]:
+        """Outputs of many inputs; sequences that have halted leave the batch."""
+        spec = self.spec
+        given = [spec.check_input(tokens) for tokens in inputs]
+        rows = np.arange(len(given))
+        lengths = np.array([len(tokens) for tokens in given])
+        state = self._initial(given, lengths)
+        fixed, layer = (layers if layers is not None else None if spec.halt else spec.layers), 0
+        results: list[Output | None] = [None] * len(given)
+        while layer != fixed and len(rows):
+            if fixed is None and layer >= max_layers:
+                raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
+            layer += 1
+            state = self.by_layer[(layer - 1) % len(self.by_layer)].layer(state, lengths, layer, check)
+            if watch is not None:
+                watch(layer, rows, state)
+            if fixed is None:
+                done = self._halted(state, lengths)
+                if done.any():
+                    self._collect(results, rows[done], {n: a[done] for n, a in state.items()}, lengths[done], layer)
+                    keep = ~done
+                    rows, lengths = rows[keep], lengths[keep]
+                    longest = int(lengths.max()) if len(lengths) else 0
+                    state = {n: a[keep][:, :longest] for n, a in state.items()}
+        self._collect(results, rows, state, lengths, layer)
+        return [result for result in results if result is not None]
+
+    def run(self, tokens: Sequence[int], **options: Any) -> Output:
+        """The outputs of one input."""
+        if self.spec.max_tokens is not None:
+            return self._decode(tokens, **options)
+        return self.run_batch([tokens], **options)[0]
+
+    def _decode(self, tokens: Sequence[int], **options: Any) -> Output:
+        spec, layers = self.spec, 0
+        made: list[int] = []
+        assert spec.max_tokens is not None
+        while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
+            output = self.run_batch([[*tokens, *made]], **options)[0]
+            made.append(output[-1])
+            layers += output.layers
+        return Output(made, layers=layers)
+
+    def _initial(self, given: list[list[int]], lengths: Array) -> dict[str, Array]:
+        shape = (len(given), int(lengths.max()))
+        tokens = np.zeros(shape, dtype=np.int64)
+        for row, sequence in enumerate(given):
+            tokens[row, : len(sequence)] = sequence
+        state = {}
+        for name, variable in self.spec.variables.items():
+            if variable.by_token is not None:
+                state[name] = np.array(variable.by_token, dtype=np.int64)[tokens]
+            elif variable.by_position is not None:
+                places = np.array(variable.by_position, dtype=np.int64)[: shape[1]]
+                state[name] = np.broadcast_to(places, shape).copy()
+            else:
+                state[name] = np.full(shape, variable.default, dtype=np.int64)
+        return state
+
+    def _halted(self, state: dict[str, Array], lengths: Array) -> Array:
+        padding = np.arange(next(iter(state.values())).shape[1]) >= lengths[:, None]
+        done: Array = np.ones(len(lengths), dtype=bool)
+        for name, index in self.spec.halt.items():
+            done &= ((state[name] == index) | padding).all(axis=1)
+        return done
+
+    def _collect(self, results: list[Output | None], rows: Array, state: Any, lengths: Array, layer: int) -> None:
+        for row, values, length in zip(rows.tolist(), state[self.spec.output].tolist(), lengths.tolist()):
+            results[row] = Output(values[:length], layers=layer)
+
+
+class LayerMachine:
+    """One layer: its heads, and its guarded updates."""
+
     def __init__(self, updates: Updates) -> None:
         self.spec, self.updates = updates.spec, updates
         self._tests: dict[Test, _TestTable] = {}
@@ -119,6 +221,28 @@ class RuleMachine:
         for name, head in self.spec.heads.items():
             outputs[name], counts[name] = _attend(self.spec, head, state, lengths, places)
         return outputs, counts
+
+    def _moved(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
+        """The state after the heads that write into variables."""
+        after, real = dict(state), np.arange(next(iter(state.values())).shape[1]) < lengths[:, None]
+        places: Places = {}
+        for head in self.spec.moves.values():
+            assert head.into is not None
+            output, counts = _attend(self.spec, head, state, lengths, places)
+            written = real & _has(state, head.where)
+            if head.replacing is not None:
+                written = written & (counts > 0)
+            if check:
+                for row, position in np.argwhere(written & (output < 0))[:1]:
+                    raise UndefinedRead(self.spec.name, head.name, int(position), layer, int(counts[row, position]))
+                if head.replacing is not None:
+                    old, _ = _attend(self.spec, replace(head, value=head.replacing), state, lengths, {})
+                    for _, position in np.argwhere(written & (old != state[head.into]))[:1]:
+                        raise WrongReplacement(
+                            self.spec.name, head.name, head.into, head.replacing, int(position), layer
+                        )
+            after[head.into] = np.where(written & (output >= 0), output, state[head.into])
+        return after
 
     def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:
         """The variables after the updates; rows are positions of all sequences, flattened."""
@@ -176,78 +300,11 @@ class RuleMachine:
             where = _all(tests, everything, holds)
             yield np.arange(count) if where is None else np.nonzero(where)[0]
 
-    # --- running ---
-
-    def run_batch(
-        self,
-        inputs: Sequence[Sequence[int]],
-        *,
-        layers: int | None = None,
-        max_layers: int = 10_000,
-        check: bool = True,
-        watch: Callable[[int, Array, dict[str, Array]], None] | None = None,
-    ) -> list[Output]:
-        """Outputs of many inputs; sequences that have halted leave the batch."""
-        spec = self.spec
-        given = [spec.check_input(tokens) for tokens in inputs]
-        rows = np.arange(len(given))
-        lengths = np.array([len(tokens) for tokens in given])
-        state = self._initial(given, lengths)
-        fixed, layer = (layers if layers is not None else None if spec.halt else spec.layers), 0
-        results: list[Output | None] = [None] * len(given)
-        while layer != fixed and len(rows):
-            if fixed is None and layer >= max_layers:
-                raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
-            layer += 1
-            state = self._layer(state, lengths, layer, check)
-            if watch is not None:
-                watch(layer, rows, state)
-            if fixed is None:
-                done = self._halted(state, lengths)
-                if done.any():
-                    self._collect(results, rows[done], {n: a[done] for n, a in state.items()}, lengths[done], layer)
-                    keep = ~done
-                    rows, lengths = rows[keep], lengths[keep]
-                    longest = int(lengths.max()) if len(lengths) else 0
-                    state = {n: a[keep][:, :longest] for n, a in state.items()}
-        self._collect(results, rows, state, lengths, layer)
-        return [result for result in results if result is not None]
-
-    def run(self, tokens: Sequence[int], **options: Any) -> Output:
-        """The outputs of one input."""
-        if self.spec.max_tokens is not None:
-            return self._decode(tokens, **options)
-        return self.run_batch([tokens], **options)[0]
-
-    def _decode(self, tokens: Sequence[int], **options: Any) -> Output:
-        spec, layers = self.spec, 0
-        made: list[int] = []
-        assert spec.max_tokens is not None
-        while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
-            output = self.run_batch([[*tokens, *made]], **options)[0]
-            made.append(output[-1])
-            layers += output.layers
-        return Output(made, layers=layers)
-
-    def _initial(self, given: list[list[int]], lengths: Array) -> dict[str, Array]:
-        shape = (len(given), int(lengths.max()))
-        tokens = np.zeros(shape, dtype=np.int64)
-        for row, sequence in enumerate(given):
-            tokens[row, : len(sequence)] = sequence
-        state = {}
-        for name, variable in self.spec.variables.items():
-            if variable.by_token is not None:
-                state[name] = np.array(variable.by_token, dtype=np.int64)[tokens]
-            elif variable.by_position is not None:
-                places = np.array(variable.by_position, dtype=np.int64)[: shape[1]]
-                state[name] = np.broadcast_to(places, shape).copy()
-            else:
-                state[name] = np.full(shape, variable.default, dtype=np.int64)
-        return state
-
-    def _layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
+    def layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
+        """The state after one layer; `check` raises where the interpreter would."""
         shape = next(iter(state.values())).shape
         heads, counts = self.heads(state, lengths)
+        state = self._moved(state, lengths, layer, check)
         flat = {name: array.reshape(-1) for name, array in state.items()}
         flat_heads = {name: array.reshape(-1) for name, array in heads.items()}
         if check:
@@ -256,29 +313,19 @@ class RuleMachine:
         after = self.step(flat, flat_heads)
         return {name: array.reshape(shape) for name, array in after.items()}
 
-    def _halted(self, state: dict[str, Array], lengths: Array) -> Array:
-        padding = np.arange(next(iter(state.values())).shape[1]) >= lengths[:, None]
-        done: Array = np.ones(len(lengths), dtype=bool)
-        for name, index in self.spec.halt.items():
-            done &= ((state[name] == index) | padding).all(axis=1)
-        return done
-
-    def _collect(self, results: list[Output | None], rows: Array, state: Any, lengths: Array, layer: int) -> None:
-        for row, values, length in zip(rows.tolist(), state[self.spec.output].tolist(), lengths.tolist()):
-            results[row] = Output(values[:length], layers=layer)
-
 
 def _attend(
     spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places
 ) -> tuple[Array, Array]:
     """One head: output indices (UNDEFINED where it has none) and numbers of selected positions."""
     values = state[head.value]
-    if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical:
+    limited = head.where or head.among
+    if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical and not limited:
         return _shift(spec, head, values, lengths)
     if head.numerical:
         counts, totals = _selected_sums(spec, head, state, _whole(spec, head)[values], lengths)
         return _average(spec, head, totals, counts), counts
-    sharing = (head.query, head.key, head.offsets)
+    sharing = (head.query, head.key, head.offsets, head.where, head.among)
     if sharing not in known:
         places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
         counts, totals = _selected_sums(spec, head, state, places, lengths)
@@ -294,7 +341,9 @@ def _selected_sums(
 ) -> tuple[Array, Array]:
     """How many positions are selected, and the sum of their numbers."""
     if head.key is not None and head.offsets is None and not spec.causal:
-        return _looked_up(spec, head, state, summed, lengths)
+        counts, sums = _looked_up(spec, head, state, summed, lengths)
+        looks = _has(state, head.where)
+        return np.where(looks, counts, 0), np.where(looks, sums, 0)
     selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
     return selected.sum(axis=2), np.einsum("bij,bj->bi", selected.astype(np.int64), summed)
 
@@ -313,8 +362,9 @@ def _looked_up(
         keys, (key, query) = len(known), flat.reshape(2, batch, size)
     else:
         key, query = state[head.key], state[head.query]
-    places = (np.arange(batch)[:, None] * keys + key)[np.arange(size) < lengths[:, None]]
-    real = summed[np.arange(size) < lengths[:, None]]
+    seen = (np.arange(size) < lengths[:, None]) & _has(state, head.among)
+    places = (np.arange(batch)[:, None] * keys + key)[seen]
+    real = summed[seen]
     counts = np.bincount(places, minlength=batch * keys).reshape(batch, keys)
     sums = np.bincount(places, weights=real, minlength=batch * keys).astype(np.int64).reshape(batch, keys)
     kind = spec.kinds[head.query]
@@ -322,6 +372,14 @@ def _looked_up(
         member = np.array([[k in members for members in kind.values] for k in range(kind.range)], dtype=np.int64)
         counts, sums = counts @ member, sums @ member  # (batch, set)
     return np.take_along_axis(counts, query, axis=1), np.take_along_axis(sums, query, axis=1)
+
+
+def _has(state: dict[str, Array], limits: tuple[tuple[str, int], ...]) -> Any:
+    """Which positions have the values that a head is limited to."""
+    holds: Any = True
+    for name, index in limits:
+        holds = holds & (state[name] == index)
+    return holds
 
 
 def _whole(spec: Spec, head: HeadSpec) -> Array:
@@ -356,6 +414,9 @@ def _selection(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Arr
         allowed = allowed & np.isin(offsets, list(head.offsets))
     if spec.causal:
         allowed = allowed & (offsets <= 0)
+    if head.where or head.among:
+        every = np.ones((len(lengths), size), dtype=bool)
+        allowed = allowed & (every & _has(state, head.where))[:, :, None] & (every & _has(state, head.among))[:, None, :]
     allowed = np.broadcast_to(allowed, (len(lengths), size, size))
     if head.query is None or head.key is None:
         return allowed
