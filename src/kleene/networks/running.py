@@ -201,9 +201,11 @@ class WholeNumbers(Running):
     def put(self, position: int, start: int, values: Sequence[int]) -> None:
         self.x[position, start : start + len(values)] = values
 
-    def check_broken(self, broken: bool) -> None:
+    def check_broken(self, broken: int) -> None:
+        """Stop where a run leaves what is known to be exact: the interpreter raises there, or did before."""
         if broken:
-            raise KleeneError(f"{self.net.config.name}: a row at rest holds something else than zeros and ones")
+            why = ("a row at rest holds something else than zeros and ones", "a head looks for a word that no row has")
+            raise KleeneError(f"{self.net.config.name}: in layer {self.layers + 1:,} {why[broken - 1]}")
 
 
 class Lookups(WholeNumbers):
@@ -216,8 +218,9 @@ class Lookups(WholeNumbers):
         self.working = np.array(self.known.working)
         self.blocks = [self._block(self.net.block(b), lookups) for b, lookups in enumerate(self.known.blocks)]
         self.table = np.stack([np.resize(t, max(map(len, self.tables))) for t in self.tables])
-        halt = self.net.halt_weight.cpu().numpy().astype(np.int64)
-        self.halt = np.append(halt, int(self.net.halt_bias)) if self.net.config.halts and self.known.resting_done else None
+        weight = self.net.halt_weight.cpu().numpy().astype(np.int64)
+        dims = np.nonzero(weight)[0] if self.net.config.halts and self.known.resting_done else np.zeros(0, dtype=np.int64)
+        self.halt = (dims, weight[dims], int(self.net.halt_bias))
 
     def _block(self, block: Block, lookups: tuple[Lookup, ...]) -> tuple[Array, ...]:
         """All heads and units in arrays of one kind."""
@@ -232,7 +235,8 @@ class Lookups(WholeNumbers):
             looking += rows
             dims += asked
             copies += list(zip(head.copies.sources, head.copies.targets, head.copies.weights))
-        made = [np.array(part, dtype=np.int64) for part in (heads, looking, dims, copies)]
+        written = np.unique([copy[1] for copy in copies])
+        made = [np.array(part, dtype=np.int64) for part in (heads, looking, dims, copies, written)]
         for into, bias, out in ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)):
             made += _units(into, bias, out)
         return tuple(made)
@@ -244,7 +248,7 @@ class Lookups(WholeNumbers):
         row, dim = (watch.row, watch.dim) if watch else (0, 0)
         done, reason, broken = _run(
             self.x, self.working, self.table, tuple(self.blocks), layers, self.layers % len(self.blocks), place, row, dim,
-            np.zeros(0, dtype=np.int64) if self.halt is None else self.halt,
+            self.halt,
         )  # fmt: skip
         self.layers += done
         self.check_broken(broken)
@@ -286,8 +290,10 @@ def _half(x, row, sums, bias, read_ptr, read_dims, read_weights, write_ptr, writ
 @njit(cache=True, nogil=True)
 def _attention(x, working, table, block, added, hits):  # type: ignore[no-untyped-def]
     """What heads add to working rows goes to `added`; to rows at rest at once, after all heads have read."""
-    heads, looking, dims, copies = block[0], block[1], block[2], block[3]
-    added[:] = 0
+    heads, looking, dims, copies, written = block[0], block[1], block[2], block[3], block[4]
+    for w in range(len(working)):
+        for k in range(len(written)):
+            added[w, written[k]] = 0
     count = 0
     for h in range(len(heads)):
         which, inverse, rows, row_count, first, bits, a, b = heads[h]
@@ -295,7 +301,9 @@ def _attention(x, working, table, block, added, hits):  # type: ignore[no-untype
             here = looking[r]
             there = here if which < 0 else table[which, _word(x, here, dims, first, bits)]
             if there < 0:
-                continue
+                if inverse:
+                    continue
+                return 2
             target, source = (there, here) if inverse else (here, there)
             w = np.searchsorted(working, target)
             if w < len(working) and working[w] == target:
@@ -305,49 +313,46 @@ def _attention(x, working, table, block, added, hits):  # type: ignore[no-untype
                 hits[count, 0], hits[count, 1], hits[count, 2], hits[count, 3] = target, source, a, b
                 count += 1
     good = True
-    changes = np.zeros(x.shape[1], dtype=np.int64)
-    for n in range(count):
+    for n in range(count):  # a row at rest is not looked at by what writes to it
         target, source, a, b = hits[n]
         for k in range(a, b):
-            changes[copies[k, 1]] = 0
+            x[target, copies[k, 1]] += copies[k, 2] * x[source, copies[k, 0]]
         for k in range(a, b):
-            changes[copies[k, 1]] += copies[k, 2] * x[source, copies[k, 0]]
-        for k in range(a, b):
-            x[target, copies[k, 1]] += changes[copies[k, 1]]
-            changes[copies[k, 1]] = 0
             good &= 0 <= x[target, copies[k, 1]] <= 1
     for w in range(len(working)):
-        for d in range(x.shape[1]):
-            x[working[w], d] += added[w, d]
-    return good
+        for k in range(len(written)):
+            x[working[w], written[k]] += added[w, written[k]]
+    return 0 if good else 1
 
 
 @njit(cache=True, nogil=True)
 def _run(x, working, table, blocks, layers, place, watch_place, watch_row, watch_dim, halt):  # type: ignore[no-untyped-def]
-    """The number of layers run; why it stopped (0 enough, 1 halted, 2 watched); whether a row is broken."""
+    """The number of layers run; why it stopped (0 enough, 1 halted, 2 watched); and what broke."""
+    dims, weights, bias = halt
     added = np.zeros((len(working), x.shape[1]), dtype=np.int64)
     hits = np.zeros((64, 4), dtype=np.int64)
     longest = 1
     for b in range(len(blocks)):
-        longest = max(longest, len(blocks[b][4]), len(blocks[b][11]))
+        longest = max(longest, len(blocks[b][5]), len(blocks[b][12]))
     sums = np.zeros(longest, dtype=np.int64)
     for layer in range(layers):
         block = blocks[place]
-        if not _attention(x, working, table, block, added, hits):
-            return layer, 0, True
+        broken = _attention(x, working, table, block, added, hits)
+        if broken:
+            return layer, 0, broken
         for w in range(len(working)):
-            _half(x, working[w], sums, *block[4:11])
-            _half(x, working[w], sums, *block[11:18])
-        if len(halt):
+            _half(x, working[w], sums, *block[5:12])
+            _half(x, working[w], sums, *block[12:19])
+        if len(dims):
             done = True
             for w in range(len(working)):
-                total = halt[-1]
-                for d in range(x.shape[1]):
-                    total += halt[d] * x[working[w], d]
+                total = bias
+                for k in range(len(dims)):
+                    total += weights[k] * x[working[w], dims[k]]
                 done &= total > 0
             if done:
-                return layer + 1, 1, False
+                return layer + 1, 1, 0
         if place == watch_place and x[watch_row, watch_dim] == 1:
-            return layer + 1, 2, False
+            return layer + 1, 2, 0
         place = (place + 1) % len(blocks)
-    return layers, 0, False
+    return layers, 0, 0
