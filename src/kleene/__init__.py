@@ -32,6 +32,7 @@ __version__ = "0.1.0"
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
+    "traces": "kleene.lowering.traces",
     "guarded_updates": "kleene.lowering.updates",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.report",
@@ -42,6 +43,9 @@ _LAZY: dict[str, str] = {
     "TuringMachine": "kleene.machines.turing",
     "extract": "kleene.decompilers.lstar",
     "minimal": "kleene.checks.minimality",
+    "is_minimal": "kleene.checks.unspecified",
+    "unspecified": "kleene.checks.unspecified",
+    "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.regex",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
