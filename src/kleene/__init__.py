@@ -25,7 +25,7 @@ from kleene.errors import (
 )
 from kleene.lowering.symbolic import among, table
 from kleene.machines.program import Program, attend, cat, num, relative, subset, word
-from kleene.verbs import certify, compile, decompile, explain, load, verify
+from kleene.verbs import certify, compile, decompile, explain, learn, load, verify
 
 __version__ = "0.1.0"
 
@@ -72,6 +72,7 @@ __all__ = [
     "compile",
     "decompile",
     "explain",
+    "learn",
     "library",
     "load",
     "num",
