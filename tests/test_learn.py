@@ -73,9 +73,9 @@ def test_vectors_of_traces_are_what_the_network_computes():
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("positions", ["relative", "absolute"])
 def test_end_to_end_learns(shared, positions, tmp_path):
-    """Reversing is learned by each variant; the network is saved and runs again."""
+    """Counting is learned by each variant; the network is saved and runs again."""
     inputs = [[CHANCE.randrange(5) for _ in range(CHANCE.randrange(1, 6))] for _ in range(200)]
-    program = kl.library.reverse(5, 5)
+    program = kl.library.histogram(5, 5)
     net = kl.learn(
         program, inputs, supervision="end-to-end", shared=shared, positions=positions, steps=400,
         optimiser="adam", rate=3e-3, width=32, hidden=64, heads=2, layers=2, batch=32,
