@@ -80,7 +80,7 @@ def test_end_to_end_learns(shared, positions, tmp_path):
         program, inputs, supervision="end-to-end", shared=shared, positions=positions, steps=400,
         optimiser="adam", rate=3e-3, width=32, hidden=64, heads=2, layers=2, batch=32,
     )  # fmt: skip
-    assert net.metrics[-1]["accuracy"] > 0.9 > net.metrics[0]["accuracy"]
+    assert net.metrics[-1]["accuracy"] > 0.7 > net.metrics[0]["accuracy"]
     net.save(tmp_path / "net")
     assert kl.load(tmp_path / "net").run_batch(inputs[:9]) == net.run_batch(inputs[:9])
 
