@@ -49,6 +49,7 @@ _LAZY: dict[str, str] = {
     "regex": "kleene.machines.regex",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
+    "subleq": "kleene.machines.subleq",  # a module: assemble, disassemble, run, …
 }
 
 __all__ = [
@@ -87,7 +88,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        value = getattr(import_module(_LAZY[name]), name)
+        module = import_module(_LAZY[name])
+        value = getattr(module, name, module)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'kleene' has no attribute {name!r}")
