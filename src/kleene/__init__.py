@@ -22,16 +22,18 @@ from kleene.errors import (
     TooManyPaths,
     TooManyRules,
     UndefinedRead,
+    WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
 from kleene.machines.program import Program, attend, cat, layer, num, relative, subset, word
-from kleene.verbs import certify, compile, decompile, explain, load, verify
+from kleene.verbs import certify, compile, decompile, explain, learn, load, verify
 
 __version__ = "0.1.0"
 
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
+    "traces": "kleene.lowering.traces",
     "guarded_updates": "kleene.lowering.updates",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.report",
@@ -42,6 +44,9 @@ _LAZY: dict[str, str] = {
     "TuringMachine": "kleene.machines.turing",
     "extract": "kleene.decompilers.lstar",
     "minimal": "kleene.checks.minimality",
+    "is_minimal": "kleene.checks.unspecified",
+    "unspecified": "kleene.checks.unspecified",
+    "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.regex",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
@@ -69,6 +74,7 @@ __all__ = [
     "compile",
     "decompile",
     "explain",
+    "learn",
     "library",
     "load",
     "num",

@@ -13,13 +13,14 @@ from kleene.errors import InputError, ProgramError
 from kleene.machines.program import Program, attend, cat, layer, word
 
 
-def computer(bits: int = 16, dialect: str = "eforth") -> Any:
+def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> Any:
     """A computer of 2**bits − 1 words of `bits` bits, two's complement.
 
     `a b c`: mem[b] −= mem[a], then on to c where the result is 0 or less. It halts when the program counter is
     negative. The processor itself is word −1, the port: an instruction that reads it takes what the world has put
-    there, one that writes it leaves mem[a] there; neither subtracts nor jumps. In the dialect "alta" there is
-    no port, and a negative a or b halts.
+    there, one that writes it leaves mem[a] there; neither subtracts nor jumps. Where input is added to mem[b]
+    instead of replacing it, the world puts it there negated, and the instruction subtracts as ever. In the dialect
+    "alta" there is no port, and a negative a or b halts.
     """
     if dialect not in ("eforth", "alta"):
         raise ProgramError(f"computer: there is no dialect {dialect!r}; there are 'eforth' and 'alta'")
@@ -91,12 +92,11 @@ def computer(bits: int = 16, dialect: str = "eforth") -> Any:
         @layer(load_a, load_b, load_old)
         def load(z: Any) -> None:
             if z.processor:
-                if z.talks:
-                    z.jump = 0
+                difference = z.mem_b - z.mem_a
+                z.jump = 0 if z.talks else difference >= half or -half <= difference <= 0
+                if z.b == port if input_adds else z.talks:
                     z.mem_b = z.mem_a
                 else:
-                    difference = z.mem_b - z.mem_a
-                    z.jump = difference >= half or -half <= difference <= 0
                     z.mem_b = difference % size
 
         @layer(store_b)
