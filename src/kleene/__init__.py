@@ -67,6 +67,7 @@ __all__ = [
     "TooManyPaths",
     "TooManyRules",
     "UndefinedRead",
+    "WrongReplacement",
     "among",
     "attend",
     "cat",

@@ -15,7 +15,6 @@ from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, RangeError
 from kleene.library.computer import computer
 from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Result, dialect_of, image_of
-from kleene.networks.changing import codes
 from kleene.networks.running import EVALUATORS, HALTED, WATCHED, Running, Watch, start
 from kleene.networks.transformer import Transformer
 
@@ -149,7 +148,7 @@ class TransformerMachine:
     def memory(self) -> list[int]:
         """Every word but the port, as signed numbers; of the dialect "paper", the data."""
         segment = self.place["mem"]
-        words = codes(self.running.residual().numpy(), tuple(range(segment.start, segment.stop)))[1:]
+        words = self.running.words(tuple(range(segment.start, segment.stop)))[1:]
         signed = ((words + self.half) % self.size - self.half).tolist()
         return signed[self.end + 3 : len(self.image.words)] if self.given.separate else signed
 

@@ -33,6 +33,7 @@ class Generated(WholeNumbers):
         namespace: dict[str, Any] = {"np": np}
         exec(compile(self.source, "<generated from weights>", "exec"), namespace)
         self.code = njit(nogil=True)(namespace["run"])
+        self.code(self.x, tuple(self.tables), 0, 0, -1, 0, 0)  # compiled now, some seconds
 
     def run(self, layers: int, watch: Watch | None = None) -> str:
         if self.halted:
@@ -56,6 +57,7 @@ class _Writer:
     def source(self) -> str:
         lines = ["def run(x, tables, layers, place, watch_place, watch_row, watch_dim):"]
         lines += [f"    table{k} = tables[{k}]" for k in range(len(self.table_of))]
+        lines += [f"    here{row} = x[{row}]" for row in self.known.working]
         lines += [f"    new = np.empty({self.net.config.dim}, dtype=np.int8)", "    count = 0", "    while count < layers:"]
         for place, lookups in enumerate(self.known.blocks):
             lines.append(f"        if place == {place}:")
@@ -88,7 +90,7 @@ class _Writer:
         for row, dims in added.items():
             for start, stop, parts in _runs(dims):
                 terms = "".join(f" {_signed(w)}x[{there}, {source} + k]" for there, source, w in parts)
-                yield f"for k in range({stop - start}): new[{start} + k] = x[{row}, {start} + k]{terms}"
+                yield f"for k in range({stop - start}): new[{start} + k] = here{row}[{start} + k]{terms}"
         for there, source_row, head in outside:
             yield f"if {there} >= 0:"
             targets: dict[int, list[tuple[str, int, int]]] = {}
@@ -102,7 +104,7 @@ class _Writer:
                 yield "        if value & -2: return count, 0, 1"
         for row, dims in added.items():
             for start, stop, _ in _runs(dims):
-                yield f"for k in range({stop - start}): x[{row}, {start} + k] = new[{start} + k]"
+                yield f"for k in range({stop - start}): here{row}[{start} + k] = new[{start} + k]"
 
     # --- units ---
 
@@ -113,11 +115,11 @@ class _Writer:
         for row in self.known.working:
             used = sorted({dim for half in halves for dim in half.dims})
             for dim in used:
-                yield f"v{dim} = np.int32(x[{row}, {dim}])"
+                yield f"v{dim} = np.int64(here{row}[{dim}])"
             for half in halves:
                 yield from half.code()
             for dim in sorted({dim for half in halves for dim in half.written}):
-                yield f"x[{row}, {dim}] = v{dim}"
+                yield f"here{row}[{dim}] = v{dim}"
 
     # --- after a layer ---
 
@@ -128,7 +130,7 @@ class _Writer:
         if self.net.config.halts and self.known.resting_done:
             tests = []
             for row in self.known.working:
-                terms = "".join(f" {_signed(int(weights[d]))}x[{row}, {d}]" for d in np.nonzero(weights)[0])
+                terms = "".join(f" {_signed(int(weights[d]))}here{row}[{d}]" for d in np.nonzero(weights)[0])
                 tests.append(f"{int(self.net.halt_bias)}{terms} > 0")
             yield f"if {' and '.join(tests)}: return count, 1, 0"
         yield f"if watch_place == {place} and x[watch_row, watch_dim] == 1: return count, 2, 0"
@@ -164,7 +166,8 @@ class _Half:
             rest = "".join(f" {_signed(w)}v{dim}" for dim, w in sorted(items - best[0]))
             return f"{best[1]}{rest}" if best[1] else rest.removeprefix(" ").removeprefix("+ ")
 
-        lines, changes = [], []
+        lines: list[str] = []
+        changes: dict[int, str] = {}
         for place, u in enumerate(order):
             if place + 1 < len(order):
                 common = self.reads[u] & self.reads[order[place + 1]]
@@ -172,10 +175,11 @@ class _Half:
                     name = f"s{len(kept)}"
                     lines.append(f"{name} = {total(common)}")
                     kept.append((common, name))
-            lines.append(f"u{u} = 1 if {total(self.reads[u]) or '0'} >= {1 - self.bias[u]} else 0")
-            changes += [f"v{dim} += {w} * u{u}" for dim, w in self.writes[u]]
+            lines.append(f"u{u} = np.int64({total(self.reads[u]) or '0'} >= {1 - self.bias[u]})")
+            for dim, weight in self.writes[u]:
+                changes[dim] = changes.get(dim, "") + f" {_signed(weight)}u{u}"
         yield from lines
-        yield from changes
+        yield from (f"v{dim} = v{dim}{change}" for dim, change in changes.items())
 
 
 def _items(row: Array) -> list[Item]:
@@ -189,7 +193,7 @@ def _signed(weight: int) -> str:
 
 
 def _word(row: int, dims: tuple[int, ...]) -> str:
-    return " | ".join(f"np.int64(x[{row}, {dim}]) << {k}" for k, dim in enumerate(dims))
+    return " | ".join(f"np.int64(here{row}[{dim}]) << {k}" for k, dim in enumerate(dims))
 
 
 def _listed(head: Lookup) -> list[tuple[int, int, int]]:

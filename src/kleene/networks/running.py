@@ -20,7 +20,7 @@ from numba import njit
 from torch import Tensor
 
 from kleene.errors import KleeneError, NotSupported
-from kleene.networks.changing import Array, Changing, Lookup, changing, index
+from kleene.networks.changing import Array, Changing, Lookup, changing, codes, index
 from kleene.networks.transformer import Block, Transformer
 
 EVALUATORS = ("dense", "rows", "lookup", "generated")
@@ -71,6 +71,10 @@ class Running:
     def row(self, position: int) -> Array:
         """One row of it."""
         raise NotImplementedError
+
+    def words(self, dims: tuple[int, ...]) -> Array:
+        """The whole numbers that some dimensions hold in binary, for every row."""
+        return codes(self.residual().numpy(), dims)
 
     def put(self, position: int, start: int, values: Sequence[int]) -> None:
         """Write into a row, from a dimension on: how the world outside changes a run."""
@@ -197,6 +201,9 @@ class WholeNumbers(Running):
 
     def row(self, position: int) -> Array:
         return self.x[position]
+
+    def words(self, dims: tuple[int, ...]) -> Array:
+        return codes(self.x, dims)
 
     def put(self, position: int, start: int, values: Sequence[int]) -> None:
         self.x[position, start : start + len(values)] = values
