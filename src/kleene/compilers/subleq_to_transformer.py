@@ -31,7 +31,7 @@ def computer_network(bits: int = 16, dialect: str = "eforth", input_adds: bool =
 class TransformerMachine:
     """A SUBLEQ computer that is a transformer; used like `kl.subleq.Machine`.
 
-    >>> echo = TransformerMachine([-1, 9, 3, 9, -1, 6, 10, 10, 0, 0, 0], bits=6, evaluator="lookup")
+    >>> echo = TransformerMachine([-1, 9, 3, 9, -1, 6, 10, 10, 0, 0, 0], bits=8, evaluator="lookup")
     >>> echo.feed("ab"); result = echo.run(100)
     >>> result.output, result.why, result.steps
     ('ab', 'input', 6)
@@ -110,7 +110,14 @@ class TransformerMachine:
         while True:
             if self._waits and not self._read():
                 return "input"
-            found = self.running.run(max(0, end - self.running.layers), self.watch)
+            try:
+                found = self.running.run(max(0, end - self.running.layers), self.watch)
+            except RangeError:
+                memory, counter = self.memory(), self._signed(self._word("pc"))
+                raise RangeError(
+                    f"subleq: after {self.steps:,} steps an address is outside memory 0 … {len(memory) - 1}; the program "
+                    f"counter was {counter}"
+                ) from None
             if found == HALTED:
                 self._check_end()
                 return "halted"

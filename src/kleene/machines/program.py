@@ -751,6 +751,8 @@ class _Checker:
         if head.replacing is None:
             return into, None
         replaced = self._named(name, "replacing", head.replacing)
+        if head.replacing is head.value:
+            raise self.fail(f"the head '{name}' replaces '{replaced}' by itself")
         if head.replacing.kind != kind or head.default is not None:
             raise self.fail(f"the head '{name}': replacing= takes a variable of the kind of '{into}', and no default")
         return into, replaced

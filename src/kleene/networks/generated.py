@@ -8,6 +8,7 @@ there is: nothing here knows what the network computes. The code is made in memo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,7 @@ class Generated(WholeNumbers):
     def begin(self, x: Tensor) -> None:
         super().begin(x)
         self.source = _Writer(self).source()
-        namespace: dict[str, Any] = {"np": np}
-        exec(compile(self.source, "<generated from weights>", "exec"), namespace)
-        self.code = njit(nogil=True)(namespace["run"])
+        self.code = _compiled(self.source)
         self.code(self.x, tuple(self.tables), 0, 0, -1, 0, 0)  # compiled now, some seconds
 
     def run(self, layers: int, watch: Watch | None = None) -> str:
@@ -46,6 +45,14 @@ class Generated(WholeNumbers):
         self.check_broken(broken)
         self.halted = reason == 1
         return (PAUSED, HALTED, WATCHED)[reason]
+
+
+@cache
+def _compiled(source: str) -> Any:
+    """The function, compiled when it is first called; the same source is compiled once."""
+    namespace: dict[str, Any] = {"np": np}
+    exec(compile(source, "<generated from weights>", "exec"), namespace)
+    return njit(nogil=True)(namespace["run"])
 
 
 class _Writer:

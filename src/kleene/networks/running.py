@@ -19,7 +19,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from kleene.errors import KleeneError, NotSupported
+from kleene.errors import KleeneError, NotSupported, RangeError
 from kleene.networks.changing import Array, Changing, Lookup, changing, codes, index
 from kleene.networks.transformer import Block, Transformer
 
@@ -210,9 +210,11 @@ class WholeNumbers(Running):
 
     def check_broken(self, broken: int) -> None:
         """Stop where a run leaves what is known to be exact: the interpreter raises there, or did before."""
+        where = f"{self.net.config.name}: in layer {self.layers + 1:,}"
+        if broken == 1:
+            raise KleeneError(f"{where} a row at rest holds something else than zeros and ones")
         if broken:
-            why = ("a row at rest holds something else than zeros and ones", "a head looks for a word that no row has")
-            raise KleeneError(f"{self.net.config.name}: in layer {self.layers + 1:,} {why[broken - 1]}")
+            raise RangeError(f"{where} a head looks for a word that no row has")
 
 
 class Lookups(WholeNumbers):
