@@ -21,7 +21,7 @@ from kleene.networks.running import Watch, start
 
 DATA = Path(os.environ.get("KLEENE_DATA") or Path(__file__).parents[1] / ".." / "shared" / "data")
 EFORTH = DATA / "subleq" / "subleq.dec"
-needs_eforth = pytest.mark.skipif(not EFORTH.is_file(), reason="the eForth image is not in KLEENE_DATA or ../shared/data")
+needs_eforth = pytest.mark.skipif(not EFORTH.is_file(), reason="no eForth image in KLEENE_DATA or ../shared/data")
 EVERY = ("dense", "rows", "lookup", "generated")
 
 
@@ -125,7 +125,7 @@ def test_a_word_that_is_not_of_bits_is_an_error():
     run = start(computer_network(4), [0, 4, 4, 0, 0, 0, *[0] * 10], "lookup")
     mem = computer_network(4).layout["mem"].start
     run.put(5, mem, [0, 0, 0, 3])
-    with pytest.raises(kl.KleeneError, match="zeros and ones|no row has"):
+    with pytest.raises(kl.KleeneError, match=r"zeros and ones|no row has"):
         run.run(300)
 
 
@@ -161,7 +161,8 @@ def test_library_programs(name):
 def test_life():
     assert set(library_programs()) == {*EXPECTED, "life"}
     found = run_on_transformer(read_program("life", "eforth"), evaluator="lookup")
-    frames = [np.array([[cell == "#" for cell in row] for row in frame.split()]) for frame in found.output.split("\n\n")]
+    drawn = [frame.split() for frame in found.output.split("\n\n")]
+    frames = [np.array([[cell == "#" for cell in row] for row in rows]) for rows in drawn]
     board = frames[0]
     assert found.halted and board.shape == (8, 16) and board.sum() == 8
     for frame in frames[1:12]:

@@ -27,7 +27,6 @@ from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.program import Spec, Word
 from kleene.networks.transformer import DTYPES, Block, Transformer
 
-
 MOVES = (  # follows from parsing the heads (check_nothing_left), where the interpreter does not raise
     "heads that write into a variable take its old value away where they write: their own position's, or the "
     "replaced value of the position that they select"

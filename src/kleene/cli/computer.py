@@ -36,7 +36,7 @@ def read_program(name: str, dialect: str) -> Any:
 
 @app.command(
     "subleq",
-    epilog="Examples: kleene subleq life; echo '2 2 + . cr bye' | kleene subleq subleq.dec --on transformer",
+    epilog="Example: kleene subleq life, or echo '2 2 + . cr bye' | kleene subleq subleq.dec --on transformer",
 )
 def subleq_command(
     program: Annotated[str, typer.Argument(help="A file (.dec cells, .subleq assembly) or a library program.")],

@@ -177,7 +177,8 @@ def configure(
         classes=output.bits if isinstance(output, Word) else len(output),
         output_coding="bits" if isinstance(output, Word) else "one-hot",
         causal=spec.causal, halts=shape == "universal" and bool(spec.halt), layers=count,
-        blocks=len(spec.by_layer) if shared or shape != "encoder" else count or 1, stop=spec.stop, max_tokens=spec.max_tokens,
+        blocks=len(spec.by_layer) if shared or shape != "encoder" else count or 1,
+        stop=spec.stop, max_tokens=spec.max_tokens,
     )  # fmt: skip
 
 

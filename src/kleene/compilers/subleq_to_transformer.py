@@ -115,8 +115,8 @@ class TransformerMachine:
             except RangeError:
                 memory, counter = self.memory(), self._signed(self._word("pc"))
                 raise RangeError(
-                    f"subleq: after {self.steps:,} steps an address is outside memory 0 … {len(memory) - 1}; the program "
-                    f"counter was {counter}"
+                    f"subleq: after {self.steps:,} steps an address is outside memory 0 … {len(memory) - 1}; "
+                    f"the program counter was {counter}"
                 ) from None
             if found == HALTED:
                 self._check_end()

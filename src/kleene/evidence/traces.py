@@ -78,8 +78,8 @@ def _heads(
         segment, outputs = layout[head.into or ""], []
         for position, row in enumerate(rows):
             places = tuple(torch.nonzero(selected[0, move["head"], position]).flatten().tolist())
-            defined = len(places) == 1 or (not places and head.default is not None)
-            value = _value(head.into or "", head.kind, row[segment.slice]) if defined else None
+            one = len(places) == 1 or (not places and head.default is not None)
+            value = _value(head.into or "", head.kind, row[segment.slice]) if one else None
             outputs.append(HeadOutput(places, value))
         found[head.name] = outputs
     for h, name in enumerate(net.block(layer).heads):

@@ -92,108 +92,11 @@ class RuleMachine:
 
     def __init__(self, updates: Updates | Cycle) -> None:
         self.spec = updates.spec
-        self.by_layer = [LayerMachine(part) for part in updates.by_layer]
-
-    @property
-    def updates(self) -> Updates:
-        """Of a program without a cycle."""
-        return self.by_layer[0].updates
-
-    def heads(self, state: dict[str, Array], lengths: Array) -> tuple[dict[str, Array], dict[str, Array]]:
-        return self.by_layer[0].heads(state, lengths)
-
-    def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:
-        return self.by_layer[0].step(state, heads)
-
-    def applied(self, everything: dict[str, Array]) -> Iterator[Array]:
-        return self.by_layer[0].applied(everything)
-
-    # --- running ---
-
-    def run_batch(
-        self,
-        inputs: Sequence[Sequence[int]],
-        *,
-        layers: int | None = None,
-        max_layers: int = 10_000,
-        check: bool = True,
-        watch: Callable[[int, Array, dict[str, Array]], None] | None = None,
-    ) -> list[Output]:
-        """Outputs of many inputs; sequences that have halted leave the batch."""
-        spec = self.spec
-        given = [spec.check_input(tokens) for tokens in inputs]
-        rows = np.arange(len(given))
-        lengths = np.array([len(tokens) for tokens in given])
-        state = self._initial(given, lengths)
-        fixed, layer = (layers if layers is not None else None if spec.halt else spec.layers), 0
-        results: list[Output | None] = [None] * len(given)
-        while layer != fixed and len(rows):
-            if fixed is None and layer >= max_layers:
-                raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
-            layer += 1
-            state = self.by_layer[(layer - 1) % len(self.by_layer)].layer(state, lengths, layer, check)
-            if watch is not None:
-                watch(layer, rows, state)
-            if fixed is None:
-                done = self._halted(state, lengths)
-                if done.any():
-                    self._collect(results, rows[done], {n: a[done] for n, a in state.items()}, lengths[done], layer)
-                    keep = ~done
-                    rows, lengths = rows[keep], lengths[keep]
-                    longest = int(lengths.max()) if len(lengths) else 0
-                    state = {n: a[keep][:, :longest] for n, a in state.items()}
-        self._collect(results, rows, state, lengths, layer)
-        return [result for result in results if result is not None]
-
-    def run(self, tokens: Sequence[int], **options: Any) -> Output:
-        """The outputs of one input."""
-        if self.spec.max_tokens is not None:
-            return self._decode(tokens, **options)
-        return self.run_batch([tokens], **options)[0]
-
-    def _decode(self, tokens: Sequence[int], **options: Any) -> Output:
-        spec, layers = self.spec, 0
-        made: list[int] = []
-        assert spec.max_tokens is not None
-        while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
-            output = self.run_batch([[*tokens, *made]], **options)[0]
-            made.append(output[-1])
-            layers += output.layers
-        return Output(made, layers=layers)
-
-    def _initial(self, given: list[list[int]], lengths: Array) -> dict[str, Array]:
-        shape = (len(given), int(lengths.max()))
-        tokens = np.zeros(shape, dtype=np.int64)
-        for row, sequence in enumerate(given):
-            tokens[row, : len(sequence)] = sequence
-        state = {}
-        for name, variable in self.spec.variables.items():
-            if variable.by_token is not None:
-                state[name] = np.array(variable.by_token, dtype=np.int64)[tokens]
-            elif variable.by_position is not None:
-                places = np.array(variable.by_position, dtype=np.int64)[: shape[1]]
-                state[name] = np.broadcast_to(places, shape).copy()
-            else:
-                state[name] = np.full(shape, variable.default, dtype=np.int64)
-        return state
-
-    def _halted(self, state: dict[str, Array], lengths: Array) -> Array:
-        padding = np.arange(next(iter(state.values())).shape[1]) >= lengths[:, None]
-        done: Array = np.ones(len(lengths), dtype=bool)
-        for name, index in self.spec.halt.items():
-            done &= ((state[name] == index) | padding).all(axis=1)
-        return done
-
-    def _collect(self, results: list[Output | None], rows: Array, state: Any, lengths: Array, layer: int) -> None:
-        for row, values, length in zip(rows.tolist(), state[self.spec.output].tolist(), lengths.tolist()):
-            results[row] = Output(values[:length], layers=layer)
-
-
-class LayerMachine:
-    """One layer: its heads, and its guarded updates."""
-
-    def __init__(self, updates: Updates) -> None:
-        self.spec, self.updates = updates.spec, updates
+        self.by_layer = [self]
+        if isinstance(updates, Cycle):
+            self.by_layer = [RuleMachine(part) for part in updates.by_layer]
+            return
+        self.updates = updates
         self._tests: dict[Test, _TestTable] = {}
         self._compiled = [self._compile(update) for update in updates]
         self._words = [(word, [self._test(test) for test in word.guard]) for word in updates.words]
@@ -300,8 +203,11 @@ class LayerMachine:
             where = _all(tests, everything, holds)
             yield np.arange(count) if where is None else np.nonzero(where)[0]
 
-    def layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
+    def _layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
         """The state after one layer; `check` raises where the interpreter would."""
+        part = self.by_layer[(layer - 1) % len(self.by_layer)]
+        if part is not self:
+            return part._layer(state, lengths, layer, check)
         shape = next(iter(state.values())).shape
         heads, counts = self.heads(state, lengths)
         state = self._moved(state, lengths, layer, check)
@@ -312,6 +218,86 @@ class LayerMachine:
             self._check_reads(self._with_predicates({**flat, **flat_heads}), counts, shape, mask, layer)
         after = self.step(flat, flat_heads)
         return {name: array.reshape(shape) for name, array in after.items()}
+
+    # --- running ---
+
+    def run_batch(
+        self,
+        inputs: Sequence[Sequence[int]],
+        *,
+        layers: int | None = None,
+        max_layers: int = 10_000,
+        check: bool = True,
+        watch: Callable[[int, Array, dict[str, Array]], None] | None = None,
+    ) -> list[Output]:
+        """Outputs of many inputs; sequences that have halted leave the batch."""
+        spec = self.spec
+        given = [spec.check_input(tokens) for tokens in inputs]
+        rows = np.arange(len(given))
+        lengths = np.array([len(tokens) for tokens in given])
+        state = self._initial(given, lengths)
+        fixed, layer = (layers if layers is not None else None if spec.halt else spec.layers), 0
+        results: list[Output | None] = [None] * len(given)
+        while layer != fixed and len(rows):
+            if fixed is None and layer >= max_layers:
+                raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
+            layer += 1
+            state = self._layer(state, lengths, layer, check)
+            if watch is not None:
+                watch(layer, rows, state)
+            if fixed is None:
+                done = self._halted(state, lengths)
+                if done.any():
+                    self._collect(results, rows[done], {n: a[done] for n, a in state.items()}, lengths[done], layer)
+                    keep = ~done
+                    rows, lengths = rows[keep], lengths[keep]
+                    longest = int(lengths.max()) if len(lengths) else 0
+                    state = {n: a[keep][:, :longest] for n, a in state.items()}
+        self._collect(results, rows, state, lengths, layer)
+        return [result for result in results if result is not None]
+
+    def run(self, tokens: Sequence[int], **options: Any) -> Output:
+        """The outputs of one input."""
+        if self.spec.max_tokens is not None:
+            return self._decode(tokens, **options)
+        return self.run_batch([tokens], **options)[0]
+
+    def _decode(self, tokens: Sequence[int], **options: Any) -> Output:
+        spec, layers = self.spec, 0
+        made: list[int] = []
+        assert spec.max_tokens is not None
+        while len(made) < spec.max_tokens and (spec.stop is None or made[-1:] != [spec.stop]):
+            output = self.run_batch([[*tokens, *made]], **options)[0]
+            made.append(output[-1])
+            layers += output.layers
+        return Output(made, layers=layers)
+
+    def _initial(self, given: list[list[int]], lengths: Array) -> dict[str, Array]:
+        shape = (len(given), int(lengths.max()))
+        tokens = np.zeros(shape, dtype=np.int64)
+        for row, sequence in enumerate(given):
+            tokens[row, : len(sequence)] = sequence
+        state = {}
+        for name, variable in self.spec.variables.items():
+            if variable.by_token is not None:
+                state[name] = np.array(variable.by_token, dtype=np.int64)[tokens]
+            elif variable.by_position is not None:
+                places = np.array(variable.by_position, dtype=np.int64)[: shape[1]]
+                state[name] = np.broadcast_to(places, shape).copy()
+            else:
+                state[name] = np.full(shape, variable.default, dtype=np.int64)
+        return state
+
+    def _halted(self, state: dict[str, Array], lengths: Array) -> Array:
+        padding = np.arange(next(iter(state.values())).shape[1]) >= lengths[:, None]
+        done: Array = np.ones(len(lengths), dtype=bool)
+        for name, index in self.spec.halt.items():
+            done &= ((state[name] == index) | padding).all(axis=1)
+        return done
+
+    def _collect(self, results: list[Output | None], rows: Array, state: Any, lengths: Array, layer: int) -> None:
+        for row, values, length in zip(rows.tolist(), state[self.spec.output].tolist(), lengths.tolist()):
+            results[row] = Output(values[:length], layers=layer)
 
 
 def _attend(
@@ -416,7 +402,8 @@ def _selection(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Arr
         allowed = allowed & (offsets <= 0)
     if head.where or head.among:
         every = np.ones((len(lengths), size), dtype=bool)
-        allowed = allowed & (every & _has(state, head.where))[:, :, None] & (every & _has(state, head.among))[:, None, :]
+        looks, seen = every & _has(state, head.where), every & _has(state, head.among)
+        allowed = allowed & looks[:, :, None] & seen[:, None, :]
     allowed = np.broadcast_to(allowed, (len(lengths), size, size))
     if head.query is None or head.key is None:
         return allowed

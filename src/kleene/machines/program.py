@@ -515,7 +515,8 @@ class Spec:
             for name, v in content["variables"].items()
         }
         heads, moves = (
-            {name: HeadSpec.from_json(name, head) for name, head in content[part].items()} for part in ("heads", "moves")
+            {name: HeadSpec.from_json(name, head) for name, head in content[part].items()}
+            for part in ("heads", "moves")
         )
         cycle = tuple((str(name), tuple(map(str, names))) for name, names in content["cycle"])
         rest = {key: content[key] for key in ("output", "halt", "layers", "causal", "stop", "max_tokens")}

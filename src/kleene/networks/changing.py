@@ -146,9 +146,10 @@ def _lookup(net: Transformer, block: Block, h: int, x: Array, written: Array) ->
     best = scale * len(bits) + (relative.max() if not bits else 0)
     if bits and relative.any():
         raise refuse("matches and is limited to offsets")
-    if not bits and (relative.argmax() != window + 1 or (relative[np.arange(len(relative)) != window + 1] >= null).any()):
+    elsewhere = np.delete(relative, window + 1)
+    if not bits and (elsewhere.max() >= null or relative[window + 1] <= null):
         raise refuse("looks at other positions by offset")
-    lost = 2 * scale if bits else best - float(np.delete(relative, window + 1).max())
+    lost = 2 * scale if bits else best - float(elsewhere.max())
     for cost in limits.values():  # a limit costs nothing, or enough
         if not ((cost == 0) | (best + cost < null - UNDERFLOW)).all():
             raise refuse("is not hard")

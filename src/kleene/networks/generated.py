@@ -65,7 +65,8 @@ class _Writer:
         lines = ["def run(x, tables, layers, place, watch_place, watch_row, watch_dim):"]
         lines += [f"    table{k} = tables[{k}]" for k in range(len(self.table_of))]
         lines += [f"    here{row} = x[{row}]" for row in self.known.working]
-        lines += [f"    new = np.empty({self.net.config.dim}, dtype=np.int8)", "    count = 0", "    while count < layers:"]
+        lines += [f"    new = np.empty({self.net.config.dim}, dtype=np.int8)", "    count = 0"]
+        lines += ["    while count < layers:"]
         for place, lookups in enumerate(self.known.blocks):
             lines.append(f"        if place == {place}:")
             body = [*self.attention(lookups), *self.units(self.net.block(place)), *self.after(place)]
@@ -212,14 +213,12 @@ def _runs(
     dims: dict[int, list[tuple[str, int, int]]],
 ) -> Iterator[tuple[int, int, list[tuple[str, int, int]]]]:
     """Neighbouring dimensions to which neighbouring dimensions of the same rows are added, as one loop."""
-    start = None
+    ends: list[tuple[int, int, list[tuple[str, int, int]]]] = []  # start, stop, sources by offset from the target
     for dim in sorted(dims):
         shifted = [(there, source - dim, weight) for there, source, weight in dims[dim]]
-        if start is not None and dim == stop and shifted == pattern:
-            stop += 1
-            continue
-        if start is not None:
-            yield start, stop, [(there, offset + start, w) for there, offset, w in pattern]
-        start, stop, pattern = dim, dim + 1, shifted
-    if start is not None:
-        yield start, stop, [(there, offset + start, w) for there, offset, w in pattern]
+        if ends and ends[-1][1] == dim and ends[-1][2] == shifted:
+            ends[-1] = (ends[-1][0], dim + 1, shifted)
+        else:
+            ends.append((dim, dim + 1, shifted))
+    for start, stop, parts in ends:
+        yield start, stop, [(there, offset + start, weight) for there, offset, weight in parts]

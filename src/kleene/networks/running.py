@@ -139,8 +139,9 @@ class Rows(Dense):
         for b, lookups in enumerate(self.known.blocks):
             block = self.net.block(b)
             for head in lookups:
-                side, bias = (block.key, block.key_bias) if head.looking is not None else (block.query, block.query_bias)
-                self.sides[b, head.number] = x @ side[head.number].T + bias[head.number]
+                still = "key" if head.looking is not None else "query"
+                weight, bias = getattr(block, still)[head.number], getattr(block, f"{still}_bias")[head.number]
+                self.sides[b, head.number] = x @ weight.T + bias
 
     def layer(self, block: Block) -> None:
         b = self.layers % len(self.net.blocks)
@@ -186,7 +187,7 @@ class WholeNumbers(Running):
         start = x.double().cpu().numpy()
         self.x: Array = np.ascontiguousarray(start.astype(np.int8))
         if not (self.x == start).all():
-            raise NotSupported(f"{self.net.config.name}: the residual stream is not of small whole numbers; use 'dense'")
+            raise NotSupported(f"{self.net.config.name}: its residual stream has more than whole numbers; use 'dense'")
         self.tables: list[Array] = []  # one for each different set of dimensions that is looked up
         self.table_of: dict[tuple[int, ...], int] = {}
         for lookups in self.known.blocks:
@@ -228,12 +229,16 @@ class Lookups(WholeNumbers):
         self.blocks = [self._block(self.net.block(b), lookups) for b, lookups in enumerate(self.known.blocks)]
         self.table = np.stack([np.resize(t, max(map(len, self.tables))) for t in self.tables])
         weight = self.net.halt_weight.cpu().numpy().astype(np.int64)
-        dims = np.nonzero(weight)[0] if self.net.config.halts and self.known.resting_done else np.zeros(0, dtype=np.int64)
+        can_halt = self.net.config.halts and self.known.resting_done
+        dims = np.nonzero(weight)[0][: len(weight) if can_halt else 0]
         self.halt = (dims, weight[dims], int(self.net.halt_bias))
 
     def _block(self, block: Block, lookups: tuple[Lookup, ...]) -> tuple[Array, ...]:
         """All heads and units in arrays of one kind."""
-        heads, looking, dims, copies = [], [], [], []
+        heads: list[Any] = []
+        looking: list[int] = []
+        dims: list[int] = []
+        copies: list[Any] = []
         for head in lookups:
             asked = head.query if head.looking is not None else head.key
             looked = head.key if head.looking is not None else head.query
@@ -255,10 +260,10 @@ class Lookups(WholeNumbers):
             return HALTED
         place = watch.place if watch else -1
         row, dim = (watch.row, watch.dim) if watch else (0, 0)
+        now = self.layers % len(self.blocks)
         done, reason, broken = _run(
-            self.x, self.working, self.table, tuple(self.blocks), layers, self.layers % len(self.blocks), place, row, dim,
-            self.halt,
-        )  # fmt: skip
+            self.x, self.working, self.table, tuple(self.blocks), layers, now, place, row, dim, self.halt
+        )
         self.layers += done
         self.check_broken(broken)
         self.halted = reason == 1

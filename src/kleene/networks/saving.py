@@ -68,7 +68,8 @@ def load_transformer(folder: Path) -> Transformer:
 
 
 def _block_shape(content: dict[str, Any]) -> BlockShape:
-    return BlockShape(**{key: tuple(v) if isinstance(v, list) else v for key, v in content.items()})
+    fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+    return BlockShape(**fields)
 
 
 def _check_config(config: Config) -> None:
