@@ -226,58 +226,71 @@ class Lookups(WholeNumbers):
     def begin(self, x: Tensor) -> None:
         super().begin(x)
         self.working = np.array(self.known.working)
-        self.blocks = [self._block(self.net.block(b), lookups) for b, lookups in enumerate(self.known.blocks)]
         self.table = np.stack([np.resize(t, max(map(len, self.tables))) for t in self.tables])
+        self.heads, self.units = self._flat_heads(), self._flat_units()
         weight = self.net.halt_weight.cpu().numpy().astype(np.int64)
         can_halt = self.net.config.halts and self.known.resting_done
         dims = np.nonzero(weight)[0][: len(weight) if can_halt else 0]
         self.halt = (dims, weight[dims], int(self.net.halt_bias))
 
-    def _block(self, block: Block, lookups: tuple[Lookup, ...]) -> tuple[Array, ...]:
-        """All heads and units in arrays of one kind."""
+    def _flat_heads(self) -> tuple[Array, ...]:
+        """The heads of all blocks in flat arrays: Numba is quick with these, and slow with tuples of arrays."""
         heads: list[Any] = []
         looking: list[int] = []
         dims: list[int] = []
         copies: list[Any] = []
-        for head in lookups:
-            asked = head.query if head.looking is not None else head.key
-            looked = head.key if head.looking is not None else head.query
-            table = self.table_of[looked] if looked else -1
-            rows = head.looking if head.looking is not None else (head.seen or 0,)
-            heads.append((table, head.looking is None, len(looking), len(rows), len(dims), len(asked), len(copies),
-                          len(copies) + len(head.copies.sources)))  # fmt: skip
-            looking += rows
-            dims += asked
-            copies += list(zip(head.copies.sources, head.copies.targets, head.copies.weights))
-        written = np.unique([copy[1] for copy in copies])
-        made = [np.array(part, dtype=np.int64) for part in (heads, looking, dims, copies, written)]
-        for into, bias, out in ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)):
-            made += _units(into, bias, out)
-        return tuple(made)
+        written: list[int] = []
+        starts = [(0, 0)]
+        for lookups in self.known.blocks:
+            for head in lookups:
+                asked = head.query if head.looking is not None else head.key
+                looked = head.key if head.looking is not None else head.query
+                rows = head.looking if head.looking is not None else (head.seen or 0,)
+                heads.append((
+                    self.table_of[looked] if looked else -1, head.looking is None, len(looking), len(rows), len(dims),
+                    len(asked), len(copies), len(copies) + len(head.copies.sources),
+                ))  # fmt: skip
+                looking += rows
+                dims += asked
+                copies += list(zip(head.copies.sources, head.copies.targets, head.copies.weights))
+            written += sorted({int(t) for head in lookups for t in head.copies.targets})
+            starts.append((len(heads), len(written)))
+        return tuple(np.array(part, dtype=np.int32) for part in (starts, heads, looking, dims, copies, written))
+
+    def _flat_units(self) -> tuple[Array, ...]:
+        """The units of both halves of all blocks: for each what it reads and writes, without the zeros."""
+        bias: list[int] = []
+        lists: list[list[Any]] = [[0], [], [], [0], [], []]  # reads: starts, dims, weights; writes: the same
+        starts = [0]
+        for b in range(len(self.known.blocks)):
+            block = self.net.block(b)
+            for into, add, out in ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)):
+                bias += add.int().tolist()
+                for part, matrix in enumerate((into, out.T)):
+                    for row in matrix.cpu().numpy():
+                        used = np.nonzero(row)[0]
+                        lists[3 * part + 1] += used.tolist()
+                        lists[3 * part + 2] += row[used].tolist()
+                        lists[3 * part].append(len(lists[3 * part + 1]))
+                starts.append(len(bias))
+        kinds: list[Any] = [np.int32] * 8
+        kinds[3] = kinds[6] = np.uint32  # places that are never negative are found without looking at the sign
+        return tuple(np.array(part, dtype=kind) for part, kind in zip((starts, bias, *lists), kinds))
 
     def run(self, layers: int, watch: Watch | None = None) -> str:
         if self.halted:
             return HALTED
         place = watch.place if watch else -1
         row, dim = (watch.row, watch.dim) if watch else (0, 0)
-        now = self.layers % len(self.blocks)
+        count = len(self.known.blocks)
         done, reason, broken = _run(
-            self.x, self.working, self.table, tuple(self.blocks), layers, now, place, row, dim, self.halt
-        )
+            self.x, self.working, self.table, *self.heads, *self.units, count, layers, self.layers % count, place, row,
+            dim, *self.halt,
+        )  # fmt: skip
         self.layers += done
         self.check_broken(broken)
         self.halted = reason == 1
         return (PAUSED, HALTED, WATCHED)[reason]
-
-
-def _units(into: Tensor, bias: Tensor, out: Tensor) -> list[Array]:
-    """One half of a block: for each unit what it reads and writes, without the zeros."""
-    reads, writes = into.cpu().numpy(), out.T.cpu().numpy()
-    arrays = [bias.cpu().numpy().astype(np.int64)]
-    for matrix in (reads, writes):
-        units, dims = np.nonzero(matrix)
-        arrays += [np.searchsorted(units, np.arange(len(matrix) + 1)), dims, matrix[units, dims].astype(np.int64)]
-    return arrays
 
 
 @njit(cache=True, nogil=True)
@@ -289,84 +302,71 @@ def _word(x, row, dims, begin, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _half(x, row, sums, bias, read_ptr, read_dims, read_weights, write_ptr, write_dims, write_weights):  # type: ignore[no-untyped-def]
-    for u in range(len(bias)):
-        total = bias[u]
-        for k in range(read_ptr[u], read_ptr[u + 1]):
-            total += read_weights[k] * x[row, read_dims[k]]
-        sums[u] = min(max(total, 0), 1)
-    for u in range(len(bias)):
-        if sums[u]:
-            for k in range(write_ptr[u], write_ptr[u + 1]):
-                x[row, write_dims[k]] += write_weights[k]
-
-
-@njit(cache=True, nogil=True)
-def _attention(x, working, table, block, added, hits):  # type: ignore[no-untyped-def]
-    """What heads add to working rows goes to `added`; to rows at rest at once, after all heads have read."""
-    heads, looking, dims, copies, written = block[0], block[1], block[2], block[3], block[4]
-    for w in range(len(working)):
-        for k in range(len(written)):
-            added[w, written[k]] = 0
-    count = 0
-    for h in range(len(heads)):
-        which, inverse, rows, row_count, first, bits, a, b = heads[h]
-        for r in range(rows, rows + row_count):
-            here = looking[r]
-            there = here if which < 0 else table[which, _word(x, here, dims, first, bits)]
-            if there < 0:
-                if inverse:
-                    continue
-                return 2
-            target, source = (there, here) if inverse else (here, there)
-            w = np.searchsorted(working, target)
-            if w < len(working) and working[w] == target:
-                for k in range(a, b):
-                    added[w, copies[k, 1]] += copies[k, 2] * x[source, copies[k, 0]]
-            else:
-                hits[count, 0], hits[count, 1], hits[count, 2], hits[count, 3] = target, source, a, b
-                count += 1
-    good = True
-    for n in range(count):  # a row at rest is not looked at by what writes to it
-        target, source, a, b = hits[n]
-        for k in range(a, b):
-            x[target, copies[k, 1]] += copies[k, 2] * x[source, copies[k, 0]]
-        for k in range(a, b):
-            good &= 0 <= x[target, copies[k, 1]] <= 1
-    for w in range(len(working)):
-        for k in range(len(written)):
-            x[working[w], written[k]] += added[w, written[k]]
-    return 0 if good else 1
-
-
-@njit(cache=True, nogil=True)
-def _run(x, working, table, blocks, layers, place, watch_place, watch_row, watch_dim, halt):  # type: ignore[no-untyped-def]
+def _run(  # type: ignore[no-untyped-def]
+    x, working, table, head_starts, heads, looking, dims, copies, written,
+    unit_starts, bias, read_ptr, read_dims, read_weights, write_ptr, write_dims, write_weights,
+    blocks, layers, place, watch_place, watch_row, watch_dim, halt_dims, halt_weights, halt_bias,
+):  # fmt: skip
     """The number of layers run; why it stopped (0 enough, 1 halted, 2 watched); and what broke."""
-    dims, weights, bias = halt
-    added = np.zeros((len(working), x.shape[1]), dtype=np.int64)
+    added = np.zeros((len(working), x.shape[1]), dtype=np.int32)
     hits = np.zeros((64, 4), dtype=np.int64)
-    longest = 1
-    for b in range(len(blocks)):
-        longest = max(longest, len(blocks[b][5]), len(blocks[b][12]))
-    sums = np.zeros(longest, dtype=np.int64)
+    on = np.zeros(len(bias), dtype=np.int32)
     for layer in range(layers):
-        block = blocks[place]
-        broken = _attention(x, working, table, block, added, hits)
-        if broken:
-            return layer, 0, broken
+        # heads: what they add to working rows is kept until all have read; to rows at rest it is added then, too
+        first, last = head_starts[place, 1], head_starts[place + 1, 1]
         for w in range(len(working)):
-            _half(x, working[w], sums, *block[5:12])
-            _half(x, working[w], sums, *block[12:19])
-        if len(dims):
+            for k in range(first, last):
+                added[w, written[k]] = 0
+        count = 0
+        for h in range(head_starts[place, 0], head_starts[place + 1, 0]):
+            which, inverse, a, b = heads[h, 0], heads[h, 1], heads[h, 6], heads[h, 7]
+            for r in range(heads[h, 2], heads[h, 2] + heads[h, 3]):
+                here = looking[r]
+                there = here if which < 0 else table[which, _word(x, here, dims, heads[h, 4], heads[h, 5])]
+                if there < 0:
+                    if inverse:
+                        continue
+                    return layer, 0, 2
+                target, source = (there, here) if inverse else (here, there)
+                w = np.searchsorted(working, target)
+                if w < len(working) and working[w] == target:
+                    for k in range(a, b):
+                        added[w, copies[k, 1]] += copies[k, 2] * x[source, copies[k, 0]]
+                else:
+                    hits[count, 0], hits[count, 1], hits[count, 2], hits[count, 3] = target, source, a, b
+                    count += 1
+        for n in range(count):
+            target, source = hits[n, 0], hits[n, 1]
+            for k in range(hits[n, 2], hits[n, 3]):
+                x[target, copies[k, 1]] += copies[k, 2] * x[source, copies[k, 0]]
+            for k in range(hits[n, 2], hits[n, 3]):
+                if not 0 <= x[target, copies[k, 1]] <= 1:
+                    return layer, 0, 1
+        # units
+        for w in range(len(working)):
+            row = x[working[w]]
+            for k in range(first, last):
+                row[written[k]] += added[w, written[k]]
+            for half in range(2 * place, 2 * place + 2):
+                for u in range(unit_starts[half], unit_starts[half + 1]):
+                    total = bias[u]
+                    for k in range(read_ptr[u], read_ptr[u + 1]):
+                        total += read_weights[k] * row[read_dims[k]]
+                    on[u] = min(max(total, 0), 1)
+                for u in range(unit_starts[half], unit_starts[half + 1]):
+                    if on[u]:
+                        for k in range(write_ptr[u], write_ptr[u + 1]):
+                            row[write_dims[k]] += write_weights[k]
+        if len(halt_dims):
             done = True
             for w in range(len(working)):
-                total = bias
-                for k in range(len(dims)):
-                    total += weights[k] * x[working[w], dims[k]]
+                total = halt_bias
+                for k in range(len(halt_dims)):
+                    total += halt_weights[k] * x[working[w], halt_dims[k]]
                 done &= total > 0
             if done:
                 return layer + 1, 1, 0
         if place == watch_place and x[watch_row, watch_dim] == 1:
             return layer + 1, 2, 0
-        place = (place + 1) % len(blocks)
+        place = (place + 1) % blocks
     return layers, 0, 0
