@@ -81,6 +81,16 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
             """The memory at the end, as signed numbers; without the port."""
             return [(value + half) % size - half for value in outputs[1:]]
 
+        @staticmethod
+        def sample(chance: Any, length: int) -> list[int]:
+            """A random program without loops, then its data: it runs to its end and halts."""
+            count, data = max(0, (length - 5) // 4), 3 * max(0, (length - 5) // 4) + 3
+            operands = range(data, max(data + 1, length - 1))
+            code = [(chance.choice(operands), chance.choice(operands), 3 * k + 3) for k in range(count)]
+            words = [word for one in [*code, (data, data, -1)] for word in one][: length - 1]
+            words += [chance.randrange(size) for _ in range(length - 1 - len(words))]
+            return [0, *(word % size for word in words)]
+
         @layer(fetch_a, advance, fetch_b, fetch_c)
         def fetch(z: Any) -> None:
             if z.processor:
