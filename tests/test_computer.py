@@ -79,6 +79,19 @@ def test_interpreter_and_network_agree():
     assert kl.verify(kl.guarded_updates(program), net, inputs=inputs, layers=45).holds
 
 
+@pytest.mark.parametrize("evaluator", [None, *EVERY])
+def test_run_takes_every_evaluator(evaluator):
+    program, net = kl.library.computer(6), computer_network(6)
+    tokens = program.encode([9, 10, 3, 11, 11, -1, 0, 0, 0, 7, 30, 0])
+    wanted = program.run(tokens)
+    found = net.run(tokens, evaluator=evaluator)
+    assert found == wanted and found.layers == wanted.layers == 6 and program.decode(found)[10] == 23
+    if evaluator in (None, "dense"):
+        assert net.run(tokens, evaluator=evaluator, layers=3) == program.run(tokens, layers=3)
+    with pytest.raises(kl.DidNotHalt):
+        net.run(program.encode([3, 3, 0, 0]), evaluator=evaluator, max_layers=30)
+
+
 def test_sizes():
     """At most 3 layers, 8 heads, 128 hidden units and 256 dimensions at 16 bits, and linear in the bits."""
     sizes = {bits: kl.compile(kl.library.computer(bits)).sizes for bits in (8, 12)}

@@ -7,6 +7,7 @@ is the null value. The MLP block is two residual halves, each x + B·clip(A·x +
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kleene.errors import InputError, NotSupported
+from kleene.errors import DidNotHalt, InputError, NotSupported, RangeError
 from kleene.residual import Layout
 from kleene.results import Output
 
@@ -257,8 +258,9 @@ class Transformer(nn.Module):
         evaluator: str | None = None,
         watch: Callable[[int, Tensor, Tensor], None] | None = None,
     ) -> list[Output]:
-        """Outputs for many inputs of any lengths. Evaluators: "dense", or "sparse" on a CPU; by default
-        sparse on a CPU and dense elsewhere. `watch(layer, rows, residual)` sees every layer (dense)."""
+        """Outputs for many inputs of any lengths. Evaluators: "dense"; on a CPU also "sparse"; for networks in
+        which few rows change also "rows", "lookup" and "generated" (see running.py). By default the quickest that
+        runs these weights. `watch(layer, rows, residual)` sees every layer (dense)."""
         if not inputs:
             return []
         checked = [self.check_input(tokens) for tokens in inputs]
@@ -266,20 +268,38 @@ class Transformer(nn.Module):
             return self.decode_batch(checked, layers=layers, check=check)
         from kleene.networks.dense import run_dense
 
-        if evaluator not in (None, "dense", "sparse"):
-            raise NotSupported(f"there is no evaluator {evaluator!r}; there are 'dense' and 'sparse'")
+        fixed = self._count(layers)
+        if evaluator not in (None, "dense", "sparse", "rows", "lookup", "generated"):
+            raise NotSupported(
+                f"there is no evaluator {evaluator!r}; there are 'dense', 'sparse', 'rows', 'lookup' and 'generated'"
+            )
         if check or watch or evaluator == "dense" or (evaluator is None and not self._prefers_sparse(checked)):
-            return run_dense(self, checked, self._count(layers), max_layers, check, watch)
+            return run_dense(self, checked, fixed, max_layers, check, watch)
+        if evaluator in ("rows", "lookup", "generated"):
+            return [self._run_one(tokens, fixed, max_layers, evaluator) for tokens in checked]
         from kleene.networks.sparse import NotSparse
 
         try:
-            return self._sparse_copy().run_batch(checked, self._count(layers), max_layers)
+            return self._sparse_copy().run_batch(checked, fixed, max_layers)
         except NotSparse as why:
             if evaluator == "sparse":
                 raise NotSupported(
                     f"{self.config.name}: these weights do not run sparse ({why}); use 'dense'"
                 ) from None
-            return run_dense(self, checked, self._count(layers), max_layers, check, watch)
+        if len(self.config.cycle) > 1:
+            with suppress(NotSupported, RangeError):  # where a head finds nothing, dense goes on with zeros
+                return [self._run_one(tokens, fixed, max_layers, "lookup") for tokens in checked]
+        return run_dense(self, checked, fixed, max_layers, check, watch)
+
+    def _run_one(self, tokens: list[int], fixed: int | None, max_layers: int, evaluator: str) -> Output:
+        from kleene.networks.running import HALTED, start
+
+        if fixed is not None and self.config.halts:
+            raise NotSupported(f"{self.config.name}: with layers= a halting network is run by 'dense', not {evaluator!r}")
+        run = start(self, tokens, evaluator)
+        if run.run(max_layers if fixed is None else fixed) != HALTED and fixed is None:
+            raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
+        return Output(run.outputs(), layers=run.layers)
 
     def preferred_evaluator(self) -> str:
         """ "sparse" where these weights run so: on a CPU, in float32 or float64; otherwise "dense"."""
