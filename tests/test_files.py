@@ -221,8 +221,11 @@ def test_a_configuration_with_a_field_missing(folder, field):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("dim", -1), ("dim", "9"), ("dim", 2.5), ("hidden", [3]), ("hidden", 7), ("tokens", None), ("blocks", -1), ("cycle", [])],
-)
+    [
+        ("dim", -1), ("dim", "9"), ("dim", 2.5), ("hidden", [3]), ("hidden", 7), ("tokens", None), ("blocks", -1),
+        ("cycle", []),
+    ],
+)  # fmt: skip
 def test_a_configuration_that_makes_no_sense(folder, field, value):
     edit(folder, lambda content: part_with(content, field).update({field: value}))
     refused(folder)

@@ -283,10 +283,10 @@ class Lookups(WholeNumbers):
         place = watch.place if watch else -1
         row, dim = (watch.row, watch.dim) if watch else (0, 0)
         count = len(self.known.blocks)
+        weights = (self.table, *self.heads, *self.units)
         done, reason, broken = _run(
-            self.x, self.working, self.table, *self.heads, *self.units, count, layers, self.layers % count, place, row,
-            dim, *self.halt,
-        )  # fmt: skip
+            self.x, self.working, *weights, count, layers, self.layers % count, place, row, dim, *self.halt
+        )  # type: ignore[call-arg]
         self.layers += done
         self.check_broken(broken)
         self.halted = reason == 1

@@ -295,7 +295,7 @@ class Transformer(nn.Module):
         from kleene.networks.running import HALTED, start
 
         if fixed is not None and self.config.halts:
-            raise NotSupported(f"{self.config.name}: with layers= a halting network is run by 'dense', not {evaluator!r}")
+            raise NotSupported(f"{self.config.name}: with layers= a network that halts runs 'dense', not {evaluator!r}")
         run = start(self, tokens, evaluator)
         if run.run(max_layers if fixed is None else fixed) != HALTED and fixed is None:
             raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
