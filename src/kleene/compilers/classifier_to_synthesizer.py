@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from kleene.machines.subleq import Executor
 from kleene.networks.descriptions import by_itself
 from kleene.networks.synthesizer import Describe, SoftInstruction, Synthesizer
-from torch import nn
 
 
 def soft_instruction(

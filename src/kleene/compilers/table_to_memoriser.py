@@ -66,7 +66,7 @@ def compile_table(table: InstructionTable, *, method: str = "grid", dtype: Any =
     )
     with torch.no_grad():
         for network, (layers, _) in zip(net.networks, made):
-            linear = [layer for layer in network if isinstance(layer, torch.nn.Linear)]  # type: ignore[union-attr]
+            linear = [layer for layer in network.children() if isinstance(layer, torch.nn.Linear)]
             for layer, (weight, bias) in zip(linear, layers):
                 layer.weight.copy_(torch.as_tensor(weight))
                 layer.bias.copy_(torch.as_tensor(bias))
@@ -183,7 +183,7 @@ def yun_layers(labels: list[list[int]], z: int, swapped: bool) -> list[tuple[lis
     # layer 3: v = the label, four ReLUs a class around it
     half = Fraction(z, 2)
     ones = [half if unit % 2 == 0 else -half for unit in range(2 * units)]
-    offset = half * (-units - 1) + half - Fraction(1, 2)  # Σ hard tanh = label's value + 1, label = half·(value + 1) − ½
+    offset = half * (-units - 1) + half - Fraction(1, 2)  # Σ hard tanh = value + 1; label = half·(value + 1) − ½
     third = [list(ones) for _ in range(4 * z)]
     third_bias = [offset - c + corner for c in range(z) for corner in _CORNERS]
     # layer 4: one-hot

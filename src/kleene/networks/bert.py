@@ -37,9 +37,9 @@ class Bert(nn.Module):
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
             max_position_embeddings=positions,
-            num_labels=outputs,
             pad_token_id=PAD,
         )
+        config.num_labels = outputs
         self.model = BertForSequenceClassification(config)
 
     def forward(self, tokens: Tensor) -> Tensor:

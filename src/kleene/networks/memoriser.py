@@ -48,7 +48,7 @@ class Memoriser(nn.Module):
     @property
     def operand_sizes(self) -> tuple[int, ...]:
         """The number of classes of each operand."""
-        return tuple(network[-1].out_features for network in self.networks)  # type: ignore[index, union-attr]
+        return tuple(network[-1].out_features for network in self.networks)  # type: ignore[index]
 
     def forward(self, inputs: Tensor) -> Tensor:  # (batch, 2) → (batch, sum of sizes)
         """Logits of all operands, one after the other, at inputs [j, i]."""
