@@ -95,19 +95,17 @@ def _widths(layers: list[Layer]) -> list[int]:
 
 def _grid(labels: np.ndarray, z: int, dtype: str | None) -> tuple[list[Layer], str]:
     """Layers in whole numbers: the orientation with fewer parameters among those exact in the smaller dtype."""
-    found = []
-    for swapped in (False, True):
-        layers = _grid_layers(labels.T if swapped else labels, z, swapped)
-        largest = _largest_sum(layers, labels.shape)
-        exact = next((name for name, bound in EXACT.items() if largest < bound), None)
-        if exact is not None:
-            found.append((exact != "float32", parameters(_widths(layers)), exact, layers))
-    if not found:
-        raise NotExact(f"compile: numbers in a grid of {labels.shape} with {z} classes grow beyond float64")
-    _, _, exact, layers = min(found, key=lambda entry: entry[:2])
-    if dtype == "float32" and exact == "float64":
-        raise NotExact(f"compile: numbers in a grid of {labels.shape} with {z} classes grow beyond 2^24; use float64")
-    return layers, exact
+    both = [_grid_layers(labels.T if swapped else labels, z, swapped) for swapped in (False, True)]
+    both.sort(key=lambda layers: parameters(_widths(layers)))
+    largest = []
+    for layers in both:
+        largest.append(_largest_sum(layers, labels.shape))
+        if largest[-1] < EXACT["float32"]:
+            return layers, "float32"
+    if dtype == "float32" or min(largest) >= EXACT["float64"]:
+        bound = "2^24; use float64" if dtype == "float32" else "2^53"
+        raise NotExact(f"compile: numbers in a grid of {labels.shape} with {z} classes grow beyond {bound}")
+    return both[largest.index(min(largest))], "float64"
 
 
 def _grid_layers(labels: np.ndarray, z: int, swapped: bool) -> list[Layer]:
@@ -155,7 +153,14 @@ def _largest_sum(layers: list[Layer], shape: tuple[int, ...]) -> float:
 def _yun(labels: np.ndarray, z: int, last: bool) -> tuple[list[Layer], str]:
     """The cited construction: groups are programs, for the last operand (C) instructions (h1 and h2 change places)."""
     exact = yun_layers(labels.T.tolist() if last else labels.tolist(), z, last)
-    return [(np.array(w, dtype=np.float64), np.array(b, dtype=np.float64)) for w, b in exact], "float64"
+    return [(_floats(weight), np.array(bias, dtype=np.float64)) for weight, bias in exact], "float64"
+
+
+def _floats(rows: list[list[Any]]) -> np.ndarray:
+    """Fractions as float64; a row that stands several times is converted once."""
+    once = {id(row): row for row in rows}
+    made = {key: np.array(row, dtype=np.float64) for key, row in once.items()}
+    return np.stack([made[id(row)] for row in rows])
 
 
 def yun_layers(labels: list[list[int]], z: int, swapped: bool) -> list[tuple[list[list[Any]], list[Any]]]:
@@ -166,7 +171,7 @@ def yun_layers(labels: list[list[int]], z: int, swapped: bool) -> list[tuple[lis
     values = [[(Fraction(2 * label + 1, z) - 1) for label in row] + [Fraction(0)] * (units - width) for row in labels]
     # layer 1: relu(t − w·g) and relu(t − w·(g + 1)), t = w·group + place + 1
     row = [1, w] if not swapped else [w, 1]
-    first = [list(row) for _ in range(2 * groups)]
+    first = [row] * (2 * groups)
     first_bias: list[Any] = [1 - w * (g + side) for g in range(groups) for side in (0, 1)]
     # layer 2: hard tanh of b + Σ_g S_g u_g, as relu(· + 1) − relu(· − 1) − 1
     second: list[list[Any]] = []
@@ -184,7 +189,7 @@ def yun_layers(labels: list[list[int]], z: int, swapped: bool) -> list[tuple[lis
     half = Fraction(z, 2)
     ones = [half if unit % 2 == 0 else -half for unit in range(2 * units)]
     offset = half * (-units - 1) + half - Fraction(1, 2)  # Σ hard tanh = value + 1; label = half·(value + 1) − ½
-    third = [list(ones) for _ in range(4 * z)]
+    third = [ones] * (4 * z)
     third_bias = [offset - c + corner for c in range(z) for corner in _CORNERS]
     # layer 4: one-hot
     fourth = [[0] * (4 * z) for _ in range(z)]

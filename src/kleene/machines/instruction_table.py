@@ -65,7 +65,7 @@ class InstructionTable:
             raise InputError(f"InstructionTable: program {name!r} is no list of whole-number instructions {wanted}")
         if program.min() < 0:
             at = int(np.argwhere(program < 0)[0][0])
-            raise InputError(f"InstructionTable: program {name!r}, instruction {at}: {program[at]} has a negative operand")
+            raise InputError(f"InstructionTable: program {name!r}, instruction {at}: {program[at]} is negative")
         return program
 
     @classmethod

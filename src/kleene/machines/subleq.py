@@ -10,7 +10,7 @@ surrounds that: `DIALECTS` says how. Words are written as signed numbers in all 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -196,6 +196,26 @@ class Executor:
     def show(self, instruction: Instruction) -> str:
         """An instruction as text."""
         return " ".join(["subleq", *map(str, instruction)])
+
+
+def recall(fetch: Callable[[int], Instruction], data: Sequence[int], *, limit: int = 10_000) -> Image:
+    """The program that `fetch` knows by number, written down: every instruction that can be reached from the first.
+
+    What a network has memorised becomes an image again, which any SUBLEQ machine can run.
+    """
+    found: dict[int, Instruction] = {}
+    waiting = [1]
+    while waiting:
+        number = waiting.pop()
+        if number == 0 or number in found:
+            continue
+        if len(found) >= limit:
+            raise InputError(f"subleq: more than {limit:,} instructions can be reached; the program has no end")
+        a, b, c = fetch(number)
+        found[number] = (a, b, c)
+        waiting += [c] if a == b else [c, number + 1]  # x − x = 0 always branches
+    code = tuple(found.get(number, (0, 0, 0)) for number in range(1, max(found) + 1))
+    return Image(tuple(data), code)
 
 
 def one_memory(image: Image, dialect: str | Dialect = "esolang") -> Image:

@@ -100,6 +100,24 @@ class Synthesizer(nn.Module):
         return perform(fetch, self.executor, memory, input=input, max_steps=max_steps, name=name)
 
 
+class OneHot(nn.Module):
+    """[j, i] as two one-hot vectors, then a feedforward network."""
+
+    def __init__(self, numbers: int, programs: int, outputs: int, hidden: int = 256) -> None:
+        super().__init__()
+        self.numbers, self.programs = numbers, programs
+        self.layers = nn.Sequential(
+            nn.Linear(numbers + programs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
+            nn.Linear(hidden, outputs),
+        )  # fmt: skip
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits."""
+        number, program = inputs.long().unbind(dim=-1)
+        hot = [nn.functional.one_hot(number, self.numbers), nn.functional.one_hot(program, self.programs)]
+        return self.layers(torch.cat(hot, dim=-1).float())
+
+
 class SoftInstruction(nn.Module):
     """A classifier as a network that names one instruction, `subleq(&−class, &output, 0)` (Theorem 2).
 

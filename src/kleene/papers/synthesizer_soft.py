@@ -37,13 +37,13 @@ HALT = (0, 0, 0)
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
         "seeds": [1, 2, 3, 4, 5], "texts": None, "epochs": 2, "batch": 32, "every": 200,
-        "rates": [5e-5, 1e-4, 2e-4, 4e-4], "warmup": 400,
+        "rates": [1e-4, 2e-4, 4e-4, 8e-4], "warmup": 400,
         "bert": {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4, "dropout": 0.1},
         "sizes": [256, 256, 256], "programs": 10, "length": 10, "run_steps": 50, "workers": 15,
     },
     "small": {
-        "seeds": [1], "texts": 8000, "epochs": 2, "batch": 32, "every": 100, "rates": [5e-4], "warmup": 50,
-        "bert": {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 2, "dropout": 0.1},
+        "seeds": [1], "texts": 16000, "epochs": 2, "batch": 32, "every": 100, "rates": [1e-3], "warmup": 100,
+        "bert": {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 2, "dropout": 0.1, "spread": 0.1},
         "sizes": [32, 32, 32], "programs": 10, "length": 10, "run_steps": 50, "workers": 1,
     },
     "tiny": {

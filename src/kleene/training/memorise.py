@@ -21,7 +21,7 @@ def examples(synthesizer: Synthesizer, table: InstructionTable, descriptions: Se
     if len(descriptions) != len(table):
         raise InputError(f"memorise: {len(descriptions)} descriptions for {len(table)} programs")
     if synthesizer.sizes != table.sizes:
-        raise InputError(f"memorise: the Synthesizer has {synthesizer.sizes} classes an operand, the table {table.sizes}")
+        raise InputError(f"memorise: the Synthesizer has {synthesizer.sizes} classes, the table {table.sizes}")
     parts = [synthesizer.describe(d, range(len(rows))) for d, rows in zip(descriptions, table.programs)]
     if not parts[0].is_floating_point():  # tokens: programs' texts may have different lengths
         longest = max(part.shape[1] for part in parts)
