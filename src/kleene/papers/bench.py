@@ -16,7 +16,12 @@ from typing import Any
 
 Row = dict[str, Any]
 
-PARTS = ("kleene.papers.bench_programs", "kleene.papers.bench_automata", "kleene.papers.bench_interdependence")
+PARTS = (
+    "kleene.papers.bench_programs",
+    "kleene.papers.bench_automata",
+    "kleene.papers.bench_interdependence",
+    "kleene.papers.bench_synthesizer",
+)
 
 
 def cpu_seconds(work: Callable[[], Any], repeat: int = 1) -> float:

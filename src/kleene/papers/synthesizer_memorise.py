@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -32,13 +33,13 @@ SCALES: dict[str, dict[str, Any]] = {
         "dropouts": [0.1, 0.0], "bert_vocabulary": True, "steps": 10_000,
         "bert": {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4}, "rate": 5e-4, "warmup": 100,
         "compiled": [64, 128], "workers": 12,
-        "vector": {"length": 16, "addresses": 32, "sets": [64, 16384], "steps": 12_000, "batch": 512, "hidden": 128},
+        "vector": {"length": 16, "addresses": 32, "sets": [64, 16384], "steps": 8000, "batch": 512, "hidden": 128},
     },
     "small": {
         "programs": [2, 4], "length": 32, "addresses": 32, "seeds": [1, 2],
         "dropouts": [0.0], "bert_vocabulary": False, "steps": 3000,
-        "bert": {"hidden": 64, "intermediate": 256, "layers": 2, "heads": 4, "spread": 0.1}, "rate": 1e-3, "warmup": 100,
-        "compiled": [64, 128], "workers": 1,
+        "bert": {"hidden": 64, "intermediate": 256, "layers": 2, "heads": 4, "spread": 0.1},
+        "rate": 1e-3, "warmup": 100, "compiled": [64, 128], "workers": 1,
         "vector": {"length": 4, "addresses": 8, "sets": [16, 2048], "steps": 1500, "batch": 128, "hidden": 64},
     },
     "tiny": {
@@ -69,14 +70,21 @@ def memorise_programs(
         raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
     config, folder = SCALES[scale], Path(folder)
     result = Result("synthesizer.memorise", folder, {"scale": scale, **config})
-    table_1(result, config, data, progress)
-    result.write()
+    tasks = {**table_1_tasks(config, data), **vector_tasks(config["vector"])}
+    runs = run_tasks(one_run, tasks, folder / "runs", workers=config["workers"], progress=progress, title=result.name)
+    result.metrics["runs"] = runs
+    table_1(result, config, runs)
     theorem_1(result, config)
     useful_programs(result, progress)
-    result.write()
-    vectors(result, config["vector"], progress)
+    vectors(result, config["vector"], runs)
     result.write()
     return result
+
+
+def one_run(experiment: str, **arguments: Any) -> dict[str, Any]:
+    """One training run, by the name of its experiment."""
+    work: Callable[..., dict[str, Any]] = table_1_run if experiment == "table 1" else vector_run
+    return work(**arguments)
 
 
 # Table 1
@@ -105,21 +113,21 @@ def number_tokens(config: dict[str, Any], data: Path | None) -> dict[str, Any]:
     return {"cls": rows[0][0], "numbers": [row[1] for row in rows], "vocabulary": tokenizer.get_vocab_size()}
 
 
-def table_1(result: Result, config: dict[str, Any], data: Path | None, progress: bool) -> None:
-    """Steps until every operand of random programs is right."""
+def table_1_tasks(config: dict[str, Any], data: Path | None) -> dict[str, dict[str, Any]]:
+    """The training runs of Table 1, by name; the longest first."""
     tokens = number_tokens(config, data)
-    tasks = {
+    return {
         f"programs-{count}-dropout-{dropout}-seed-{seed}": {
-            "programs": count, "dropout": dropout, "seed": seed, "length": config["length"],
+            "experiment": "table 1", "programs": count, "dropout": dropout, "seed": seed, "length": config["length"],
             "addresses": config["addresses"], "tokens": tokens, "bert": config["bert"],
             "rate": config["rate"], "warmup": config["warmup"], "steps": config["steps"],
         }
         for dropout in config["dropouts"] for count in reversed(config["programs"]) for seed in config["seeds"]
     }  # fmt: skip
-    runs = run_tasks(
-        table_1_run, tasks, result.folder / "runs", workers=config["workers"], progress=progress, title="Table 1"
-    )
-    result.metrics["table 1"] = runs
+
+
+def table_1(result: Result, config: dict[str, Any], runs: dict[str, dict[str, Any]]) -> None:
+    """Steps until every operand of random programs is right."""
     chosen = CHOSEN.format(length=config["length"], rate=config["rate"], warmup=config["warmup"], **config["bert"])
     for dropout in config["dropouts"]:
         for count in config["programs"]:
@@ -273,52 +281,59 @@ class Reader(nn.Module):
         return torch.cat([head(read[:, k]) for k, head in enumerate(self.heads)], dim=-1)
 
 
-def vectors(result: Result, config: dict[str, Any], progress: bool) -> None:
+def vector_tasks(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """One training run for each number of programs."""
+    shared = {key: value for key, value in config.items() if key != "sets"}
+    return {f"vector-{count}": {"experiment": "vector", "programs": count, **shared} for count in config["sets"]}
+
+
+def vectors(result: Result, config: dict[str, Any], runs: dict[str, dict[str, Any]]) -> None:
     """The instruction vector as the description, on programs of the training set and on new ones."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    length, addresses = config["length"], config["addresses"]
-    new = InstructionTable.random(256, length, addresses, seed=99)
     for count in config["sets"]:
-        table = InstructionTable.random(count, length, addresses, seed=1)
-        torch.manual_seed(0)
-        network = Reader(length, table.sizes, config["hidden"])
-        machine = Synthesizer(network, table.sizes, Executor(), ByVector(3 * length)).to(device)
-        programs = torch.as_tensor(table.array()).to(device)
-        order = shuffled(0, count * length, config["batch"])
-
-        def batches(step: int, order: Any = order, programs: Tensor = programs) -> tuple[Tensor, Tensor]:
-            chosen = order(step).to(programs.device)
-            return _questions(programs, chosen)
-
-        def evaluate(model: nn.Module, seen: InstructionTable = table) -> Metrics:
-            assert isinstance(model, Synthesizer)
-            found = {}
-            for name, some in (("seen", seen), ("new", new)):
-                rows = torch.as_tensor(some.array()[:256]).to(device)
-                inputs, labels = _questions(rows, torch.arange(rows.shape[0] * length, device=device))
-                found[name] = accuracies(model.predict(inputs), labels, some.fields)["right"]
-            return found
-
-        run = train(
-            machine,
-            torch.optim.AdamW(machine.parameters(), lr=1e-3),
-            lambda model, some: model.loss(*some),  # type: ignore[operator]
-            batches,
-            steps=config["steps"],
-            every=100,
-            evaluate=evaluate,
-            until=lambda metrics: min(metrics["seen"], metrics["new"]) == 1.0,
-            schedule=lambda step: 1e-3 * min(1.0, (step + 1) / 100),
-            progress=progress,
-            title=f"instruction vectors, {count} programs",
-        )
-        result.metrics[f"vector {count}"] = run.metrics
+        run = runs[f"vector-{count}"]
         result.row(
-            f"instruction vector as description, {count} programs of {length} in training",
+            f"instruction vector as description, {count} programs of {config['length']} in training",
             "",
-            f"{run.last['seen']:.1%} of instructions right on programs seen, {run.last['new']:.1%} on 256 new ones",
-            f"a 2-layer transformer over the vector, hidden {config['hidden']}, {run.step} steps of {config['batch']}",
+            f"{run['seen']:.1%} of instructions right on programs seen, {run['new']:.1%} on 256 new ones",
+            f"a 2-layer transformer over the vector, {run['step']} steps of {config['batch']}",
         )
+
+
+def vector_run(programs: int, length: int, addresses: int, steps: int, batch: int, hidden: int) -> dict[str, Any]:
+    """Train on some programs that are described by their instructions; measure on them and on others."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    tables = {
+        "seen": InstructionTable.random(programs, length, addresses, seed=1),
+        "new": InstructionTable.random(256, length, addresses, seed=99),
+    }
+    arrays = {name: torch.as_tensor(table.array()).to(device) for name, table in tables.items()}
+    sizes, fields = tables["seen"].sizes, tables["seen"].fields
+    torch.manual_seed(0)
+    machine = Synthesizer(Reader(length, sizes, hidden), sizes, Executor(), ByVector(3 * length)).to(device)
+    order = shuffled(0, programs * length, batch)
+
+    def evaluate(model: nn.Module) -> Metrics:
+        assert isinstance(model, Synthesizer)
+        found = {}
+        for name, array in arrays.items():
+            some = array[:256]
+            inputs, labels = _questions(some, torch.arange(some.shape[0] * length, device=device))
+            found[name] = accuracies(model.predict(inputs), labels, fields)["right"]
+        return found
+
+    run = train(
+        machine,
+        torch.optim.AdamW(machine.parameters(), lr=1e-3),
+        lambda model, some: model.loss(*some),  # type: ignore[operator]
+        lambda step: _questions(arrays["seen"], order(step).to(device)),
+        steps=steps,
+        every=100,
+        evaluate=evaluate,
+        until=lambda metrics: min(metrics["seen"], metrics["new"]) == 1.0,
+        schedule=lambda step: 1e-3 * min(1.0, (step + 1) / 100),
+        progress=False,
+    )
+    return {"step": run.step, "seen": run.last["seen"], "new": run.last["new"], "curve": run.metrics}
 
 
 def _questions(programs: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
