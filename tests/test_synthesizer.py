@@ -354,7 +354,7 @@ def _square(x):
 
 def test_tasks_run_in_processes_and_go_on(tmp_path):
     tasks = {f"t{x}": {"x": x} for x in range(3)}
-    assert run_tasks(_square, tasks, tmp_path, workers=2, progress=False)["t2"] == {"square": 4}
+    assert run_tasks(_square, tasks, tmp_path, workers=2, progress=False)["t2"]["square"] == 4
     (tmp_path / "t0.json").write_text('{"arguments": {"x": 0}, "result": {"square": "kept"}}')
     (tmp_path / "t1.json").write_text('{"arguments": {"x": 7}, "result": {"square": "other"}}')
     again = run_tasks(_square, tasks, tmp_path, workers=1, progress=False)

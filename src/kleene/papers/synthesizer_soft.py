@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -17,11 +18,11 @@ from kleene.execution import Instruction, Store
 from kleene.machines.instruction_table import InstructionTable
 from kleene.machines.subleq import Executor
 from kleene.networks.bert import Bert
-from kleene.networks.descriptions import ByText, bert_tokenizer, padded
+from kleene.networks.descriptions import bert_tokenizer, padded
 from kleene.networks.synthesizer import Synthesizer
 from kleene.papers.report import Result, plot
 from kleene.papers.sst2 import read_sst2, vocabulary_file
-from kleene.papers.tasks import run_tasks
+from kleene.papers.tasks import fast_device, run_tasks
 from kleene.training.loop import Metrics, shuffled, train
 
 PAPER = {"classifier": "81.9 ± 0.5", "instruction": "81.9 ± 0.5", "imperative": "80.7 ± 1.3"}
@@ -34,20 +35,33 @@ ASK = {"classifier": "{text}", "instruction": "classify this input: {text}"}
 IMPERATIVE = "as long as the input text is positive run [P{program}] [SEP] {text}"
 HALT = (0, 0, 0)
 
+RATES = [{"rate": rate} for rate in (1e-4, 2e-4, 4e-4, 8e-4)]
+WIDE = {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4, "dropout": 0.1, "spread": 0.0625}
+# what is tried with seed 0, to choose from; the imperative learns nothing in time from BERT's initial deviation, 0.02
+TRIALS: dict[str, list[dict[str, Any]]] = {
+    "classifier": RATES,
+    "instruction": RATES,
+    "imperative": [
+        *RATES,
+        {"rate": 2e-4, "bert": WIDE},
+        {"rate": 4e-4, "bert": WIDE},
+    ],
+}
+
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
         "seeds": [1, 2, 3, 4, 5], "texts": None, "epochs": 2, "batch": 32, "every": 200,
-        "rates": [1e-4, 2e-4, 4e-4, 8e-4], "warmup": 400,
+        "trials": TRIALS, "warmup": 400,
         "bert": {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4, "dropout": 0.1},
         "sizes": [256, 256, 256], "programs": 10, "length": 10, "run_steps": 50, "workers": 15,
     },
     "small": {
-        "seeds": [1], "texts": 16000, "epochs": 2, "batch": 32, "every": 100, "rates": [1e-3], "warmup": 100,
+        "seeds": [1], "texts": 16000, "epochs": 2, "batch": 32, "every": 100, "rate": 1e-3, "warmup": 100,
         "bert": {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 2, "dropout": 0.1, "spread": 0.1},
         "sizes": [32, 32, 32], "programs": 10, "length": 10, "run_steps": 50, "workers": 1,
     },
     "tiny": {
-        "seeds": [1], "texts": 200, "epochs": 1, "batch": 20, "every": 5, "rates": [1e-3], "warmup": 2,
+        "seeds": [1], "texts": 200, "epochs": 1, "batch": 20, "every": 5, "rate": 1e-3, "warmup": 2,
         "bert": {"hidden": 16, "intermediate": 16, "layers": 1, "heads": 2, "dropout": 0.0},
         "sizes": [16, 16, 16], "programs": 10, "length": 10, "run_steps": 50, "workers": 1,
     },
@@ -55,8 +69,8 @@ SCALES: dict[str, dict[str, Any]] = {
 
 CHOSEN = (
     "The paper leaves out layers, heads, optimiser, learning rate, schedule, batch and memory size. Chosen: {layers} "
-    "layers, {heads} heads, dropout {dropout}, AdamW {rate}, {warmup} steps of warm-up, then linearly to 0, batches of "
-    "{batch}, operands of {sizes} classes"
+    "layers, {heads} heads, dropout {dropout}, AdamW, {settings}, {warmup} steps of warm-up, then linearly to 0, "
+    "operands of {sizes} classes; TF32 on a GPU"
 )
 
 
@@ -89,48 +103,60 @@ def _experiment(
     config = SCALES[scale]
     result = Result(name, folder, {"scale": scale, **config})
     vocabulary_file(data), read_sst2(data, "dev")  # a clear error before any work
-    rates = _chosen_rates(result, kinds, config, data, progress)
+    chosen = _chosen(result, kinds, config, data, progress)
     tasks = {
-        f"{kind}-seed-{seed}": _task(kind, seed, rates[kind], config, data)
+        f"{kind}-seed-{seed}": _task(kind, seed, chosen[kind], config, data)
         for seed in config["seeds"]
         for kind in kinds
     }
     runs = run_tasks(train_one, tasks, folder / "runs", workers=config["workers"], progress=progress, title=name)
     result.metrics["runs"] = runs
-    chosen = CHOSEN.format(**{**config, **config["bert"], "sizes": tuple(config["sizes"]), "rate": rates[kinds[0]]})
-    if len(config["rates"]) > 1:
-        said = ", ".join(f"{kind} {rate}" for kind, rate in rates.items())
-        chosen += f"; the rate is the best of {config['rates']} on validation with seed 0, not among these: {said}"
     for kind in kinds:
         found = [runs[f"{kind}-seed-{seed}"] for seed in config["seeds"]]
-        _rows(result, kind, found, config, chosen)
-        chosen = "as above"
+        _rows(result, kind, found, {**config, **chosen[kind]})
     curves = {kind: [runs[f"{kind}-seed-{seed}"] for seed in config["seeds"]] for kind in kinds}
     draw(result.folder / f"{name.rpartition('.')[2]}.png", curves)
     result.write()
     return result
 
 
-def _task(kind: str, seed: int, rate: float, config: dict[str, Any], data: Path | None) -> dict[str, Any]:
-    settings = {key: value for key, value in config.items() if key not in ("seeds", "workers", "rates")}
-    return {"kind": kind, "seed": seed, "data": data, "config": {**settings, "rate": rate}}
+def _task(
+    kind: str, seed: int, trial: dict[str, Any], config: dict[str, Any], data: Path | None
+) -> dict[str, Any]:
+    settings = {key: value for key, value in config.items() if key not in ("seeds", "workers", "trials")}
+    return {"kind": kind, "seed": seed, "data": data, "config": {**settings, **trial}}
 
 
-def _chosen_rates(
+def _chosen(
     result: Result, kinds: list[str], config: dict[str, Any], data: Path | None, progress: bool
-) -> dict[str, float]:
-    """For each kind of model the learning rate with the best validation accuracy, by a seed of its own."""
-    if len(config["rates"]) == 1:
-        return {kind: config["rates"][0] for kind in kinds}
+) -> dict[str, dict[str, Any]]:
+    """For each kind of model the settings with the best validation accuracy, by a seed of its own."""
+    trials = config.get("trials")
+    if trials is None:
+        return {kind: {} for kind in kinds}
     tasks = {
-        f"{kind}-rate-{rate}": _task(kind, 0, rate, config, data) for kind in kinds for rate in config["rates"]
+        f"{kind}-trial-{number}": _task(kind, 0, trial, config, data)
+        for kind in kinds
+        for number, trial in enumerate(trials[kind])
     }
     runs = run_tasks(
-        train_one, tasks, result.folder / "runs", workers=config["workers"], progress=progress, title="learning rates"
+        train_one, tasks, result.folder / "runs", workers=config["workers"], progress=progress, title="trials"
     )
     best = {name: max(point["right"] for point in run["curve"]) for name, run in runs.items()}
-    result.metrics["rates"] = best
-    return {kind: max(config["rates"], key=lambda rate: best[f"{kind}-rate-{rate}"]) for kind in kinds}
+    result.metrics["trials"] = best
+    chosen = {}
+    for kind in kinds:
+        found = [best[f"{kind}-trial-{number}"] for number in range(len(trials[kind]))]
+        chosen[kind] = trials[kind][found.index(max(found))]
+        said = "; ".join(f"{_settings({**config, **trial})}: {100 * b:.1f}" for trial, b in zip(trials[kind], found))
+        note = "validation chooses, so that the best of several is a little flattered; seed 0 is not among the five"
+        result.row(f"{TITLES[kind]}: settings tried with seed 0, best validation accuracy, %", "", said, note)
+    return chosen
+
+
+def _settings(config: dict[str, Any]) -> str:
+    spread = config["bert"].get("spread", 0.02)
+    return f"rate {config['rate']}, batch {config['batch']}, initial deviation {spread}"
 
 
 def _spread(values: list[float]) -> str:
@@ -138,7 +164,9 @@ def _spread(values: list[float]) -> str:
     return f"{100 * mean(values):.1f}{spread}"
 
 
-def _rows(result: Result, kind: str, found: list[dict[str, Any]], config: dict[str, Any], chosen: str) -> None:
+def _rows(result: Result, kind: str, found: list[dict[str, Any]], config: dict[str, Any]) -> None:
+    bert, sizes = config["bert"], tuple(config["sizes"])
+    chosen = CHOSEN.format(**bert, **{"settings": _settings(config), "warmup": config["warmup"], "sizes": sizes})
     full = config["texts"] is None
     seeds = f"{len(found)} seeds" if len(found) > 1 else "1 seed"
     best = [max(point["A"] for point in run["curve"]) for run in found]
@@ -214,39 +242,43 @@ class Maker:
     def vocabulary(self) -> int:
         return self.tokenizer.get_vocab_size()
 
-    def encode(self, texts: list[str]) -> list[list[int]]:
-        """Tokens of many texts."""
+    def encode(self, texts: list[str], numbers: Sequence[int] | None = None) -> list[list[int]]:
+        """Tokens of many texts, each after the number of an instruction where there is one."""
+        if numbers is not None:
+            texts = [f"{number} {text}" for number, text in zip(numbers, texts)]
         return [encoding.ids for encoding in self.tokenizer.encode_batch(texts)]
+
+    def describe(self, description: str, numbers: Sequence[int]) -> Tensor:
+        """The Synthesizer's input for a text and the numbers of instructions."""
+        return padded(self.encode([description] * len(numbers), numbers))
 
     def make(self, kind: str, texts: list[str], sentiments: list[int], part: int) -> Task:
         """The task's inputs and labels for these texts."""
+        numbers: list[int] | None
         if kind == "imperative":
             chance = np.random.default_rng([self.seed, part])
             programs = chance.integers(0, len(self.table), len(texts)).tolist()
             numbers = chance.integers(1, self.table.longest, len(texts)).tolist()
-            asked = [self.asked(p, j, text) for p, j, text in zip(programs, numbers, texts)]
+            asked = [IMPERATIVE.format(program=p, text=text) for p, text in zip(programs, texts)]
             labels = [
                 self.table.lookup(p, j) if positive else HALT
                 for p, j, positive in zip(programs, numbers, sentiments)
             ]
         elif kind == "instruction":
-            asked = ["1 " + ASK[kind].format(text=text) for text in texts]
+            numbers = [1] * len(texts)
+            asked = [ASK[kind].format(text=text) for text in texts]
             labels = [(positive, 2, 0) for positive in sentiments]  # subleq(&−class, &output, 0)
         else:
+            numbers = None
             asked = [ASK[kind].format(text=text) for text in texts]
             labels = [(positive,) for positive in sentiments]
-        rows = self.encode(asked)
+        rows = self.encode(asked, numbers)
         return Task(padded(rows), np.array([len(row) for row in rows]), torch.tensor(labels))
-
-    @staticmethod
-    def asked(program: int, number: int, text: str) -> str:
-        """The whole input of the imperative's network, as text."""
-        return f"{number} {IMPERATIVE.format(program=program, text=text)}"
 
 
 def train_one(kind: str, seed: int, data: Path | None, config: dict[str, Any]) -> dict[str, Any]:
     """Train one model of Figure 3 and measure it."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(fast_device())
     maker = Maker(data, config, seed)
     texts, sentiments = read_sst2(data, "train")
     if config["texts"] is not None:
@@ -258,8 +290,8 @@ def train_one(kind: str, seed: int, data: Path | None, config: dict[str, Any]) -
     torch.manual_seed(seed)
     longest = int(max(learned.lengths.max(), validation.lengths.max()))
     network = Bert(sum(sizes), maker.vocabulary, positions=max(128, longest + 1), **config["bert"])
-    describe = ByText(lambda text: maker.tokenizer.encode(text).ids)
-    machine = Synthesizer(network, sizes, Executor(literal=kind == "instruction"), describe).to(device)
+    executor = Executor(literal=kind == "instruction")
+    machine = Synthesizer(network, sizes, executor, maker.describe).to(device)
     tokens, labels = learned.tokens.to(device), learned.labels.to(device)
     order = shuffled(seed, len(texts), config["batch"])
     steps = config["epochs"] * -(-len(texts) // config["batch"])
@@ -329,9 +361,10 @@ def _performed(
     chance = np.random.default_rng([maker.seed, 2])
     numbers = range(1, maker.table.longest)
     programs = chance.integers(0, len(maker.table), len(texts)).tolist()
-    asked = [maker.asked(p, j, text) for p, text in zip(programs, texts) for j in numbers]
+    asked = [IMPERATIVE.format(program=p, text=text) for p, text in zip(programs, texts) for _ in numbers]
     machine.eval()
-    found = machine.predict(padded(maker.encode(asked))).cpu().view(len(texts), len(numbers), 3)
+    tokens = padded(maker.encode(asked, [*numbers] * len(texts)))
+    found = machine.predict(tokens).cpu().view(len(texts), len(numbers), 3)
     paths = [visited(maker.table, p, maker.memory, limit) for p in range(len(maker.table))]
     right: dict[bool, list[bool]] = {True: [], False: []}
     taken: list[bool] = []

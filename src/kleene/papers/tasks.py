@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -21,7 +22,10 @@ def run_tasks(
     progress: bool = True,
     title: str = "tasks",
 ) -> dict[str, dict[str, Any]]:
-    """`work(**arguments)` for each task by name; what it returns is written to `folder`/name.json as it arrives."""
+    """`work(**arguments)` for each task by name; what it returns is written to `folder`/name.json as it arrives.
+
+    Each result also has the `seconds` that it took.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
@@ -43,6 +47,23 @@ def run_tasks(
     return {name: found[name] for name in tasks}
 
 
+def timed(work: Callable[..., dict[str, Any]], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What the work returns, with the `seconds` that it took."""
+    begin = time.monotonic()
+    result = work(**arguments)
+    return {**result, "seconds": round(time.monotonic() - begin, 1)}
+
+
+def fast_device() -> str:
+    """A GPU where there is one, with products in TF32."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "cpu"
+    torch.set_float32_matmul_precision("high")
+    return "cuda"
+
+
 def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as JSON has them; paths are left out, so that a folder may move."""
     import json
@@ -55,10 +76,10 @@ def _results(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     if workers <= 1 or len(tasks) <= 1:
         for name, arguments in tasks.items():
-            yield name, work(**arguments)
+            yield name, timed(work, arguments)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(work, **arguments): name for name, arguments in tasks.items()}
+        waiting = {pool.submit(timed, work, arguments): name for name, arguments in tasks.items()}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
