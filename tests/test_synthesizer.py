@@ -56,7 +56,8 @@ class Recurrent(nn.Module):
 
 
 def tiny_bert(outputs, vocabulary):
-    return Bert(outputs, vocabulary, hidden=64, intermediate=128, layers=2, heads=2, dropout=0.0, positions=64, spread=0.1)
+    sizes = {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 2, "positions": 64}
+    return Bert(outputs, vocabulary, dropout=0.0, spread=0.1, **sizes)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ SCALES: dict[str, dict[str, Any]] = {
         "dropouts": [0.1], "bert_vocabulary": True, "steps": 10_000,
         "bert": {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4}, "rate": 5e-4, "warmup": 100,
         "compiled": [64, 128], "workers": 22,
-        "vector": {"length": 16, "addresses": 32, "sets": [64, 16384], "steps": 8000, "batch": 512, "hidden": 128},
+        "vector": {"length": 16, "addresses": 32, "sets": [64, 16384], "steps": 5000, "batch": 512, "hidden": 128},
     },
     "small": {
         "programs": [2, 4], "length": 32, "addresses": 32, "seeds": [1, 2],

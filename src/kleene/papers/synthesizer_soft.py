@@ -41,11 +41,7 @@ WIDE = {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4, "dropout":
 TRIALS: dict[str, list[dict[str, Any]]] = {
     "classifier": RATES,
     "instruction": RATES,
-    "imperative": [
-        *RATES,
-        {"rate": 2e-4, "bert": WIDE},
-        {"rate": 4e-4, "bert": WIDE},
-    ],
+    "imperative": [*RATES, {"rate": 3e-4, "bert": WIDE}],
 }
 
 SCALES: dict[str, dict[str, Any]] = {
