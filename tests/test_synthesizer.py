@@ -19,10 +19,12 @@ from kleene.library import memorised
 from kleene.machines import three_address
 from kleene.machines.subleq import DIALECTS, Executor
 from kleene.networks.bert import Bert
+from kleene.networks.bert_stack import BertStack
 from kleene.networks.descriptions import ByText, ByToken, ByVector, Words, by_index
 from kleene.networks.synthesizer import OneHot, Synthesizer
 from kleene.papers.tasks import run_tasks
 from kleene.training.loop import train
+from kleene.training.stacked import Descent
 
 DATA = Path(os.environ.get("KLEENE_DATA") or Path(__file__).parents[1] / ".." / "shared" / "data")
 needs_sst2 = pytest.mark.skipif(
@@ -349,17 +351,40 @@ def test_three_address_machine_at_its_edges():
 # Experiments
 
 
-def _square(x):
-    return {"square": x * x}
+def test_tasks_go_on_where_they_were(tmp_path):
+    done = []
 
+    def square(x):
+        done.append(x)
+        return {"square": x * x}
 
-def test_tasks_run_in_processes_and_go_on(tmp_path):
     tasks = {f"t{x}": {"x": x} for x in range(3)}
-    assert run_tasks(_square, tasks, tmp_path, workers=2, progress=False)["t2"]["square"] == 4
-    (tmp_path / "t0.json").write_text('{"arguments": {"x": 0}, "result": {"square": "kept"}}')
-    (tmp_path / "t1.json").write_text('{"arguments": {"x": 7}, "result": {"square": "other"}}')
-    again = run_tasks(_square, tasks, tmp_path, workers=1, progress=False)
-    assert [again[name]["square"] for name in tasks] == ["kept", 1, 4]
+    assert run_tasks(square, tasks, tmp_path, progress=False)["t2"]["square"] == 4
+    again = run_tasks(square, {**tasks, "t1": {"x": 7}}, tmp_path, progress=False)
+    assert [again[name]["square"] for name in tasks] == [0, 49, 4] and done == [0, 1, 2, 7]
+
+
+def test_a_stack_of_berts_computes_and_learns_what_each_of_them_does():
+    models = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        models.append(tiny_bert(20, 50))
+    stack = BertStack(models)
+    tokens = torch.randint(1, 50, (3, 6, 9))
+    tokens[:, 2, 5:] = 0  # padding
+    labels = torch.randint(0, 10, (3, 6, 2))
+    for _ in range(2):
+        own = torch.stack([model(rows) for model, rows in zip(models, tokens)])
+        assert torch.allclose(stack(tokens), own, atol=1e-4)
+        Descent(stack, torch.optim.SGD(stack.parameters(), lr=0.3), (10, 10), clip=1.0)(stack, (tokens, labels, 0.3))
+        for model, rows, wanted in zip(models, tokens, labels):
+            model.zero_grad()
+            Synthesizer(model, (10, 10), Executor(), by_index).loss(rows, wanted).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            torch.optim.SGD(model.parameters(), lr=0.3).step()
+    before = [p.clone() for p in models[0].parameters()]
+    stack.copy_to(models)
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(before, models[0].parameters()))
 
 
 def test_reproduce_memorise(tmp_path):

@@ -18,12 +18,13 @@ from kleene.execution import Instruction, Store
 from kleene.machines.instruction_table import InstructionTable
 from kleene.machines.subleq import Executor
 from kleene.networks.bert import Bert
-from kleene.networks.descriptions import bert_tokenizer, padded
-from kleene.networks.synthesizer import Synthesizer
+from kleene.networks.bert_stack import BertStack, predict
+from kleene.networks.descriptions import PAD, bert_tokenizer, padded
 from kleene.papers.report import Result, plot
 from kleene.papers.sst2 import read_sst2, vocabulary_file
 from kleene.papers.tasks import fast_device, run_tasks
-from kleene.training.loop import Metrics, shuffled, train
+from kleene.training.loop import Metrics, train
+from kleene.training.stacked import Batch, Descent, adamw, endless
 
 PAPER = {"classifier": "81.9 ± 0.5", "instruction": "81.9 ± 0.5", "imperative": "80.7 ± 1.3"}
 TITLES = {
@@ -34,6 +35,7 @@ TITLES = {
 ASK = {"classifier": "{text}", "instruction": "classify this input: {text}"}
 IMPERATIVE = "as long as the input text is positive run [P{program}] [SEP] {text}"
 HALT = (0, 0, 0)
+WIDTH = 16  # texts of a batch are padded to a multiple of this, so that few shapes occur
 
 RATES = [{"rate": rate} for rate in (1e-4, 2e-4, 4e-4, 8e-4)]
 WIDE = {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4, "dropout": 0.1, "spread": 0.0625}
@@ -49,17 +51,17 @@ SCALES: dict[str, dict[str, Any]] = {
         "seeds": [1, 2, 3, 4, 5], "texts": None, "epochs": 2, "batch": 32, "every": 200,
         "trials": TRIALS, "warmup": 400,
         "bert": {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4, "dropout": 0.1},
-        "sizes": [256, 256, 256], "programs": 10, "length": 10, "run_steps": 50, "workers": 15,
+        "sizes": [256, 256, 256], "programs": 10, "length": 10, "run_steps": 50,
     },
     "small": {
         "seeds": [1], "texts": 16000, "epochs": 2, "batch": 32, "every": 100, "rate": 1e-3, "warmup": 100,
-        "bert": {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 2, "dropout": 0.1, "spread": 0.1},
-        "sizes": [32, 32, 32], "programs": 10, "length": 10, "run_steps": 50, "workers": 1,
+        "bert": {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 2, "dropout": 0.1, "spread": 0.125},
+        "sizes": [32, 32, 32], "programs": 4, "length": 5, "run_steps": 50,
     },
     "tiny": {
         "seeds": [1], "texts": 200, "epochs": 1, "batch": 20, "every": 5, "rate": 1e-3, "warmup": 2,
         "bert": {"hidden": 16, "intermediate": 16, "layers": 1, "heads": 2, "dropout": 0.0},
-        "sizes": [16, 16, 16], "programs": 10, "length": 10, "run_steps": 50, "workers": 1,
+        "sizes": [16, 16, 16], "programs": 10, "length": 10, "run_steps": 50,
     },
 }  # fmt: skip
 
@@ -100,27 +102,21 @@ def _experiment(
     result = Result(name, folder, {"scale": scale, **config})
     vocabulary_file(data), read_sst2(data, "dev")  # a clear error before any work
     chosen = _chosen(result, kinds, config, data, progress)
-    tasks = {
-        f"{kind}-seed-{seed}": _task(kind, seed, chosen[kind], config, data)
-        for seed in config["seeds"]
-        for kind in kinds
-    }
-    runs = run_tasks(train_one, tasks, folder / "runs", workers=config["workers"], progress=progress, title=name)
+    tasks = {kind: _task(kind, config["seeds"], chosen[kind], config, data) for kind in kinds}
+    runs = run_tasks(train_kind, tasks, folder / "runs", progress=progress, title=name)
     result.metrics["runs"] = runs
     for kind in kinds:
-        found = [runs[f"{kind}-seed-{seed}"] for seed in config["seeds"]]
-        _rows(result, kind, found, {**config, **chosen[kind]})
-    curves = {kind: [runs[f"{kind}-seed-{seed}"] for seed in config["seeds"]] for kind in kinds}
-    draw(result.folder / f"{name.rpartition('.')[2]}.png", curves)
+        _rows(result, kind, runs[kind]["seeds"], {**config, **chosen[kind]})
+    draw(result.folder / f"{name.rpartition('.')[2]}.png", {kind: runs[kind]["seeds"] for kind in kinds})
     result.write()
     return result
 
 
 def _task(
-    kind: str, seed: int, trial: dict[str, Any], config: dict[str, Any], data: Path | None
+    kind: str, seeds: list[int], trial: dict[str, Any], config: dict[str, Any], data: Path | None
 ) -> dict[str, Any]:
-    settings = {key: value for key, value in config.items() if key not in ("seeds", "workers", "trials")}
-    return {"kind": kind, "seed": seed, "data": data, "config": {**settings, **trial}}
+    settings = {key: value for key, value in config.items() if key not in ("seeds", "trials")}
+    return {"kind": kind, "seeds": seeds, "data": data, "config": {**settings, **trial}}
 
 
 def _chosen(
@@ -131,14 +127,12 @@ def _chosen(
     if trials is None:
         return {kind: {} for kind in kinds}
     tasks = {
-        f"{kind}-trial-{number}": _task(kind, 0, trial, config, data)
+        f"{kind}-trial-{number}": _task(kind, [0], trial, config, data)
         for kind in kinds
         for number, trial in enumerate(trials[kind])
     }
-    runs = run_tasks(
-        train_one, tasks, result.folder / "runs", workers=config["workers"], progress=progress, title="trials"
-    )
-    best = {name: max(point["right"] for point in run["curve"]) for name, run in runs.items()}
+    runs = run_tasks(train_kind, tasks, result.folder / "runs", progress=progress, title="trials")
+    best = {name: max(point["right"] for point in run["seeds"][0]["curve"]) for name, run in runs.items()}
     result.metrics["trials"] = best
     chosen = {}
     for kind in kinds:
@@ -244,10 +238,6 @@ class Maker:
             texts = [f"{number} {text}" for number, text in zip(numbers, texts)]
         return [encoding.ids for encoding in self.tokenizer.encode_batch(texts)]
 
-    def describe(self, description: str, numbers: Sequence[int]) -> Tensor:
-        """The Synthesizer's input for a text and the numbers of instructions."""
-        return padded(self.encode([description] * len(numbers), numbers))
-
     def make(self, kind: str, texts: list[str], sentiments: list[int], part: int) -> Task:
         """The task's inputs and labels for these texts."""
         numbers: list[int] | None
@@ -272,66 +262,91 @@ class Maker:
         return Task(padded(rows), np.array([len(row) for row in rows]), torch.tensor(labels))
 
 
-def train_one(kind: str, seed: int, data: Path | None, config: dict[str, Any]) -> dict[str, Any]:
-    """Train one model of Figure 3 and measure it."""
+def train_kind(kind: str, seeds: list[int], data: Path | None, config: dict[str, Any]) -> dict[str, Any]:
+    """Train one kind of model of Figure 3, all seeds side by side, and measure each."""
     device = torch.device(fast_device())
-    maker = Maker(data, config, seed)
+    makers = [Maker(data, config, seed) for seed in seeds]
     texts, sentiments = read_sst2(data, "train")
     if config["texts"] is not None:
-        chosen = np.random.default_rng(0).permutation(len(texts))[: config["texts"]].tolist()
-        texts, sentiments = [texts[i] for i in chosen], [sentiments[i] for i in chosen]
+        some = np.random.default_rng(0).permutation(len(texts))[: config["texts"]].tolist()
+        texts, sentiments = [texts[i] for i in some], [sentiments[i] for i in some]
     held, held_sentiments = read_sst2(data, "dev")
-    learned, validation = maker.make(kind, texts, sentiments, 0), maker.make(kind, held, held_sentiments, 1)
+    learned = [maker.make(kind, texts, sentiments, 0) for maker in makers]
+    validation = [maker.make(kind, held, held_sentiments, 1) for maker in makers]
     sizes = [2] if kind == "classifier" else config["sizes"]
-    torch.manual_seed(seed)
-    longest = int(max(learned.lengths.max(), validation.lengths.max()))
-    network = Bert(sum(sizes), maker.vocabulary, positions=max(128, longest + 1), **config["bert"])
-    executor = Executor(literal=kind == "instruction")
-    machine = Synthesizer(network, sizes, executor, maker.describe).to(device)
-    tokens, labels = learned.tokens.to(device), learned.labels.to(device)
-    order = shuffled(seed, len(texts), config["batch"])
-    steps = config["epochs"] * -(-len(texts) // config["batch"])
+    tokens, labels = stacked([task.tokens for task in learned]).to(device), _labels(learned).to(device)
+    asked, answers = stacked([task.tokens for task in validation]).to(device), _labels(validation)
+    models = []
+    for seed in seeds:
+        torch.manual_seed(seed)
+        positions = max(128, tokens.shape[2], asked.shape[2])
+        models.append(Bert(sum(sizes), makers[0].vocabulary, positions=positions, **config["bert"]))
+    stack = BertStack(models).to(device)
+    batch, rate, warmup = config["batch"], config["rate"], config["warmup"]
+    orders = [endless(seed, len(texts), batch) for seed in seeds]
+    models_at = torch.arange(len(seeds), device=device)[:, None]
+    steps = config["epochs"] * -(-len(texts) // batch)
 
-    def batches(step: int) -> tuple[Tensor, Tensor]:
-        chosen = order(step)
-        width = int(learned.lengths[chosen.numpy()].max())
-        chosen = chosen.to(device)
-        return tokens[chosen, :width], labels[chosen]
+    def batches(step: int) -> Batch:
+        chosen = [order(step) for order in orders]
+        longest = max(int(task.lengths[index.numpy()].max()) for task, index in zip(learned, chosen))
+        at = torch.stack(chosen).to(device)
+        now = rate * min((step + 1) / warmup, (steps - step) / max(1, steps - warmup))
+        return tokens[models_at, at, : -(-longest // WIDTH) * WIDTH], labels[models_at, at], now
 
     def evaluate(model: nn.Module) -> Metrics:
-        assert isinstance(model, Synthesizer)
-        same = model.predict(validation.tokens).cpu() == validation.labels
-        return {"A": same[:, 0].double().mean().item(), "right": same.all(dim=1).double().mean().item()}
+        assert isinstance(model, BertStack)
+        same = predict(model, asked, sizes, padded=True).cpu() == answers
+        return {"A": same[..., 0].double().mean(dim=1).tolist(), "right": same.all(dim=2).double().mean(dim=1).tolist()}
 
-    rate, warmup = config["rate"], config["warmup"]
+    optimiser = adamw(stack, rate)
     run = train(
-        machine,
-        torch.optim.AdamW(machine.parameters(), lr=rate, fused=device.type == "cuda"),
-        lambda model, some: model.loss(*some),  # type: ignore[operator]
+        stack,
+        optimiser,
+        lambda model, some: torch.zeros(()),  # `descend` makes the steps
         batches,
         steps=steps,
         evaluate=evaluate,
         every=config["every"],
-        schedule=lambda step: rate * min((step + 1) / warmup, (steps - step) / max(1, steps - warmup)),
-        clip=1.0,
-        seed=seed,
+        descend=Descent(stack, optimiser, sizes, clip=1.0),
+        seed=seeds[0],
         progress=False,
     )
-    measured = {}
+    stack.eval()
+    measured: list[dict[str, float]] = [{} for _ in seeds]
     if kind == "instruction":
-        measured = _written(machine, validation, held_sentiments)
+        found = predict(stack, asked, sizes, padded=True).cpu()
+        measured = [_written(rows, held_sentiments, sizes[0]) for rows in found]
     elif kind == "imperative":
-        measured = _performed(machine, maker, held, held_sentiments, config["run_steps"])
-    parameters = sum(p.numel() for p in network.parameters())
-    return {"curve": run.metrics, "steps": steps, "runs": measured, "device": str(device), "parameters": parameters}
+        measured = _performed(stack, makers, held, held_sentiments, config["run_steps"])
+    each = [
+        {
+            "seed": seed,
+            "curve": [{"step": m["step"], "A": m["A"][s], "right": m["right"][s]} for m in run.metrics],
+            "runs": measured[s],
+        }
+        for s, seed in enumerate(seeds)
+    ]
+    parameters = sum(p.numel() for p in models[0].parameters())
+    return {"seeds": each, "steps": steps, "device": str(device), "parameters": parameters}
 
 
-def _written(machine: Synthesizer, validation: Task, sentiments: list[int]) -> dict[str, float]:
+def stacked(parts: Sequence[Tensor]) -> Tensor:
+    """Token tensors (texts, time) as one (models, texts, time), the time rounded up to a multiple of WIDTH."""
+    longest = -(-max(part.shape[1] for part in parts) // WIDTH) * WIDTH
+    return torch.stack([nn.functional.pad(part, (0, longest - part.shape[1]), value=PAD) for part in parts])
+
+
+def _labels(tasks: Sequence[Task]) -> Tensor:
+    return torch.stack([task.labels for task in tasks])
+
+
+def _written(found: Tensor, sentiments: list[int], addresses: int) -> dict[str, float]:
     """The share of texts for which performing the instruction writes the right class."""
-    right = 0
-    for instruction, positive in zip(machine.predict(validation.tokens).cpu().tolist(), sentiments):
-        store = Store(soft_memory(2, machine.sizes[0]))
-        following = machine.executor.execute(store, 1, tuple(instruction))
+    executor, right = Executor(literal=True), 0
+    for instruction, positive in zip(found.tolist(), sentiments):
+        store = Store(soft_memory(2, addresses))
+        following = executor.execute(store, 1, tuple(instruction))
         right += following is None and store.memory[2] == positive
     return {"right": right / len(sentiments)}
 
@@ -351,31 +366,41 @@ def visited(table: InstructionTable, program: int, memory: list[int], limit: int
 
 
 def _performed(
-    machine: Synthesizer, maker: Maker, texts: list[str], sentiments: list[int], limit: int
-) -> dict[str, float]:
+    stack: BertStack, makers: list[Maker], texts: list[str], sentiments: list[int], limit: int
+) -> list[dict[str, float]]:
     """The share of texts whose whole run is right: from instruction 1 on, with a random program each."""
-    chance = np.random.default_rng([maker.seed, 2])
-    numbers = range(1, maker.table.longest)
-    programs = chance.integers(0, len(maker.table), len(texts)).tolist()
-    asked = [IMPERATIVE.format(program=p, text=text) for p, text in zip(programs, texts) for _ in numbers]
-    machine.eval()
-    tokens = padded(maker.encode(asked, [*numbers] * len(texts)))
-    found = machine.predict(tokens).cpu().view(len(texts), len(numbers), 3)
-    paths = [visited(maker.table, p, maker.memory, limit) for p in range(len(maker.table))]
-    right: dict[bool, list[bool]] = {True: [], False: []}
-    taken: list[bool] = []
-    for rows, program, positive in zip(found.tolist(), programs, sentiments):
+    numbers = range(1, makers[0].table.longest)
+    programs = [np.random.default_rng([m.seed, 2]).integers(0, len(m.table), len(texts)).tolist() for m in makers]
+    rows = []
+    for maker, chosen in zip(makers, programs):
+        asked = [IMPERATIVE.format(program=p, text=text) for p, text in zip(chosen, texts) for _ in numbers]
+        rows.append(padded(maker.encode(asked, [*numbers] * len(texts))))
+    tokens = stacked(rows).to(next(stack.parameters()).device)
+    found = predict(stack, tokens, makers[0].table.sizes, padded=True).cpu()
+    found = found.view(len(makers), len(texts), len(numbers), 3)
+    return [
+        _whole_runs(maker, said, chosen, sentiments, limit)
+        for maker, said, chosen in zip(makers, found.tolist(), programs)
+    ]
+
+
+def _whole_runs(
+    maker: Maker, found: list[list[list[int]]], programs: list[int], sentiments: list[int], limit: int
+) -> dict[str, float]:
+    """found[text][number − 1] is the instruction that the network names."""
+    table, right, taken = maker.table, {True: list[bool](), False: list[bool]()}, list[bool]()
+    paths = [visited(table, program, maker.memory, limit) for program in range(len(table))]
+    for rows, program, positive in zip(found, programs, sentiments):
         said: list[Instruction] = [tuple(row) for row in rows]
-        wanted = {j: maker.table.lookup(program, j) for j in numbers}
+        wanted = [table.lookup(program, number) for number in range(1, table.longest)]
         if positive:
-            right[True].append(all(said[j - 1] == wanted[j] for j in paths[program]))
+            right[True].append(all(said[j - 1] == wanted[j - 1] for j in paths[program]))
         else:
             right[False].append(said[0] == HALT)
-        taken += [said[j - 1] == wanted[j] for j in numbers if said[j - 1] != HALT]
+        taken += [one == other for one, other in zip(said, wanted) if one != HALT]
     return {
         "right": mean(map(float, right[True] + right[False])),
         "positive": mean(map(float, right[True])),
         "negative": mean(map(float, right[False])),
         "programs": mean(map(float, taken)) if taken else 0.0,
     }
-
