@@ -161,7 +161,7 @@ def test_a_changed_byte_in_the_description(folder, share):
     refused(folder)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 1, "2", None])
 def test_an_unknown_version(folder, version):
     edit(folder, lambda content: content.update(version=version))
     refused(folder, "version", repr(version))
@@ -207,18 +207,24 @@ def test_a_description_with_a_part_missing(folder, part):
     refused(folder)
 
 
-@pytest.mark.parametrize("field", ["dim", "tokens", "hidden", "heads"])
+def part_with(content, field):
+    """The part of a configuration that has a field: itself, or the shape of its block."""
+    config = content["config"]
+    return config if field in config else config["cycle"][0]
+
+
+@pytest.mark.parametrize("field", ["dim", "tokens", "cycle", "hidden", "heads"])
 def test_a_configuration_with_a_field_missing(folder, field):
-    edit(folder, lambda content: content["config"].pop(field))
+    edit(folder, lambda content: part_with(content, field).pop(field))
     refused(folder)
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("dim", -1), ("dim", "9"), ("dim", 2.5), ("hidden", [3]), ("hidden", 7), ("tokens", None), ("blocks", -1)],
+    [("dim", -1), ("dim", "9"), ("dim", 2.5), ("hidden", [3]), ("hidden", 7), ("tokens", None), ("blocks", -1), ("cycle", [])],
 )
 def test_a_configuration_that_makes_no_sense(folder, field, value):
-    edit(folder, lambda content: content["config"].update({field: value}))
+    edit(folder, lambda content: part_with(content, field).update({field: value}))
     refused(folder)
 
 
@@ -231,7 +237,7 @@ def test_a_configuration_that_makes_no_sense(folder, field, value):
     ],
 )  # fmt: skip
 def test_huge_sizes_are_refused_before_memory_is_taken(folder, field, value):
-    edit(folder, lambda content: content["config"].update({field: value}))
+    edit(folder, lambda content: part_with(content, field).update({field: value}))
     refused(folder)
 
 

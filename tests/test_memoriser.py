@@ -9,8 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import kleene as kl
+from kleene.cli import app
 from kleene.compilers.table_to_memoriser import yun_layers
 from kleene.errors import FileError, InputError, NotExact, NotSupported
 
@@ -97,6 +99,15 @@ def test_saved_and_loaded(tmp_path):
     (tmp_path / "yun" / "weights.safetensors").write_bytes(b"no")
     with pytest.raises(FileError, match="does not fit"):
         kl.load(tmp_path / "yun")
+
+
+def test_decompiled_on_the_command_line(tmp_path):
+    table = kl.InstructionTable({"one": [(0, 0, 0), (1, 2, 1)]})
+    kl.compile(table).save(tmp_path / "net")
+    said = CliRunner().invoke(app, ["decompile", str(tmp_path / "net")])
+    assert said.exit_code == 0 and "one:" in said.output and "1 2 1" in said.output
+    said = CliRunner().invoke(app, ["decompile", str(tmp_path / "net"), "--json"])
+    assert '"programs": {"one": [[0, 0, 0], [1, 2, 1]]}' in said.output
 
 
 def test_numbers_beyond_float32_take_float64_or_are_refused():

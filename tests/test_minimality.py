@@ -102,10 +102,71 @@ def test_it_has_what_the_program_has():
 
 
 def test_what_cannot_be_done_is_said():
-    with pytest.raises(kl.NotSupported, match="no definition 'full'"):
-        kl.minimal(parity_relative, BITS, definition="full")
+    with pytest.raises(kl.NotSupported, match="no definition 'tiny'"):
+        kl.minimal(parity_relative, BITS, definition="tiny")
     with pytest.raises(kl.InputError):
         kl.minimal(parity_relative, [[7]])
+
+
+# --- the full definition ---
+
+
+def brute_force_removable(program, inputs):
+    """Constraints without which a rule fires on the same MLP inputs as with it."""
+    found = set()
+    every = []
+    for tokens in inputs:
+        trace = program.trace(tokens)
+        for states, heads in zip(trace.states, trace.heads):
+            for place, state in enumerate(states):
+                values = {**state, **{name: outputs[place].value for name, outputs in heads.items()}}
+                kinds = program.spec.kinds
+                every.append({n: None if v is None else kinds[n].index(v) for n, v in values.items()})
+    for rule in brute_force(program, inputs):
+        for name, _ in rule.antecedent:
+            if name != rule.variable:
+                rest = [pair for pair in rule.antecedent if pair[0] != name]
+                if all(rule.satisfied(v) == all(v[n] == i for n, i in rest) for v in every):
+                    found.add((rule, name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs"),
+    [
+        (parity_relative, [[2, 1, 1], [2, 0]]),
+        (parity_relative, BITS),
+        (parity_absolute(6), [[1, 0, 1], [1, 1, 1, 1]]),
+        (addition, [addition.encode("12+9"), addition.encode("5+5")]),
+    ],
+)
+def test_constraints_that_can_go(program, inputs):
+    found = kl.unspecified(program, inputs)
+    assert set(found.constraints) == brute_force_removable(program, inputs)
+    assert kl.is_minimal(program, inputs) == (not found.rules and not found.constraints)
+
+
+def test_parity_is_minimal_and_less_data_leaves_things_open():
+    assert kl.is_minimal(parity_relative, BITS)
+    found = kl.unspecified(parity_absolute(6), [[1, 0, 1]])
+    assert not found.minimal and found.positions == (3, 4, 5) and found.tokens == ()
+    assert "positions never seen: 3…5" in str(found)
+    assert kl.unspecified(parity_absolute(6), [[1, 1]]).tokens == (0,)
+
+
+@pytest.mark.parametrize(("program", "inputs"), [(parity_relative, BITS[:6]), (addition, SUMS[:40])])
+def test_the_full_version_is_minimal_and_does_the_same(program, inputs):
+    full = kl.minimal(program, inputs, definition="full")
+    assert all(full.trace(tokens).states == program.trace(tokens).states for tokens in inputs)
+    published = kl.minimal(program, inputs)
+    count = lambda version: sum(len(rule.antecedent) for rule in version.seen.rules)  # noqa: E731
+    assert count(full) < count(published)
+    if "_updates" in vars(full):
+        assert kl.verify(full, kl.compile(full), inputs=inputs).holds
+        assert kl.is_minimal(full, inputs)
+    else:
+        with pytest.raises(kl.NotSupported, match="two of its rules write"):
+            kl.compile(full)
 
 
 def test_programs_with_undefined_heads():

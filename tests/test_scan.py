@@ -255,3 +255,10 @@ def test_reproduce(tmp_path):
     result = reproduce(scale="tiny", data=None, folder=tmp_path, progress=False)
     assert all(row.get("holds", True) for row in result.rows)
     assert (tmp_path / "scan.json").exists() and "hidden units" in result.table()
+
+
+def test_reproduce_dense(tmp_path):
+    from kleene.papers.alta_scan import scan_dense
+
+    result = scan_dense(scale="tiny", folder=tmp_path, progress=False)
+    assert result.rows[0]["ours"].startswith("3 of 3") and result.rows[0]["holds"]

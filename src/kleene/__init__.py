@@ -22,16 +22,18 @@ from kleene.errors import (
     TooManyPaths,
     TooManyRules,
     UndefinedRead,
+    WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.program import Program, attend, cat, num, relative, subset, word
-from kleene.verbs import certify, compile, decompile, explain, load, verify
+from kleene.machines.program import Program, attend, cat, layer, num, relative, subset, word
+from kleene.verbs import certify, compile, decompile, explain, learn, load, verify
 
 __version__ = "0.1.0"
 
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
+    "traces": "kleene.lowering.traces",
     "guarded_updates": "kleene.lowering.updates",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.report",
@@ -47,6 +49,9 @@ _LAZY: dict[str, str] = {
     "TuringMachine": "kleene.machines.turing",
     "extract": "kleene.decompilers.lstar",
     "minimal": "kleene.checks.minimality",
+    "is_minimal": "kleene.checks.unspecified",
+    "unspecified": "kleene.checks.unspecified",
+    "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.regex",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
@@ -68,6 +73,7 @@ __all__ = [
     "TooManyPaths",
     "TooManyRules",
     "UndefinedRead",
+    "WrongReplacement",
     "among",
     "attend",
     "cat",
@@ -75,9 +81,11 @@ __all__ = [
     "compile",
     "decompile",
     "explain",
+    "learn",
     "library",
     "load",
     "num",
+    "layer",
     "relative",
     "subset",
     "table",

@@ -32,6 +32,16 @@ class UndefinedRead(KleeneError):
         )
 
 
+class WrongReplacement(KleeneError):
+    """A head with `replacing=` met a variable that holds something else than what it replaces."""
+
+    def __init__(self, program: str, head: str, into: str, replacing: str, position: int, layer: int) -> None:
+        super().__init__(
+            f"{program}: '{head}' writes into '{into}' at position {position} in layer {layer}, where '{into}' is not "
+            f"the '{replacing}' that it replaces"
+        )
+
+
 class StepError(KleeneError):
     """`step` itself raised."""
 

@@ -31,6 +31,7 @@ ARROWS: dict[str, dict[str, str]] = {
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
+        "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
         "kleene.machines.automaton.DFA": "kleene.checks.bisimulation:verify_dfa",
         "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
@@ -42,6 +43,9 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
         "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
     },
+    "learn": {
+        "kleene.machines.program.ProgramClass": "kleene.training.learn:learn_program",
+    },
     "explain": {
         "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
         "kleene.networks.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
@@ -51,6 +55,8 @@ ARROWS: dict[str, dict[str, str]] = {
 # kind written in a saved folder's kleene.json → the loader of such a folder
 LOADERS: dict[str, str] = {
     "transformer": "kleene.networks.transformer:load",
+    "learned": "kleene.networks.learned:load",
+    "standard": "kleene.networks.standard:load",
     "rnn": "kleene.networks.rnn_files:load",
     "decider": "kleene.networks.decider:load",
     "lstm": "kleene.networks.lstm:load",
@@ -90,6 +96,11 @@ def verify(machine: Any, network: Any, **options: Any) -> Any:
 def certify(network: Any, **options: Any) -> Any:
     """A certificate that `network` computes what it says, or the reasons why there is none."""
     return _arrow("certify", network)(network, **options)
+
+
+def learn(machine: Any, data: Any, **options: Any) -> Any:
+    """A network that found the behaviour of `machine` on `data` by gradient descent, with its metrics."""
+    return _arrow("learn", machine)(machine, data, **options)
 
 
 def explain(network: Any, input: Any, **options: Any) -> Any:

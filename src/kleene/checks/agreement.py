@@ -15,7 +15,7 @@ import torch
 from kleene.compilers.program_to_transformer import encode
 from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
 from kleene.lowering.machine import RuleMachine
-from kleene.lowering.updates import Updates
+from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
 from kleene.machines.program import ProgramClass, Spec
 from kleene.networks.transformer import Transformer
@@ -121,7 +121,7 @@ class InterpreterReference:
 class UpdatesReference:
     """Guarded updates on the rule machine: what was saved with a network, no Python needed."""
 
-    updates: Updates
+    updates: Updates | Cycle
     options: dict[str, Any]
     name = "the saved guarded updates (rule machine)"
 
@@ -165,7 +165,7 @@ def verify_program(machine: ProgramClass, network: Transformer, **options: Any) 
     return compare(InterpreterReference(machine, run), network, **options, run=run)
 
 
-def verify_updates(machine: Updates, network: Transformer, **options: Any) -> Report:
+def verify_updates(machine: Updates | Cycle, network: Transformer, **options: Any) -> Report:
     """Compare a network with guarded updates, run by the rule machine; options as for a program."""
     run: dict[str, Any] = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
     return compare(UpdatesReference(machine, run), network, **options, run=run)

@@ -23,9 +23,14 @@ from kleene.errors import KleeneError, NotExact
 from kleene.lowering.averages import PRECISION, clearing_scale, neighbours
 from kleene.lowering.functions import UpdatesFunction, difference, reading_order
 from kleene.lowering.thresholds import averaging_heads
-from kleene.lowering.updates import Updates
+from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.program import Spec, Word
 from kleene.networks.transformer import DTYPES, Block, Transformer
+
+MOVES = (  # follows from parsing the heads (check_nothing_left), where the interpreter does not raise
+    "heads that write into a variable take its old value away where they write: their own position's, or the "
+    "replaced value of the position that they select"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ def certify_transformer(net: Transformer, *, dtype: str | torch.dtype | None = N
     name = dtype_name(dtype or net.dtype)
     try:
         spec = Spec.from_json(net.description["program"])
-        updates = Updates.from_json(spec, net.description["updates"])
+        updates = saved_updates(net, spec)
         limit, shown = _prove(net, spec, updates, name)
     except KleeneError as error:
         return Certificate(False, name, None, (str(error),), net.config.name)
@@ -70,18 +75,34 @@ def certify_transformer(net: Transformer, *, dtype: str | torch.dtype | None = N
     return Certificate(True, name, limit, tuple(shown), net.config.name)
 
 
-def _prove(net: Transformer, spec: Spec, updates: Updates, dtype: str) -> tuple[int | None, list[str]]:
-    shown = [check_representable(net, dtype)]
-    shown.append(check_nothing_left(net, spec, updates))
-    for block in net.blocks:
+def saved_updates(net: Transformer, spec: Spec) -> Updates | Cycle:
+    """The guarded updates that are saved with a network."""
+    if not spec.cycle:
+        return Updates.from_json(spec, net.description["updates"])
+    parts = [Updates.from_json(part, net.described(layer)["updates"]) for layer, part in enumerate(spec.by_layer)]
+    return Cycle(spec, tuple(parts))
+
+
+def _prove(net: Transformer, spec: Spec, updates: Updates | Cycle, dtype: str) -> tuple[int | None, list[str]]:
+    shown = dict.fromkeys([check_representable(net, dtype), check_nothing_left(net, spec, updates)])
+    limits: list[int | None] = []
+    largest = 0.0
+    for number, block in enumerate(net.blocks):
         assert isinstance(block, Block)
-        shown = shown[:2]
-        shown.append(check_cleared(net, block, spec))
-        shown.append(check_functions(net, block, spec, updates))
-        shown.append(check_sums(net, block, dtype))
-        limit, why = check_averages(net, block, spec, dtype)
-        shown.append(why)
-    return limit, shown
+        layer = number % len(spec.by_layer)
+        part, saved = spec.by_layer[layer], updates.by_layer[layer]
+        shown[check_cleared(net, block, part)] = None
+        if part.moves:
+            shown[MOVES] = None
+        shown[check_functions(net, block, part, saved)] = None
+        largest = max(largest, check_sums(net, block, dtype))
+        limit, why = check_averages(net, block, part, dtype)
+        limits.append(limit)
+        shown[why] = None
+    exact = f"every sum stays within the whole numbers that {dtype} holds exactly"
+    shown[f"{exact} (largest {largest:,.0f} of {1 << PRECISION[dtype]:,})"] = None
+    known = [limit for limit in limits if limit is not None]
+    return min(known, default=None), list(shown)
 
 
 # --- (a) numbers ------------------------------------------------------------------------------------------
@@ -102,8 +123,9 @@ def check_representable(net: Transformer, dtype: str) -> str:
     return f"every weight is a whole number or a power of two that {dtype} holds"
 
 
-def check_sums(net: Transformer, block: Block, dtype: str) -> str:
-    """Sums of whole numbers stay where the format is exact; scores are multiples of a power of two."""
+def check_sums(net: Transformer, block: Block, dtype: str) -> float:
+    """Sums of whole numbers stay where the format is exact; scores are multiples of a power of two.
+    Gives the largest sum."""
     limit = 1 << PRECISION[dtype]
     largest = 0.0
     for into, bias in ((block.in1, block.bias1), (block.in2, block.bias2)):
@@ -129,14 +151,15 @@ def check_sums(net: Transformer, block: Block, dtype: str) -> str:
         )
         if not whole or reach > limit:
             raise NotExact(f"attention scores reach {reach:,.0f} × 1024; {dtype} is exact up to {limit:,} × 1024")
-    return f"every sum stays within the whole numbers that {dtype} holds exactly (largest {largest:,.0f} of {limit:,})"
+    return largest
 
 
 def check_averages(net: Transformer, block: Block, spec: Spec, dtype: str) -> tuple[int | None, str]:
     """Averages fall into the right bucket for every input up to the length; counts stay exact."""
     limit = net.config.max_length
     averaging = [name for name, head in spec.heads.items() if head.numerical]
-    counted = [n for n, h in spec.heads.items() if h.key is not None or h.offsets is None or len(h.offsets) > 1]
+    looking = {**spec.heads, **spec.moves}
+    counted = [n for n, h in looking.items() if h.key is not None or h.offsets is None or len(h.offsets) > 1]
     if counted:  # a softmax adds up to `length` ones
         limit = min(limit or 1 << PRECISION[dtype], 1 << PRECISION[dtype])
     for head in averaging:
@@ -170,7 +193,7 @@ def _check_buckets(net: Transformer, block: Block, spec: Spec, head: str, length
 # --- (b) nothing left over --------------------------------------------------------------------------------
 
 
-def check_nothing_left(net: Transformer, spec: Spec, updates: Updates) -> str:
+def check_nothing_left(net: Transformer, spec: Spec, updates: Updates | Cycle) -> str:
     """The Spec that the weights parse to is the saved one, and coding spec and updates again gives every
     entry of every tensor."""
     parsed = read_spec(net)
@@ -198,8 +221,9 @@ def check_cleared(net: Transformer, block: Block, spec: Spec) -> str:
     for dim in torch.nonzero(block.out1.any(dim=1)).flatten().tolist():
         if dim not in scratch:
             raise NotExact(f"the first half of the MLP block writes '{layout.names[dim]}', which is no scratch value")
+    used = {dim for dim in scratch if bool(block.out1[dim].any()) or bool(block.out2[dim].any())}
     for segment in layout:
-        if segment.coding == "scratch" or segment.name in spec.heads:
+        if (segment.coding == "scratch" and segment.start in used) or segment.name in spec.heads:
             for dim in range(segment.start, segment.stop):
                 _check_clearing(block, spec, layout.names[dim], dim, segment)
     return "the second half clears heads and scratch values exactly (x − clip(x) for every x they can be)"

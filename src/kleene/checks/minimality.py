@@ -12,6 +12,10 @@ each guarded update, the combinations of values of the variables it reads that o
 an instance of one rule, and the rules that have an instance are those that fire. What a run does is only what
 the rules that fire do, so on the inputs themselves the minimal version does what the program does, layer by
 layer. Heads are not touched; where the program reads an undefined one, so does its minimal version.
+
+Definition "full" (definition 1 of the paper) also drops the constraints of the rules left that can go (see
+`checks/unspecified.py`). Which ones go depends on the order of trying. Outside the inputs two rules may then hold
+for one variable: the data does not say which is meant, and the interpreter says so where it happens.
 """
 
 from __future__ import annotations
@@ -23,16 +27,16 @@ from typing import Any
 
 import numpy as np
 
-from kleene.errors import NotSupported, UndefinedRead
+from kleene.errors import NotSupported, ProgramError, UndefinedRead
 from kleene.lowering.forms import Form
 from kleene.lowering.machine import RuleMachine
-from kleene.lowering.rules import Rule, Rules, lower_to_rules
+from kleene.lowering.rules import Rule, Rules, _shown, lower_to_rules
 from kleene.lowering.updates import GuardedUpdate, Updates, guarded_updates, index_test
-from kleene.machines.interpreter import checked_write
+from kleene.machines.interpreter import State, checked_write
 from kleene.machines.program import ProgramClass, Spec, VariableSpec
 
 Array = np.ndarray[Any, Any]
-DEFINITIONS = ("published",)
+DEFINITIONS = ("published", "full")
 MAX_FLAGS = 1 << 24  # combinations of values that are ticked off in a table; more are sorted
 BATCH = 1_000
 
@@ -64,7 +68,13 @@ def minimal(program: ProgramClass, inputs: Iterable[Sequence[int]], *, definitio
     """
     if definition not in DEFINITIONS:
         raise NotSupported(f"minimal: there is no definition {definition!r}; there are {', '.join(DEFINITIONS)}")
-    return restricted(program, seen_rules(program, inputs))
+    given = list(inputs)
+    seen = seen_rules(program, given)
+    if definition == "published":
+        return restricted(program, seen)
+    from kleene.checks.unspecified import reduced
+
+    return by_rules(program, replace(seen, rules=reduced(program, given, seen)))
 
 
 def seen_rules(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Seen:
@@ -204,6 +214,59 @@ def restricted(program: ProgramClass, seen: Seen) -> ProgramClass:
     type.__setattr__(made, "seen", seen)
     type.__setattr__(made, "_updates", Updates(spec, updates, guarded_updates(program).reads))
     return made
+
+
+def by_rules(program: ProgramClass, seen: Seen) -> ProgramClass:
+    """The program that these rules are, whatever `step` was: an undefined head satisfies no constraint."""
+    kept: dict[str, dict[tuple[str, ...], dict[tuple[int | None, ...], int]]] = {}
+    for rule in seen.rules:
+        names, values = zip(*rule.antecedent)
+        assert rule.new is not None
+        kept.setdefault(rule.variable, {}).setdefault(names, {})[values] = rule.new
+    clash = _overlap(seen.rules)
+
+    def step(z: Any) -> None:
+        if not isinstance(z, State):
+            first, second = clash or seen.rules[:2]
+            where = _shown(program.spec, {**dict(first.antecedent), **dict(second.antecedent)})
+            raise NotSupported(
+                f"{made.__name__}: two of its rules write '{first.variable}' where {where}, which the inputs never "
+                "have: it runs on the interpreter alone; definition='published' gives a program that compiles"
+            )
+        attempt, changes = _Attempt(program, z), dict[str, Any]()
+        for name, groups in kept.items():
+            given = {names: tuple(attempt._index(other) for other in names) for names in groups}
+            found = {group[given[names]] for names, group in groups.items() if given[names] in group}
+            if len(found) > 1:
+                raise ProgramError(f"{made.__name__}: rules set '{name}' to different values; the inputs leave it open")
+            for new in found:
+                changes[name] = program.spec.variables[name].kind.values[new]
+        for name, value in changes.items():
+            setattr(z, name, value)
+
+    made = ProgramClass(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
+    spec = replace(program.spec, name=made.__name__, variables={
+        name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()
+    })  # fmt: skip
+    made.spec = spec
+    type.__setattr__(made, "seen", seen)
+    if clash is None:
+        type.__setattr__(made, "_updates", Updates(spec, tuple(_as_update(spec, rule) for rule in seen.rules)))
+    return made
+
+
+def _overlap(rules: Sequence[Rule]) -> tuple[Rule, Rule] | None:
+    """Two rules that can hold at once for one variable, if there are any."""
+    groups: dict[tuple[str, int], list[Rule]] = {}
+    for rule in rules:
+        groups.setdefault((rule.variable, rule.old), []).append(rule)
+    for group in groups.values():
+        given = [dict(rule.antecedent) for rule in group]
+        for i, one in enumerate(given):
+            for j in range(i + 1, len(given)):
+                if all(given[j].get(name, value) == value for name, value in one.items()):
+                    return group[i], group[j]
+    return None
 
 
 def _as_update(spec: Spec, rule: Rule) -> GuardedUpdate:

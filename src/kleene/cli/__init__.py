@@ -101,5 +101,7 @@ def finish(holds: bool) -> None:
 
 # Each module adds its commands to `app`.
 from kleene.cli import automata as _automata  # noqa: E402, F401
+from kleene.cli import computer as _computer  # noqa: E402, F401
 from kleene.cli import demo, programs  # noqa: E402, F401
 from kleene.cli import evidence as _evidence  # noqa: E402, F401
+from kleene.cli import learning as _learning  # noqa: E402, F401

@@ -378,15 +378,15 @@ def count_inputs(tokens: int, lengths: range) -> int:
 
 def saved_machine(net: Any) -> Any:
     """The machine that is described in a saved network."""
-    from kleene.lowering.updates import Updates
+    from kleene.checks.certificates import saved_updates
     from kleene.machines.program import Spec
 
     description = getattr(net, "description", {})
-    if "updates" not in description:
+    if "program" not in description:
         raise NotSupported(
             f"a {type(net).__name__} holds no machine to compare with; name one: verify DIR PROGRAM"
         )
-    return Updates.from_json(Spec.from_json(description["program"]), description["updates"])
+    return saved_updates(net, Spec.from_json(description["program"]))
 
 
 @app.command("certify")

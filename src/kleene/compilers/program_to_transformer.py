@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,12 +13,13 @@ import torch
 from kleene.errors import KleeneError, NotExact, NotSupported
 from kleene.lowering.averages import PRECISION, clearing_scale, resolvable
 from kleene.lowering.forms import Number
+from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import Lowering, Unit, lower_rules_to_units, lower_to_thresholds
-from kleene.lowering.updates import Updates, guarded_updates
+from kleene.lowering.updates import Cycle, Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
-from kleene.networks.transformer import DTYPES, Block, Config, Transformer
+from kleene.networks.transformer import DTYPES, Block, BlockShape, Config, Transformer
 from kleene.residual import Layout
 
 # A match scores GAP more than the null key, the null key GAP more than a mismatch. exp(−768) is zero in
@@ -51,13 +52,18 @@ def compile_program(
     return net
 
 
-def lower(updates: Updates, lowering: str) -> Lowering:
-    """Units for the guarded updates."""
-    if lowering == "thresholds":
-        return lower_to_thresholds(updates)
-    if lowering == "rules":
-        return lower_rules_to_units(lower_to_rules(updates), updates)
-    raise NotSupported(f"there is no lowering {lowering!r}; there are 'thresholds' and 'rules'")
+def lower(updates: Updates | Cycle, lowering: str) -> tuple[Lowering, ...]:
+    """Units for the guarded updates of each layer, in one residual stream that they share."""
+    if lowering not in ("thresholds", "rules"):
+        raise NotSupported(f"there is no lowering {lowering!r}; there are 'thresholds' and 'rules'")
+    lowered = [
+        lower_to_thresholds(part) if lowering == "thresholds" else lower_rules_to_units(lower_to_rules(part), part)
+        for part in updates.by_layer
+    ]
+    # a scratch value is cleared in the layer that makes it: layers may use the same dimension
+    scratch = dict.fromkeys(s.name for part in lowered for s in part.layout if s.coding == "scratch")
+    layout = build_layout(updates.spec, scratch)
+    return tuple(replace(part, layout=layout) for part in lowered)
 
 
 def dtype_name(dtype: str | torch.dtype | None) -> str:
@@ -71,15 +77,20 @@ def dtype_name(dtype: str | torch.dtype | None) -> str:
 
 
 def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000, seed: int = 0) -> None:
-    """Run the MLP block beside `step` on plain values: a state for each update, and random states."""
+    """Run the MLP blocks beside `step` on plain values: a state for each update, and random states."""
+    for layer, part in enumerate(program.by_layer):
+        _check_block(part, guarded_updates(program).by_layer[layer], net, layer, samples, seed)
+
+
+def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, samples: int, seed: int) -> None:
     spec, chance = program.spec, random.Random(seed)
     ranges = {name: _possible(net, spec, name) for name in spec.kinds}
-    states = [*_witnesses(guarded_updates(program), chance), *[{} for _ in range(samples)]]
+    states = [*_witnesses(updates, chance), *[{} for _ in range(samples)]]
     states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
     for state in states:
         state |= {n: chance.choice(ranges[n]) for n in spec.kinds if n not in state}
     expected = [_step_on(program, state) for state in states]
-    block, layout = net.block(0), net.layout
+    block, layout = net.block(layer), net.layout
     before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds}).to(net.dtype)
     wanted = encode(layout, spec, {n: [state[n] for state in expected] for n in spec.variables})
     after = torch.cat([block.second_half(block.first_half(part)) for part in before.split(256)]).double()
@@ -107,7 +118,11 @@ def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, in
 
 
 class _Given(Layer):
-    """A layer whose heads give chosen values."""
+    """A layer whose heads give chosen values, and have written what they write."""
+
+    @property
+    def moved(self) -> Any:
+        return self.states
 
     def __init__(self, spec: Spec, values: dict[str, Any]) -> None:
         super().__init__(spec, [{name: values[name] for name in spec.variables}], 1)
@@ -117,7 +132,7 @@ class _Given(Layer):
         return HeadOutput((0,), self.given[head.name])
 
 
-def _step_on(program: ProgramClass, indices: dict[str, int]) -> dict[str, int]:
+def _step_on(program: Any, indices: dict[str, int]) -> dict[str, int]:
     """The variables' indices after `step` on plain values."""
     spec = program.spec
     values = {name: kind.values[indices[name]] for name, kind in spec.kinds.items()}
@@ -142,7 +157,9 @@ def encode(layout: Layout, spec: Spec, indices: Mapping[str, Sequence[int]]) -> 
 # --- from units to a network ------------------------------------------------------------------------------
 
 
-def configure(spec: Spec, units: Lowering, shape: str | None, layers: int | None, shared: bool) -> Config:
+def configure(
+    spec: Spec, units: tuple[Lowering, ...], shape: str | None, layers: int | None, shared: bool
+) -> Config:
     """The shape of the network."""
     if shape is None:
         shape = "decoder" if spec.max_tokens is not None else "universal"
@@ -154,17 +171,14 @@ def configure(spec: Spec, units: Lowering, shape: str | None, layers: int | None
     if shape == "encoder" and count is None:
         raise NotSupported(f"{spec.name}: shape='encoder' needs layers=, the fixed number of layers to run")
     output = spec.kinds[spec.output]
-    offsets = [abs(offset) for head in spec.heads.values() for offset in head.offsets or ()]
     return Config(
         name=spec.name, shape=shape, tokens=spec.tokens, positions=_embedded_positions(spec), max_length=None,
-        dim=units.layout.size, heads=tuple(spec.heads),
-        key_size=max([_key_size(spec, head) for head in spec.heads.values()], default=0),
-        value_size=max([_value_size(head) for head in spec.heads.values()], default=0),
-        hidden=(0, 0), window=max(offsets, default=0),
+        dim=units[0].layout.size, cycle=tuple(_block_shape(part) for part in spec.by_layer),
         classes=output.bits if isinstance(output, Word) else len(output),
         output_coding="bits" if isinstance(output, Word) else "one-hot",
         causal=spec.causal, halts=shape == "universal" and bool(spec.halt), layers=count,
-        blocks=1 if shared or shape != "encoder" else count or 1, stop=spec.stop, max_tokens=spec.max_tokens,
+        blocks=len(spec.by_layer) if shared or shape != "encoder" else count or 1,
+        stop=spec.stop, max_tokens=spec.max_tokens,
     )  # fmt: skip
 
 
@@ -174,38 +188,52 @@ def _embedded_positions(spec: Spec) -> int | None:
     return spec.positions if placed else None
 
 
+def _block_shape(spec: Spec) -> BlockShape:
+    heads = attention_heads(spec)
+    offsets = [abs(offset) for head in heads for offset in head.select.offsets or ()]
+    return BlockShape(
+        heads=tuple(head.name for head in heads),
+        key_size=max([_key_size(spec, head.select) for head in heads], default=0),
+        value_size=max([sum(copy.size for copy in head.copies) for head in heads], default=0),
+        hidden=(0, 0),
+        window=max(offsets, default=0),
+    )
+
+
 def _key_size(spec: Spec, head: HeadSpec) -> int:
-    if head.key is None:
-        return 0
-    kind = spec.kinds[head.key]
+    """What is matched, and a place more for each side that the head is limited to."""
+    return (0 if head.key is None else _size(spec.kinds[head.key])) + bool(head.where) + bool(head.among)
+
+
+def _size(kind: Kind) -> int:
     return kind.bits if isinstance(kind, Word) else len(kind)
 
 
-def _value_size(head: HeadSpec) -> int:
-    return 1 if head.numerical else head.kind.bits if isinstance(head.kind, Word) else len(head.kind)
-
-
 def assemble(
-    updates: Updates, lowering: Lowering, config: Config, length: int | None, dtype: str, way: str
+    updates: Updates | Cycle, lowered: tuple[Lowering, ...], config: Config, length: int | None, dtype: str, way: str
 ) -> Transformer:
     """Put embeddings, attention and units into tensors."""
-    spec = updates.spec
+    spec, layout = updates.spec, lowered[0].layout
     averaging = [name for name, head in spec.heads.items() if head.numerical]
     longest = length or spec.positions or (DEFAULT_LENGTH if averaging else None)
-    units = list(lowering.units)
-    for head in averaging:
-        units += average_units(spec, lowering, head, longest or 1, dtype)
-    check_magnitudes(spec, units, dtype)
-    halves = ([u for u in units if u.half == 1], [u for u in units if u.half == 2])
+    halves, shapes = [], []
+    for part, lowering, shape in zip(spec.by_layer, lowered, config.cycle):
+        units = list(lowering.units)
+        for head in averaging:
+            if head in part.heads:
+                units += average_units(part, lowering, head, longest or 1, dtype)
+        check_magnitudes(spec, units, dtype)
+        halves.append(([u for u in units if u.half == 1], [u for u in units if u.half == 2]))
+        shapes.append(replace(shape, hidden=(len(halves[-1][0]), len(halves[-1][1]))))
     limit = longest if averaging or length else spec.positions
-    config = replace(config, hidden=(len(halves[0]), len(halves[1])), max_length=limit)
-    net = Transformer(config, describe(updates, lowering, halves, way, dtype), DTYPES[dtype])
+    config = replace(config, cycle=tuple(shapes), max_length=limit)
+    net = Transformer(config, describe(updates, lowered, halves, way), DTYPES[dtype])
     with torch.no_grad():
-        fill_embeddings(net, spec, lowering.layout)
-        for block in net.blocks:
+        fill_embeddings(net, spec, layout)
+        for k, block in enumerate(net.blocks):
             assert isinstance(block, Block)
-            fill_attention(block, spec, lowering.layout)
-            fill_mlp(block, lowering.layout, halves)
+            fill_attention(block, spec.by_layer[k % len(shapes)], layout)
+            fill_mlp(block, layout, halves[k % len(shapes)])
     return net
 
 
@@ -239,17 +267,39 @@ def check_magnitudes(spec: Spec, units: list[Unit], dtype: str) -> None:
             )
 
 
-def describe(updates: Updates, lowering: Lowering, halves: Any, way: str, dtype: str) -> dict[str, Any]:
+def describe(updates: Updates | Cycle, lowered: tuple[Lowering, ...], halves: Any, way: str) -> dict[str, Any]:
     """What the network was made from, as plain data: saved beside the weights."""
-    place = {(s.name, i): s.start + i for s in lowering.layout for i in range(s.size)}
+    layout = lowered[0].layout
+    made = {"program": updates.spec.to_json(), "lowering": way, "layout": layout.to_json()}
+    parts = [_describe_layer(*one) for one in zip(updates.by_layer, lowered, halves)]
+    return {**made, "cycle": parts} if updates.spec.cycle else {**made, **parts[0]}
+
+
+def _describe_layer(updates: Updates, lowering: Lowering, halves: Any) -> dict[str, Any]:
+    layout, spec = lowering.layout, updates.spec
+    place = {(s.name, i): s.start + i for s in layout for i in range(s.size)}
+    moves = [
+        {
+            "name": head.name,
+            "head": number,
+            "where": [place[limit] for limit in head.where],
+            "default": head.default is not None,
+            "replacing": None if head.replacing is None else {
+                "into": head.into, "variable": head.replacing, "into_start": place[head.into or "", 0],
+                "start": place[head.replacing, 0], "size": layout[head.replacing].size,
+            },
+        }
+        for number, attention in enumerate(attention_heads(spec)) for head in attention.moves
+    ]  # fmt: skip
+    moves.sort(key=lambda move: list(spec.moves).index(str(move["name"])))  # as the interpreter goes through them
     reads = []
-    for head, tests in lowering.reads:
-        spec = updates.spec.heads[head]
+    for name, tests in lowering.reads:
+        one = spec.heads[name]
         reads.append({
-            "head": head,
-            "at_least": 0 if spec.default is not None else 1,
-            "at_most": 1 << 30 if spec.numerical else 1,
-            "range": _average_range(spec, lowering.layout) if spec.numerical else None,
+            "head": name,
+            "at_least": 0 if one.default is not None else 1,
+            "at_most": 1 << 30 if one.numerical else 1,
+            "range": _average_range(one, layout) if one.numerical else None,
             "tests": [
                 {
                     "dims": [place[dim] for dim in test.linear.weights],
@@ -261,11 +311,9 @@ def describe(updates: Updates, lowering: Lowering, halves: Any, way: str, dtype:
             ],
         })  # fmt: skip
     return {
-        "program": updates.spec.to_json(),
-        "lowering": way,
-        "layout": lowering.layout.to_json(),
         "updates": updates.to_json(),
         "reads": reads,
+        "moves": moves,
         "units": [[[unit.purpose, unit.why] for unit in half] for half in halves],
     }
 
@@ -303,9 +351,68 @@ def code(kind: Kind, indices: Sequence[int]) -> torch.Tensor:
     return torch.nn.functional.one_hot(chosen, len(kind)).double()
 
 
+# --- attention --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a head adds to a segment: variables of the position that it selects, each with a sign."""
+
+    target: str
+    size: int
+    sources: tuple[tuple[str, int], ...]
+    default: int | None = None
+
+
+@dataclass(frozen=True)
+class AttentionHead:
+    """A head of the network: how it selects, what it copies, and the program's moves that it makes."""
+
+    name: str
+    select: HeadSpec
+    copies: tuple[Copy, ...]
+    moves: tuple[HeadSpec, ...] = ()
+
+
+def attention_heads(spec: Spec) -> list[AttentionHead]:
+    """One head for each of the program's; moves that select alike share one. What moves write into is first
+    taken away where they write, by a head that looks at its own position."""
+    made = [
+        AttentionHead(name, head, (Copy(name, _head_size(head), ((head.value, 1),), head.default),))
+        for name, head in spec.heads.items()
+    ]
+    alike: dict[Any, list[HeadSpec]] = {}
+    cleared: dict[Any, list[HeadSpec]] = {}
+    for head in spec.moves.values():
+        alike.setdefault((head.query, head.key, head.offsets, head.where, head.among), []).append(head)
+        if head.replacing is None:
+            cleared.setdefault(head.where, []).append(head)
+    for moves in alike.values():
+        copies = []
+        for head in moves:
+            old = () if head.replacing is None else ((head.replacing, -1),)
+            copies.append(Copy(head.into or "", _head_size(head), ((head.value, 1), *old), head.default))
+        made.append(AttentionHead("+".join(head.name for head in moves), moves[0], tuple(copies), tuple(moves)))
+    for where, moves in cleared.items():
+        names = [head.into or "" for head in moves]
+        own = HeadSpec("", None, None, names[0], frozenset([0]), None, moves[0].kind, where)
+        made.append(
+            AttentionHead(
+                "clear " + "+".join(names), own,
+                tuple(Copy(name, _size(spec.kinds[name]), ((name, -1),)) for name in names),
+            )
+        )  # fmt: skip
+    return made
+
+
+def _head_size(head: HeadSpec) -> int:
+    return 1 if head.numerical else _size(head.kind)
+
+
 def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
     """Scores: a match is 2·GAP, the null key GAP, a mismatch 0 or less."""
-    for h, head in enumerate(spec.heads.values()):
+    for h, attention in enumerate(attention_heads(spec)):
+        head = attention.select
         block.null_score[h] = GAP
         if head.key is None or head.query is None:
             block.relative[h] = 2 * GAP if head.offsets is None else 0
@@ -317,7 +424,11 @@ def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
                 block.relative[h] = -2 * GAP
                 for offset in head.offsets:
                     block.relative[h, offset + block.window + 1] = 0
-        fill_value(block, h, spec, head, layout)
+        fill_limits(block, h, spec, head, layout)
+        if head.numerical:
+            fill_average(block, h, spec, head, layout)
+        else:
+            fill_copies(block, h, spec, attention, layout)
 
 
 def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
@@ -337,21 +448,46 @@ def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout)
             block.query[h, member, query.start + index] = 2 * GAP
 
 
-def fill_value(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
+def fill_limits(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
+    """Each value that is asked for and missing costs 2·GAP: more than a match is above the null key."""
+    place = 0 if head.key is None else _size(spec.kinds[head.key])
+    if head.where:
+        for name, index in head.where:
+            block.query[h, place, layout[name].start + index] = 2 * GAP
+        block.query_bias[h, place] = -2 * GAP * len(head.where)
+        block.key_bias[h, place] = 1
+        place += 1
+    if head.among:
+        for name, index in head.among:
+            block.key[h, place, layout[name].start + index] = 1
+        block.key_bias[h, place] = -len(head.among)
+        block.query_bias[h, place] = 2 * GAP
+
+
+def fill_average(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
     source, target = layout[head.value], layout[head.name]
-    if head.numerical:
-        numbers: list[Number] = list(spec.kinds[head.value].values)
-        for index, number in enumerate(numbers):
-            block.value[h, 0, source.start + index] = int(number * target.scale)
-        block.out[h, target.start, 0] = 1
-        if head.default is not None:
-            block.null_value[h, 0] = int(head.kind.values[head.default] * target.scale)
-        return
-    for place in range(target.size):
-        block.value[h, place, source.start + place] = 1
-        block.out[h, target.start + place, place] = 1
+    numbers: list[Number] = list(spec.kinds[head.value].values)
+    for index, number in enumerate(numbers):
+        block.value[h, 0, source.start + index] = int(number * target.scale)
+    block.out[h, target.start, 0] = 1
     if head.default is not None:
-        block.null_value[h, : target.size] = code(head.kind, [head.default])[0].to(block.value.dtype)
+        block.null_value[h, 0] = int(head.kind.values[head.default] * target.scale)
+
+
+def fill_copies(block: Block, h: int, spec: Spec, head: AttentionHead, layout: Layout) -> None:
+    start = 0
+    for copy in head.copies:
+        for place in range(copy.size):
+            for name, sign in copy.sources:
+                block.value[h, start + place, layout[name].start + place] = sign
+            block.out[h, layout[copy.target].start + place, start + place] = 1
+        if copy.default is not None:
+            coded = code(head.select.kind, [copy.default])[0]
+            block.null_value[h, start : start + copy.size] = coded.to(block.value.dtype)
+        start += copy.size
+
+
+# --- the MLP block ----------------------------------------------------------------------------------------
 
 
 def fill_mlp(block: Block, layout: Layout, halves: tuple[list[Unit], list[Unit]]) -> None:

@@ -22,6 +22,7 @@ from kleene.errors import NotExact
 from kleene.lowering.forms import Form, Grid, variable_form
 from kleene.lowering.symbolic import Assignment
 from kleene.lowering.updates import (
+    Cycle,
     GuardedUpdate,
     Test,
     Updates,
@@ -39,10 +40,15 @@ from kleene.residual import Layout
 MAX_GRID = 20_000
 
 
-def decompile_transformer(net: Transformer) -> Updates:
+def decompile_transformer(net: Transformer) -> Updates | Cycle:
     """The guarded updates that the weights implement, with the Spec read from the weights too."""
     spec = read_spec(net)
-    halves = whole_halves(net.block(0), net.layout)
+    by_layer = tuple(_read_block(net, net.block(layer), part) for layer, part in enumerate(spec.by_layer))
+    return Cycle(spec, by_layer) if spec.cycle else by_layer[0]
+
+
+def _read_block(net: Transformer, block: Block, spec: Spec) -> Updates:
+    halves = whole_halves(block, net.layout)
     plain = [name for name, kind in spec.variables.items() if not isinstance(kind.kind, Word)]
     updates = [u for name in plain for u in read_updates(spec, net.layout, halves, name)]
     words = [u for name in spec.variables if name not in plain for u in read_words(spec, net.layout, halves, name)]
@@ -58,11 +64,12 @@ def read_spec(net: Transformer) -> Spec:
     declared, layout = Spec.from_json(net.description["program"]), net.layout
     variables = {name: _read_variable(net, layout, variable) for name, variable in declared.variables.items()}
     partial = replace(declared, variables=variables)
-    block = net.block(0)
-    heads = {
-        name: _read_head(block, h, layout, partial, declared.heads[name].kind)
-        for h, name in enumerate(net.config.heads)
-    }
+    heads: dict[str, HeadSpec] = {}
+    moves: dict[str, HeadSpec] = {}
+    for layer, part in enumerate(partial.by_layer):
+        found = read_heads(net.block(layer), layout, part)
+        heads |= {head.name: head for head in found if head.into is None}
+        moves |= {head.name: head for head in found if head.into is not None}
     halt = {}
     for name in variables:
         hot = torch.nonzero(net.halt_weight[layout[name].slice]).flatten().tolist()
@@ -71,26 +78,26 @@ def read_spec(net: Transformer) -> Spec:
     outputs = [s.name for s in layout if bool((net.unembedding[:, s.slice] != 0).any())]
     if len(outputs) != 1:
         raise NotExact(f"{declared.name}: the unembedding reads {len(outputs)} variables; it should read one")
-    return replace(partial, heads=heads, halt=halt, output=outputs[0])
+    return replace(partial, heads=heads, moves=moves, halt=halt, output=outputs[0])
 
 
 def _read_variable(net: Transformer, layout: Layout, variable: VariableSpec) -> VariableSpec:
     place = layout[variable.name].slice
-    by_token = [_index(variable.kind, row) for row in net.token_embedding[:, place]]
     if net.config.positions is not None and bool(net.position_embedding[:, place].any()):
-        by_position = tuple(_index(variable.kind, row) for row in net.position_embedding[:, place])
+        by_position = _indices(variable.kind, net.position_embedding[:, place])
         return replace(variable, by_position=by_position, by_token=None)
+    by_token = _indices(variable.kind, net.token_embedding[:, place])
     if variable.by_position is not None or variable.by_token is not None:
-        return replace(variable, by_token=tuple(by_token))
+        return replace(variable, by_token=by_token)
     return replace(variable, default=by_token[0])
 
 
-def _index(kind: Kind, row: torch.Tensor) -> int:
-    """The value that a row codes."""
-    values = row.double()
+def _indices(kind: Kind, rows: torch.Tensor) -> tuple[int, ...]:
+    """The values that rows code."""
+    values = rows.double().cpu()
     if isinstance(kind, Word):
-        return int((values * 2 ** torch.arange(kind.bits)).sum())
-    return int(values.argmax())
+        return tuple(int(v) for v in (values @ (2.0 ** torch.arange(kind.bits, dtype=torch.float64))).tolist())
+    return tuple(values.argmax(dim=1).tolist())
 
 
 def _first(classes: np.ndarray, index: int) -> int:
@@ -107,26 +114,103 @@ def _segment(layout: Layout, weights: torch.Tensor) -> str | None:
     return found[0] if found else None
 
 
-def _read_head(block: Block, h: int, layout: Layout, spec: Spec, kind: Kind) -> HeadSpec:
-    name = [s.name for s in layout if bool((block.out[h][s.slice] != 0).any())]
-    value = _segment(layout, block.value[h])
-    if len(name) != 1 or value is None:
-        raise NotExact(f"head {h} writes {len(name)} segments; it should write one")
-    query, key = _segment(layout, block.query[h]), _segment(layout, block.key[h])
-    reach = block.window + 1
-    best = block.relative[h].max()
-    open_ = [int(i) - reach for i in torch.nonzero(block.relative[h] == best).flatten()]
-    everywhere = len(open_) == 2 * reach + 1
-    default = None
+def read_heads(block: Block, layout: Layout, declared: Spec) -> list[HeadSpec]:
+    """The heads of a block as the weights have them; names are as declared."""
+    found, cleared = [], []
+    names = {head.into: name for name, head in declared.moves.items()}
+    for h in range(len(block.heads)):
+        through = block.out[h].double() @ block.value[h].double()  # (written, read)
+        written = [s.name for s in layout if bool((block.out[h][s.slice] != 0).any())]
+        selection = _Selection(block, h, layout)
+        for target in written:
+            reads = {
+                s.name: part for s in layout if bool((part := through[layout[target].slice, s.slice]).any())
+            }  # fmt: skip
+            if target in declared.heads:
+                found.append(_read_head(block, h, layout, declared, target, reads, selection))
+            elif _is_clearing(reads, target, selection):
+                cleared.append((target, selection.where))
+            elif target in names:
+                found.append(_read_move(block, h, layout, declared.moves[names[target]], reads, selection))
+            else:
+                raise NotExact(f"a head writes into '{target}', which is no head's output")
+    for head in found:
+        if head.into is not None and head.replacing is None:
+            if (head.into, head.where) not in cleared:
+                raise NotExact(f"'{head.name}' writes into '{head.into}', whose old value nothing takes away")
+            cleared.remove((head.into, head.where))
+    if cleared:
+        raise NotExact(f"a head takes '{cleared[0][0]}' away, and nothing is written there")
+    order = [*declared.heads, *declared.moves]
+    return sorted(found, key=lambda head: order.index(head.name))
+
+
+class _Selection:
+    """How a head selects: query, key, offsets, and what both sides are limited to."""
+
+    def __init__(self, block: Block, h: int, layout: Layout) -> None:
+        query, key = block.query[h].clone(), block.key[h].clone()
+        self.where: tuple[tuple[str, int], ...] = ()
+        self.among: tuple[tuple[str, int], ...] = ()
+        for place in range(len(query)):
+            reads, keeps = bool(query[place].any()), bool(key[place].any())
+            if reads and not keeps and bool(block.key_bias[h, place]):
+                self.where, query[place] = self._limits(layout, query[place]), 0
+            elif keeps and not reads and bool(block.query_bias[h, place]):
+                self.among, key[place] = self._limits(layout, key[place]), 0
+        self.query, self.key = _segment(layout, query), _segment(layout, key)
+        reach = block.window + 1
+        open_ = [int(i) - reach for i in torch.nonzero(block.relative[h] == block.relative[h].max()).flatten()]
+        self.offsets = None if len(open_) == 2 * reach + 1 else frozenset(open_)
+
+    @staticmethod
+    def _limits(layout: Layout, row: torch.Tensor) -> tuple[tuple[str, int], ...]:
+        dims = torch.nonzero(row).flatten().tolist()
+        return tuple(sorted((s.name, dim - s.start) for dim in dims for s in layout if s.start <= dim < s.stop))
+
+
+def _is_clearing(reads: dict[str, torch.Tensor], target: str, selection: _Selection) -> bool:
+    own = list(reads) == [target] and selection.query is None and selection.offsets == frozenset([0])
+    return own and bool(torch.equal(reads[target], -torch.eye(len(reads[target]), dtype=torch.float64)))
+
+
+def _read_head(
+    block: Block, h: int, layout: Layout, spec: Spec, name: str, reads: dict[str, Any], selection: _Selection
+) -> HeadSpec:
+    if len(reads) != 1:
+        raise NotExact(f"head {h} reads {len(reads)} segments; it should read one")
+    kind, default = spec.heads[name].kind, None
     if bool(block.null_value[h].any()):
-        row = block.null_value[h][: layout[name[0]].size]
+        row = block.null_value[h][: layout[name].size]
         if isinstance(kind, Numerical):
-            default = kind.index(Fraction(int(row[0]), layout[name[0]].scale))
+            default = kind.index(Fraction(int(row[0]), layout[name].scale))
         else:
-            default = _index(kind, row)
-    elif spec.heads[name[0]].default is not None and not bool(block.null_value[h].any()):
+            default = _indices(kind, row[None])[0]
+    elif spec.heads[name].default is not None:
         default = kind.index(frozenset() if isinstance(kind, Subset) else 0)  # coded as zeros
-    return HeadSpec(name[0], query, key, value, None if everywhere else frozenset(open_), default, kind)
+    s = selection
+    return HeadSpec(name, s.query, s.key, next(iter(reads)), s.offsets, default, kind, s.where, s.among)
+
+
+def _read_move(
+    block: Block, h: int, layout: Layout, declared: HeadSpec, reads: dict[str, torch.Tensor], selection: _Selection
+) -> HeadSpec:
+    assert declared.into is not None
+    one = torch.eye(layout[declared.into].size, dtype=torch.float64)
+    value = [name for name, part in reads.items() if torch.equal(part, one)]
+    replaced = [name for name, part in reads.items() if torch.equal(part, -one)]
+    if len(value) != 1 or len(replaced) > 1 or len(value) + len(replaced) != len(reads):
+        raise NotExact(f"what is written into '{declared.into}' is not a variable (less the one that it replaces)")
+    null, default = (block.out[h].double() @ block.null_value[h].double())[layout[declared.into].slice], None
+    if bool(null.any()):
+        default = _indices(declared.kind, null[None])[0]
+    elif declared.default is not None:
+        default = declared.kind.index(0)
+    s = selection
+    return HeadSpec(
+        declared.name, s.query, s.key, value[0], s.offsets, default, declared.kind, s.where, s.among, declared.into,
+        replaced[0] if replaced else None,
+    )  # fmt: skip
 
 
 # --- the MLP block ----------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def explain_transformer(net: Transformer, input: Sequence[int], *, max_layers: i
         keys, values = block.keys_values(x)
         scores = block.scores(x, keys, mask)
         x = block.attend(x, scores, values)
-        heads.append(_heads(net, spec, layout, x, scores > block.null_score[None, :, None, None]))
+        heads.append(_heads(net, len(heads), spec, layout, x, scores > block.null_score[None, :, None, None]))
         x = block.second_half(block.first_half(x))
         states.append(_states(spec, layout, x))
         if count is None and bool(net.done(x, mask).all()):
@@ -69,11 +69,22 @@ def _value(name: str, kind: Kind, part: torch.Tensor) -> Any:
 
 
 def _heads(
-    net: Transformer, spec: Spec, layout: Layout, x: torch.Tensor, selected: torch.Tensor
+    net: Transformer, layer: int, spec: Spec, layout: Layout, x: torch.Tensor, selected: torch.Tensor
 ) -> dict[str, list[HeadOutput]]:
     found: dict[str, list[HeadOutput]] = {}
     rows = x[0].double().cpu()
-    for h, name in enumerate(net.config.heads):
+    for move in net.described(layer)["moves"]:
+        head = spec.moves[move["name"]]
+        segment, outputs = layout[head.into or ""], []
+        for position, row in enumerate(rows):
+            places = tuple(torch.nonzero(selected[0, move["head"], position]).flatten().tolist())
+            one = len(places) == 1 or (not places and head.default is not None)
+            value = _value(head.into or "", head.kind, row[segment.slice]) if one else None
+            outputs.append(HeadOutput(places, value))
+        found[head.name] = outputs
+    for h, name in enumerate(net.block(layer).heads):
+        if name not in spec.heads:
+            continue
         head, segment = spec.heads[name], layout[name]
         outputs = []
         for position, row in enumerate(rows):

@@ -5,6 +5,7 @@ from typing import Any
 
 from kleene.library.addition import addition, addition_scratchpad
 from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
+from kleene.library.computer import computer
 from kleene.library.parity import parity_absolute, parity_relative, parity_scratchpad, parity_sum
 from kleene.library.scan import scan
 from kleene.library.subleq import subleq, subleq_words
@@ -12,6 +13,7 @@ from kleene.library.subleq import subleq, subleq_words
 __all__ = [
     "addition",
     "addition_scratchpad",
+    "computer",
     "dyck1",
     "dyck2",
     "histogram",

@@ -6,21 +6,21 @@ It needs no Python of the program, only its Spec and its updates, so it also run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from kleene.errors import DidNotHalt, RangeError, UndefinedRead
+from kleene.errors import DidNotHalt, RangeError, UndefinedRead, WrongReplacement
 from kleene.lowering.forms import Form
 from kleene.lowering.layout import average_scale
-from kleene.lowering.updates import GuardedUpdate, Test, Updates
+from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates
 from kleene.machines.program import HeadSpec, Numerical, Spec, Subset
 from kleene.results import Output
 
 Array = np.ndarray[Any, Any]
-Places = dict[Any, tuple[Array, Array, Array]]  # (query, key, offsets) → counts, whether one, and which
+Places = dict[Any, tuple[Array, Array, Array]]  # what selects → counts, whether one, and which
 UNDEFINED = -1
 OUTSIDE = -2  # an average outside the declared values
 
@@ -90,8 +90,13 @@ def _span(form: Form) -> int:
 class RuleMachine:
     """Runs a program from its guarded updates, many inputs at once."""
 
-    def __init__(self, updates: Updates) -> None:
-        self.spec, self.updates = updates.spec, updates
+    def __init__(self, updates: Updates | Cycle) -> None:
+        self.spec = updates.spec
+        self.by_layer = [self]
+        if isinstance(updates, Cycle):
+            self.by_layer = [RuleMachine(part) for part in updates.by_layer]
+            return
+        self.updates = updates
         self._tests: dict[Test, _TestTable] = {}
         self._compiled = [self._compile(update) for update in updates]
         self._words = [(word, [self._test(test) for test in word.guard]) for word in updates.words]
@@ -119,6 +124,28 @@ class RuleMachine:
         for name, head in self.spec.heads.items():
             outputs[name], counts[name] = _attend(self.spec, head, state, lengths, places)
         return outputs, counts
+
+    def _moved(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
+        """The state after the heads that write into variables."""
+        after, real = dict(state), np.arange(next(iter(state.values())).shape[1]) < lengths[:, None]
+        places: Places = {}
+        for head in self.spec.moves.values():
+            assert head.into is not None
+            output, counts = _attend(self.spec, head, state, lengths, places)
+            written = real & _has(state, head.where)
+            if head.replacing is not None:
+                written = written & (counts > 0)
+            if check:
+                for row, position in np.argwhere(written & (output < 0))[:1]:
+                    raise UndefinedRead(self.spec.name, head.name, int(position), layer, int(counts[row, position]))
+                if head.replacing is not None:
+                    old, _ = _attend(self.spec, replace(head, value=head.replacing), state, lengths, {})
+                    for _, position in np.argwhere(written & (old != state[head.into]))[:1]:
+                        raise WrongReplacement(
+                            self.spec.name, head.name, head.into, head.replacing, int(position), layer
+                        )
+            after[head.into] = np.where(written & (output >= 0), output, state[head.into])
+        return after
 
     def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:
         """The variables after the updates; rows are positions of all sequences, flattened."""
@@ -175,6 +202,22 @@ class RuleMachine:
         for _, tests, *_ in self._compiled:
             where = _all(tests, everything, holds)
             yield np.arange(count) if where is None else np.nonzero(where)[0]
+
+    def _layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
+        """The state after one layer; `check` raises where the interpreter would."""
+        part = self.by_layer[(layer - 1) % len(self.by_layer)]
+        if part is not self:
+            return part._layer(state, lengths, layer, check)
+        shape = next(iter(state.values())).shape
+        heads, counts = self.heads(state, lengths)
+        state = self._moved(state, lengths, layer, check)
+        flat = {name: array.reshape(-1) for name, array in state.items()}
+        flat_heads = {name: array.reshape(-1) for name, array in heads.items()}
+        if check:
+            mask = np.arange(shape[1]) < lengths[:, None]
+            self._check_reads(self._with_predicates({**flat, **flat_heads}), counts, shape, mask, layer)
+        after = self.step(flat, flat_heads)
+        return {name: array.reshape(shape) for name, array in after.items()}
 
     # --- running ---
 
@@ -245,17 +288,6 @@ class RuleMachine:
                 state[name] = np.full(shape, variable.default, dtype=np.int64)
         return state
 
-    def _layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
-        shape = next(iter(state.values())).shape
-        heads, counts = self.heads(state, lengths)
-        flat = {name: array.reshape(-1) for name, array in state.items()}
-        flat_heads = {name: array.reshape(-1) for name, array in heads.items()}
-        if check:
-            mask = np.arange(shape[1]) < lengths[:, None]
-            self._check_reads(self._with_predicates({**flat, **flat_heads}), counts, shape, mask, layer)
-        after = self.step(flat, flat_heads)
-        return {name: array.reshape(shape) for name, array in after.items()}
-
     def _halted(self, state: dict[str, Array], lengths: Array) -> Array:
         padding = np.arange(next(iter(state.values())).shape[1]) >= lengths[:, None]
         done: Array = np.ones(len(lengths), dtype=bool)
@@ -273,12 +305,13 @@ def _attend(
 ) -> tuple[Array, Array]:
     """One head: output indices (UNDEFINED where it has none) and numbers of selected positions."""
     values = state[head.value]
-    if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical:
+    limited = head.where or head.among
+    if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical and not limited:
         return _shift(spec, head, values, lengths)
     if head.numerical:
         counts, totals = _selected_sums(spec, head, state, _whole(spec, head)[values], lengths)
         return _average(spec, head, totals, counts), counts
-    sharing = (head.query, head.key, head.offsets)
+    sharing = (head.query, head.key, head.offsets, head.where, head.among)
     if sharing not in known:
         places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
         counts, totals = _selected_sums(spec, head, state, places, lengths)
@@ -294,7 +327,9 @@ def _selected_sums(
 ) -> tuple[Array, Array]:
     """How many positions are selected, and the sum of their numbers."""
     if head.key is not None and head.offsets is None and not spec.causal:
-        return _looked_up(spec, head, state, summed, lengths)
+        counts, sums = _looked_up(spec, head, state, summed, lengths)
+        looks = _has(state, head.where)
+        return np.where(looks, counts, 0), np.where(looks, sums, 0)
     selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
     return selected.sum(axis=2), np.einsum("bij,bj->bi", selected.astype(np.int64), summed)
 
@@ -313,8 +348,9 @@ def _looked_up(
         keys, (key, query) = len(known), flat.reshape(2, batch, size)
     else:
         key, query = state[head.key], state[head.query]
-    places = (np.arange(batch)[:, None] * keys + key)[np.arange(size) < lengths[:, None]]
-    real = summed[np.arange(size) < lengths[:, None]]
+    seen = (np.arange(size) < lengths[:, None]) & _has(state, head.among)
+    places = (np.arange(batch)[:, None] * keys + key)[seen]
+    real = summed[seen]
     counts = np.bincount(places, minlength=batch * keys).reshape(batch, keys)
     sums = np.bincount(places, weights=real, minlength=batch * keys).astype(np.int64).reshape(batch, keys)
     kind = spec.kinds[head.query]
@@ -322,6 +358,14 @@ def _looked_up(
         member = np.array([[k in members for members in kind.values] for k in range(kind.range)], dtype=np.int64)
         counts, sums = counts @ member, sums @ member  # (batch, set)
     return np.take_along_axis(counts, query, axis=1), np.take_along_axis(sums, query, axis=1)
+
+
+def _has(state: dict[str, Array], limits: tuple[tuple[str, int], ...]) -> Any:
+    """Which positions have the values that a head is limited to."""
+    holds: Any = True
+    for name, index in limits:
+        holds = holds & (state[name] == index)
+    return holds
 
 
 def _whole(spec: Spec, head: HeadSpec) -> Array:
@@ -356,6 +400,10 @@ def _selection(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Arr
         allowed = allowed & np.isin(offsets, list(head.offsets))
     if spec.causal:
         allowed = allowed & (offsets <= 0)
+    if head.where or head.among:
+        every = np.ones((len(lengths), size), dtype=bool)
+        looks, seen = every & _has(state, head.where), every & _has(state, head.among)
+        allowed = allowed & looks[:, :, None] & seen[:, None, :]
     allowed = np.broadcast_to(allowed, (len(lengths), size, size))
     if head.query is None or head.key is None:
         return allowed

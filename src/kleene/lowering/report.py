@@ -62,26 +62,27 @@ def explain_size(program: ProgramClass) -> SizeReport:
       clearing heads: 4
     """
     updates = guarded_updates(program)
-    lowering = lower_to_thresholds(updates)
+    lowered = [lower_to_thresholds(part) for part in updates.by_layer]
     try:
         rules: int | str = len(lower_to_rules(updates))
     except KleeneError as error:
         rules = str(error).partition(": ")[2] or str(error)
     costs = []
-    for variable, what, ways in lowering.costs:
+    for variable, what, ways in [cost for lowering in lowered for cost in lowering.costs]:
         (way, units), *rest = ways.items()
         costs.append(UpdateCost(variable, what, way, units, {w: u for w, u in rest if w != way}))
     averages = {name: len(head.kind) - 1 + 1 for name, head in program.spec.heads.items() if head.numerical}
-    hidden = len(lowering.units) + sum(averages.values())
-    return SizeReport(program.spec.name, hidden, rules, tuple(costs), _shared(lowering, averages))
+    hidden = sum(len(lowering.units) for lowering in lowered) + sum(averages.values())
+    return SizeReport(program.spec.name, hidden, rules, tuple(costs), _shared(lowered, averages))
 
 
-def _shared(lowering: Lowering, averages: dict[str, int]) -> dict[str, int]:
-    scratch = {s.name for s in lowering.layout if s.coding == "scratch"}
+def _shared(lowered: list[Lowering], averages: dict[str, int]) -> dict[str, int]:
+    scratch = {s.name for lowering in lowered for s in lowering.layout if s.coding == "scratch"}
+    every = [unit for lowering in lowered for unit in lowering.units]
     kinds = {
-        "clearing heads": [u for u in lowering.units if u.why == "clear head"],
-        "predicates": [u for u in lowering.units if u.half == 1],
-        "clearing scratch values": [u for u in lowering.units if u.purpose in scratch and u.why == "clear"],
+        "clearing heads": [u for u in every if u.why == "clear head"],
+        "predicates": [u for u in every if u.half == 1],
+        "clearing scratch values": [u for u in every if u.purpose in scratch and u.why == "clear"],
     }
     counted = {what: len(units) for what, units in kinds.items() if units}
     if averages:

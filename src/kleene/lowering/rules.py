@@ -14,7 +14,7 @@ import numpy as np
 
 from kleene.errors import NotSupported, ProgramError, TooManyRules
 from kleene.lowering.forms import Form, Grid
-from kleene.lowering.updates import GuardedUpdate, ReadGuard, Test, Updates, guarded_updates, index_test
+from kleene.lowering.updates import Cycle, GuardedUpdate, ReadGuard, Test, Updates, guarded_updates, index_test
 from kleene.machines.program import ProgramClass, Spec, Word
 
 MAX_RULES = 1_000_000
@@ -83,6 +83,8 @@ def rules(program: ProgramClass) -> Rules:
 
 def lower_to_rules(updates: Updates) -> Rules:
     """The rules of guarded updates, merged."""
+    if isinstance(updates, Cycle):
+        raise NotSupported(f"{updates.spec.name}: rules speak of one shared step, not of a cycle of layers")
     spec = updates.spec
     for name, kind in spec.kinds.items():
         if isinstance(kind, Word):

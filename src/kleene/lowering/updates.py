@@ -93,6 +93,10 @@ class Updates:
     words: tuple[WordUpdate, ...] = ()
     predicates: tuple[WordPredicate, ...] = ()  # comparisons of words, which guards use by name
 
+    @property
+    def by_layer(self) -> tuple[Updates, ...]:
+        return (self,)
+
     def size(self, name: str) -> int:
         """How many values a variable, a head or a predicate has."""
         return len(self.spec.kinds[name]) if name in self.spec.kinds else 2
@@ -223,6 +227,34 @@ class Updates:
         return cls(spec, updates, reads, words, predicates)
 
 
+@dataclass(frozen=True)
+class Cycle:
+    """The guarded updates of a program with a cycle: those of each layer."""
+
+    spec: Spec
+    by_layer: tuple[Updates, ...]
+
+    def __str__(self) -> str:
+        from kleene.show.terminal import updates_text
+
+        names = [name for name, _ in self.spec.cycle]
+        return "\n\n".join(f"{name}:\n{updates_text(part)}" for name, part in zip(names, self.by_layer))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"cycle": [updates.to_json() for updates in self.by_layer]}
+
+
+def updates_from_json(spec: Spec, content: Any) -> Updates | Cycle:
+    """The updates back from plain data, with or without a cycle."""
+    if not spec.cycle:
+        return Updates.from_json(spec, content)
+    if len(content["cycle"]) != len(spec.cycle):
+        raise ValueError("the updates are not those of every layer of the cycle")
+    return Cycle(
+        spec, tuple(Updates.from_json(part, updates) for part, updates in zip(spec.by_layer, content["cycle"]))
+    )
+
+
 def _terms(listed: Any) -> Terms:
     return tuple((str(name), int(coefficient)) for name, coefficient in listed)
 
@@ -243,22 +275,27 @@ Leaf = Assignment | WordAssignment | None
 Tree = Any  # Leaf, or (form, ((allowed, Tree), …))
 
 
-def guarded_updates(program: ProgramClass) -> Updates:
-    """The updates that `step` makes, by symbolic execution."""
+def guarded_updates(program: ProgramClass) -> Any:
+    """The updates that `step` makes, by symbolic execution: `Updates`, or a `Cycle` of them."""
     cached = vars(program).get("_updates")
     if cached is None:
-        paths = execute(program)
-        made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
-        predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
-        cached = Updates(
-            program.spec,
-            tuple(update for update in made if isinstance(update, GuardedUpdate)),
-            _read_guards(program.spec, paths),
-            tuple(update for update in made if isinstance(update, WordUpdate)),
-            tuple(predicates.values()),
-        )
+        by_layer = tuple(_updates_of(part) for part in program.by_layer)
+        cached = Cycle(program.spec, by_layer) if program.spec.cycle else by_layer[0]
         type.__setattr__(program, "_updates", cached)
     return cached
+
+
+def _updates_of(program: Any) -> Updates:
+    paths = execute(program)
+    made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
+    predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
+    return Updates(
+        program.spec,
+        tuple(update for update in made if isinstance(update, GuardedUpdate)),
+        _read_guards(program.spec, paths),
+        tuple(update for update in made if isinstance(update, WordUpdate)),
+        tuple(predicates.values()),
+    )
 
 
 def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate] | list[WordUpdate]:

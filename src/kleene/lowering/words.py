@@ -199,6 +199,10 @@ def compare(path: Path, terms: Terms, relation: str, threshold: int) -> bool:
         return low >= threshold
     if relation == "=" and (low == high == threshold or not low <= threshold <= high):
         return low == high == threshold
+    if relation == "=" and threshold == high:  # at an end, equality is one threshold
+        return compare(path, terms, "≥", threshold)
+    if relation == "=" and threshold == low:
+        return not compare(path, terms, "≥", threshold + 1)
     predicate = WordPredicate(terms, relation, threshold)
     if (terms, threshold) in path.word_not and relation == "=":
         return False

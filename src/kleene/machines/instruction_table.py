@@ -102,6 +102,18 @@ class InstructionTable:
         entries = sum(map(len, self.programs))
         return f"InstructionTable({len(self)} programs, {entries:,} instructions, sizes {self.sizes})"
 
+    def __str__(self) -> str:
+        lines = [repr(self)]
+        for name, rows in zip(self.names, self.programs):
+            lines.append(f"{name}:")
+            lines += [f"  {number:>4}  {' '.join(map(str, row))}" for number, row in enumerate(rows.tolist())]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: fields, sizes, and the programs by name."""
+        programs = {name: rows.tolist() for name, rows in zip(self.names, self.programs)}
+        return {"fields": list(self.fields), "sizes": list(self.sizes), "programs": programs}
+
     def index(self, program: int | str) -> int:
         """A program's place, by its name or by its place."""
         if isinstance(program, str):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead
+from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.program import HeadSpec, Numerical, ProgramClass, Spec, Subset, Value, as_number
 from kleene.machines.trace import HeadOutput, States, Trace
 from kleene.results import Output
@@ -31,8 +32,15 @@ class Layer:
             self._places[key] = places
         return self._places[key]
 
+    def _has(self, position: int, limits: tuple[tuple[str, int], ...]) -> bool:
+        """Whether a position has the values that a head is limited to."""
+        state, kinds = self.states[position], self.spec.kinds
+        return all(state[name] == kinds[name].values[index] for name, index in limits)
+
     def selected(self, head: HeadSpec, position: int) -> tuple[int, ...]:
         """The positions that a head selects at one position."""
+        if not self._has(position, head.where):
+            return ()
         if head.key is None or head.query is None:
             offsets = range(-position, len(self.states) - position) if head.offsets is None else head.offsets
             found = [position + offset for offset in offsets if 0 <= position + offset < len(self.states)]
@@ -42,7 +50,7 @@ class Layer:
             found = [j for match in matches for j in places.get(match, ()) if head.allows(j - position)]
         if self.spec.causal:
             found = [j for j in found if j <= position]
-        return tuple(sorted(found))
+        return tuple(sorted(j for j in found if self._has(j, head.among)))
 
     def output(self, head: HeadSpec, position: int) -> HeadOutput:
         """A categorical head needs exactly one position; a numerical one averages over at least one."""
@@ -54,13 +62,32 @@ class Layer:
             return HeadOutput(selected, as_number(total / len(selected)) if selected else None)
         return HeadOutput(selected, self.states[selected[0]][head.value] if len(selected) == 1 else None)
 
+    @cached_property
+    def moved(self) -> States:
+        """The state after the heads that write into variables; every head reads the state before."""
+        after = [dict(state) for state in self.states]
+        for head in self.spec.moves.values():
+            assert head.into is not None
+            outputs = {i: self.output(head, i) for i in range(len(after)) if self._has(i, head.where)}
+            if head.replacing is not None:
+                outputs = {i: output for i, output in outputs.items() if output.selected}
+            for i, output in outputs.items():
+                if output.value is None:
+                    raise UndefinedRead(self.spec.name, head.name, i, self.number, len(output.selected))
+                after[i][head.into] = output.value
+            for i, output in outputs.items():
+                old = self.states[output.selected[0]][head.replacing] if head.replacing is not None else None
+                if head.replacing is not None and old != self.states[i][head.into]:
+                    raise WrongReplacement(self.spec.name, head.name, head.into, head.replacing, i, self.number)
+        return after
+
 
 class State:
     """`z` in `step`: one position's variables and head outputs."""
 
     def __init__(self, program: ProgramClass, layer: Layer, position: int) -> None:
         vars(self).update(_program=program, _layer=layer, _position=position)
-        vars(self).update(_values=dict(layer.states[position]))
+        vars(self).update(_values=dict(layer.moved[position]))
 
     def __getattr__(self, name: str) -> Any:
         spec, values = self._program.spec, self._values
@@ -89,6 +116,9 @@ class State:
 
 def class_constant(program: ProgramClass, name: str) -> Any:
     """`z.NAME` for a constant of the class; anything else is an unknown name."""
+    if name in program.spec.moves:
+        into = program.spec.moves[name].into
+        raise ProgramError(f"{program.spec.name}: step reads '{name}', which writes into '{into}'; read '{into}'")
     if not name.startswith("_") and hasattr(program, name) and not hasattr(ProgramClass, name):
         return getattr(program, name)
     known = ", ".join(program.spec.kinds)
@@ -97,7 +127,7 @@ def class_constant(program: ProgramClass, name: str) -> Any:
 
 def checked_write(spec: Spec, name: str, value: Any) -> Value:
     """The value as the variable holds it, or an error that says why it cannot be written."""
-    if name in spec.heads:
+    if name in spec.heads or name in spec.moves:
         raise ProgramError(f"{spec.name}: step writes '{name}', the output of a head; heads are only read")
     if name not in spec.variables:
         known = ", ".join(spec.variables)
@@ -149,8 +179,9 @@ def layers_of(
     while number != fixed:
         if fixed is None and number >= max_layers:
             raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
-        layer = Layer(spec, states, number + 1)
-        states = [run_step(program, layer, position) for position in range(len(states))]
+        part = program.by_layer[number % len(program.by_layer)]
+        layer = Layer(part.spec, states, number + 1)
+        states = [run_step(part, layer, position) for position in range(len(states))]
         number += 1
         yield layer, states
         if fixed is None and halted(spec, states):
@@ -186,6 +217,7 @@ def trace(
     spec = program.spec
     kept, heads = [initial_states(spec, spec.check_input(tokens))], []
     for layer, states in layers_of(program, tokens, layers, max_layers):
-        heads.append({name: [layer.output(head, i) for i in range(len(states))] for name, head in spec.heads.items()})
+        looking = {**layer.spec.heads, **layer.spec.moves}
+        heads.append({name: [layer.output(head, i) for i in range(len(states))] for name, head in looking.items()})
         kept.append(states)
     return Trace(spec, tuple(spec.check_input(tokens)), tuple(kept), tuple(heads))

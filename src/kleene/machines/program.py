@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from kleene.errors import InputError, ProgramError, RangeError
 
 Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 
-RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules")
+RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
 MAX_DEFAULT_POSITIONS = 512
 MAX_WORD_BITS = 32
 
@@ -210,7 +210,7 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A declared attention head; its output is read in `step` like a variable."""
+    """A declared attention head; its output is read in `step` like a variable, or written `into` one."""
 
     query: Variable | None
     key: Variable | None
@@ -218,6 +218,29 @@ class Head:
     offsets: frozenset[int] | None = None
     default: Any = None
     output: Kind | None = None
+    where: Any = None
+    among: Any = None
+    into: Any = None
+    replacing: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class CycleLayer:
+    """One layer of a cycle: its heads, and the step after them."""
+
+    heads: tuple[Head, ...]
+    step: Callable[[Any], None]
+
+
+def layer(*heads: Any) -> Callable[[Callable[[Any], None]], Any]:
+    """Declares a layer of a cycle: `@kl.layer(head, …)` above its step, then `cycle = (fetch, load, store)`.
+
+    The layers of a cycle take turns; each has heads and a step of its own.
+    """
+    for head in heads:
+        if not isinstance(head, Head):
+            raise ProgramError(f"layer: takes heads (kl.attend, kl.relative), not {head!r}")
+    return lambda step: CycleLayer(heads, step)
 
 
 def _variable(kind: Kind, token: Any, position: Any, default: Any) -> Variable:
@@ -315,22 +338,30 @@ def attend(
     offsets: Iterable[int] | None = None,
     default: Any = None,
     output: Any = None,
+    where: Any = None,
+    among: Any = None,
+    into: Any = None,
+    replacing: Any = None,
 ) -> Any:
     """A head: at each position, the `value` of the positions whose `key` matches this one's `query`.
 
     `offsets` limits it to those relative positions; `default` is its output where nothing is selected;
     `output` is a declaration such as `kl.num(values=…)` where the output's kind differs from the value's.
+    `where={variable: value}` limits it to positions that look, `among=` to positions that are looked at.
+
+    `into=variable` writes the output into a variable before `step`, wherever `where` holds. With `replacing=old`
+    it does so only where a position is selected, whose `old` must be what the variable holds there.
     """
     kind = output.kind if isinstance(output, Variable) else output
     if kind is not None and not isinstance(kind, Kind):
         raise ProgramError(f"attend: output= must be a declaration such as kl.num(values=…), not {output!r}")
     limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
-    return Head(query, key, value, limited, default, kind)
+    return Head(query, key, value, limited, default, kind, where, among, into, replacing)
 
 
-def relative(value: Any, offset: int, default: Any = None) -> Any:
+def relative(value: Any, offset: int, default: Any = None, *, where: Any = None, into: Any = None) -> Any:
     """A head: the `value` of the position `offset` places to the right (to the left where negative)."""
-    return Head(None, None, value, frozenset([int(offset)]), default)
+    return Head(None, None, value, frozenset([int(offset)]), default, where=where, into=into)
 
 
 # --- what it becomes: plain data ------------------------------------------------------------------------
@@ -366,10 +397,37 @@ class HeadSpec:
     offsets: frozenset[int] | None
     default: int | None
     kind: Kind
+    where: tuple[tuple[str, int], ...] = ()  # (variable, index): positions that look have these values
+    among: tuple[tuple[str, int], ...] = ()  # the same of positions that are looked at
+    into: str | None = None
+    replacing: str | None = None
 
     @property
     def numerical(self) -> bool:
         return isinstance(self.kind, Numerical)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.kind.to_json(),
+            "query": self.query,
+            "key": self.key,
+            "value": self.value,
+            "offsets": None if self.offsets is None else sorted(self.offsets),
+            "default": self.default,
+            "where": [list(pair) for pair in self.where],
+            "among": [list(pair) for pair in self.among],
+            "into": self.into,
+            "replacing": self.replacing,
+        }
+
+    @classmethod
+    def from_json(cls, name: str, content: Any) -> HeadSpec:
+        offsets = None if content["offsets"] is None else frozenset(content["offsets"])
+        where, among = (tuple((str(n), int(i)) for n, i in content[side]) for side in ("where", "among"))
+        return cls(
+            name, content["query"], content["key"], content["value"], offsets, content["default"],
+            kind_from_json(content), where, among, content["into"], content["replacing"],
+        )  # fmt: skip
 
     def allows(self, offset: int) -> bool:
         return self.offsets is None or offset in self.offsets
@@ -377,7 +435,11 @@ class HeadSpec:
 
 @dataclass(frozen=True)
 class Spec:
-    """A program without its Python: everything but `step`."""
+    """A program without its Python: everything but `step`.
+
+    `heads` are read in `step`; `moves` are the heads that write into a variable. `cycle` names the layers that
+    take turns, each with its heads and moves; without one, every layer has them all.
+    """
 
     name: str
     tokens: int
@@ -390,12 +452,28 @@ class Spec:
     causal: bool = False
     stop: int | None = None
     max_tokens: int | None = None
+    moves: dict[str, HeadSpec] = field(default_factory=dict)
+    cycle: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (layer, names of its heads and moves)
     kinds: dict[str, Kind] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         kinds = {name: variable.kind for name, variable in self.variables.items()}
         kinds |= {name: head.kind for name, head in self.heads.items()}
         object.__setattr__(self, "kinds", kinds)
+
+    @cached_property
+    def by_layer(self) -> tuple[Spec, ...]:
+        """The program as each layer of its cycle sees it: with that layer's heads only."""
+        if not self.cycle:
+            return (self,)
+        return tuple(
+            replace(
+                self, cycle=(),
+                heads={name: head for name, head in self.heads.items() if name in names},
+                moves={name: head for name, head in self.moves.items() if name in names},
+            )
+            for _, names in self.cycle
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` gives an equal Spec back."""
@@ -412,17 +490,9 @@ class Spec:
                 }
                 for name, variable in self.variables.items()
             },
-            "heads": {
-                name: {
-                    **head.kind.to_json(),
-                    "query": head.query,
-                    "key": head.key,
-                    "value": head.value,
-                    "offsets": None if head.offsets is None else sorted(head.offsets),
-                    "default": head.default,
-                }
-                for name, head in self.heads.items()
-            },
+            "heads": {name: head.to_json() for name, head in self.heads.items()},
+            "moves": {name: head.to_json() for name, head in self.moves.items()},
+            "cycle": [[name, list(heads)] for name, heads in self.cycle],
             "output": self.output,
             "halt": self.halt,
             "layers": self.layers,
@@ -444,15 +514,16 @@ class Spec:
             )
             for name, v in content["variables"].items()
         }
-        heads = {
-            name: HeadSpec(
-                name, h["query"], h["key"], h["value"],
-                None if h["offsets"] is None else frozenset(h["offsets"]), h["default"], kind_from_json(h),
-            )
-            for name, h in content["heads"].items()
-        }  # fmt: skip
+        heads, moves = (
+            {name: HeadSpec.from_json(name, head) for name, head in content[part].items()}
+            for part in ("heads", "moves")
+        )
+        cycle = tuple((str(name), tuple(map(str, names))) for name, names in content["cycle"])
         rest = {key: content[key] for key in ("output", "halt", "layers", "causal", "stop", "max_tokens")}
-        return cls(content["name"], content["tokens"], content["positions"], variables, heads, **rest)
+        return cls(
+            content["name"], content["tokens"], content["positions"], variables, heads,
+            moves=moves, cycle=cycle, **rest,
+        )  # fmt: skip
 
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
         """The input as a list of ints, or an InputError that says what is wrong with it."""
@@ -492,6 +563,7 @@ class ProgramClass(type):
 
     spec: Spec
     step: Callable[[Any], None]
+    by_layer: tuple[Any, ...]  # the program itself, or a LayerProgram for each layer of its cycle
 
     @classmethod
     def __prepare__(mcs, name: str, bases: tuple[type, ...], /, **options: Any) -> Any:
@@ -501,6 +573,7 @@ class ProgramClass(type):
         cls = super().__new__(mcs, name, bases, dict(body))
         if bases:
             cls.spec = _specify(cls)
+            cls.by_layer = tuple(LayerProgram(cls, *one) for one in zip(cls.spec.by_layer, _cycle(cls))) or (cls,)
             if "rules" in body and "step" not in body:
                 from kleene.lowering.rules import step_from_rules
 
@@ -523,6 +596,16 @@ class ProgramClass(type):
         return f"<program {cls.__name__}>"
 
 
+class LayerProgram:
+    """One layer of a program with a cycle, as if it were a program by itself: constants are the program's."""
+
+    def __init__(self, program: ProgramClass, spec: Spec, declared: CycleLayer) -> None:
+        self.program, self.spec, self.step = program, spec, declared.step
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.program, name)
+
+
 class Program(metaclass=ProgramClass):
     """The base class of attention programs.
 
@@ -541,12 +624,20 @@ class Program(metaclass=ProgramClass):
     step: Any
 
 
-def _specify(cls: ProgramClass) -> Spec:
+def _body(cls: ProgramClass) -> dict[str, Any]:
     body: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         if isinstance(base, ProgramClass):
             body |= vars(base)
-    name = cls.__name__
+    return body
+
+
+def _cycle(cls: ProgramClass) -> tuple[CycleLayer, ...]:
+    return tuple(_body(cls).get("cycle") or ())
+
+
+def _specify(cls: ProgramClass) -> Spec:
+    body, name = _body(cls), cls.__name__
     names: dict[int, str] = {}
     for attribute, thing in body.items():
         if attribute in RESERVED or not isinstance(thing, Variable | Head):
@@ -574,24 +665,98 @@ class _Checker:
         tokens = self._whole("tokens", at_least=1)
         if tokens is None:
             raise self.fail("'tokens', the size of the input alphabet, is missing")
-        if not callable(self.body.get("step")) and not callable(self.body.get("rules")):
-            raise self.fail("'step' is missing: def step(z): … (or def rules(b): …)")
+        steps = [name for name in ("step", "rules", "cycle") if self.body.get(name)]
+        if not steps or (steps != ["cycle"] and not callable(self.body[steps[0]])):
+            raise self.fail("'step' is missing: def step(z): … (or def rules(b): …, or cycle = (layer, …))")
         declared = {self.names[id(thing)]: thing for thing in self.body.values() if id(thing) in self.names}
         plain = {name: thing for name, thing in declared.items() if isinstance(thing, Variable)}
         positions = self._positions(plain)
         variables = {name: self._variable(name, thing, tokens, positions) for name, thing in plain.items()}
-        heads = {name: self._head(name, thing) for name, thing in declared.items() if isinstance(thing, Head)}
+        every = {name: self._head(name, thing) for name, thing in declared.items() if isinstance(thing, Head)}
+        heads = {name: head for name, head in every.items() if head.into is None}
+        moves = {name: head for name, head in every.items() if head.into is not None}
+        cycle = self._cycle(every) if steps == ["cycle"] else ()
+        for names in [names for _, names in cycle] or [tuple(every)]:
+            self._check_moves([moves[name] for name in names if name in moves], [every[name] for name in names])
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
         stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
         if not halt and layers is None:
             raise self.fail("say when it ends: halt = {variable: value}, or layers = a number")
         if max_tokens is not None and (halt or layers is None):
             raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
+        if max_tokens is not None and cycle:
+            raise self.fail("a decoder (max_tokens) has one layer, not a cycle of them")
         causal = bool(self.body.get("causal", False)) or max_tokens is not None
         return Spec(
             self.name, tokens, positions, variables, heads, self._output(plain, tokens if max_tokens else None), halt,
-            layers, causal, stop, max_tokens,
+            layers, causal, stop, max_tokens, moves, cycle,
         )  # fmt: skip
+
+    def _cycle(self, heads: dict[str, HeadSpec]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        declared = self.body["cycle"]
+        names = {id(thing): name for name, thing in self.body.items() if isinstance(thing, CycleLayer)}
+        if not isinstance(declared, tuple | list) or not all(isinstance(one, CycleLayer) for one in declared):
+            raise self.fail(f"cycle must be a tuple of steps declared with @kl.layer(…), not {declared!r}")
+        made = []
+        for place, one in enumerate(declared):
+            for head in one.heads:
+                if id(head) not in self.names:
+                    raise self.fail(f"layer {place + 1} of the cycle has a head that is no attribute of this program")
+            made.append((names.get(id(one), f"layer {place + 1}"), tuple(self.names[id(head)] for head in one.heads)))
+        idle = heads.keys() - {name for _, used in made for name in used}
+        if idle:
+            raise self.fail(f"the head '{min(idle)}' is in no layer of the cycle")
+        return tuple(made)
+
+    def _check_moves(self, moves: list[HeadSpec], heads: list[HeadSpec]) -> None:
+        """Two heads of a layer cannot write one variable, nor one that decides where heads of it look."""
+        written: dict[str, str] = {}
+        for head in moves:
+            assert head.into is not None
+            if head.into in written:
+                raise self.fail(f"'{written[head.into]}' and '{head.name}' write into '{head.into}' in the same layer")
+            written[head.into] = head.name
+        for head in heads:
+            for name, _ in (*head.where, *head.among):
+                if name in written:
+                    raise self.fail(
+                        f"'{written[name]}' writes into '{name}', by which '{head.name}' is limited in the same layer"
+                    )
+
+    def _limits(self, head: str, side: str, given: Any) -> tuple[tuple[str, int], ...]:
+        if given is None:
+            return ()
+        if not isinstance(given, dict) or not given:
+            raise self.fail(f"the head '{head}': {side} must be {{variable: value}}, not {given!r}")
+        limits = []
+        for variable, value in given.items():
+            name = self._named(head, side, variable)
+            index = variable.kind.index(value)
+            if index is None or not isinstance(variable.kind, Categorical):
+                raise self.fail(f"the head '{head}': {side} asks for {value!r} in '{name}', not a value of a kl.cat")
+            limits.append((name, index))
+        return tuple(sorted(limits))
+
+    def _into(self, name: str, head: Head, kind: Kind) -> tuple[str | None, str | None]:
+        """The variable that a head writes into, and the one whose value it replaces."""
+        if head.into is None:
+            if head.replacing is not None:
+                raise self.fail(f"the head '{name}' has replacing= without into=")
+            return None, None
+        into = self._named(name, "into", head.into)
+        if isinstance(kind, Numerical) or head.into.kind != kind:
+            raise self.fail(
+                f"the head '{name}' cannot write a {kind.name} into '{into}' ({head.into.kind.name}); "
+                "both must be of the same kind, and not averages"
+            )
+        if head.replacing is None:
+            return into, None
+        replaced = self._named(name, "replacing", head.replacing)
+        if head.replacing is head.value:
+            raise self.fail(f"the head '{name}' replaces '{replaced}' by itself")
+        if head.replacing.kind != kind or head.default is not None:
+            raise self.fail(f"the head '{name}': replacing= takes a variable of the kind of '{into}', and no default")
+        return into, replaced
 
     def _whole(self, attribute: str, at_least: int) -> int | None:
         value = self.body.get(attribute)
@@ -679,7 +844,9 @@ class _Checker:
         if head.offsets is not None and not head.offsets:
             raise self.fail(f"the head '{name}' has no offsets; give at least one")
         default = None if head.default is None else self._default(name, kind, head.default)
-        return HeadSpec(name, query, key, value, head.offsets, default, kind)
+        where, among = self._limits(name, "where", head.where), self._limits(name, "among", head.among)
+        into, replaced = self._into(name, head, kind)
+        return HeadSpec(name, query, key, value, head.offsets, default, kind, where, among, into, replaced)
 
     def _match(self, head: str, query: str, asked: Kind, key: str, held: Kind) -> None:
         if isinstance(asked, Word) and isinstance(held, Word):

@@ -59,7 +59,7 @@ def _extend(net: Transformer, fresh: list[int], start: int, layers: int, cache: 
         if check:
             selected = block.selected(scores)
             check_reads(
-                net.config.name, net.config.heads, net.description["reads"], x, selected, mask[:, start:], layer + 1
+                net.config.name, block.heads, net.described(layer)["reads"], x, selected, mask[:, start:], layer + 1
             )
         x = block.second_half(x)
     return x

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kleene.errors import DidNotHalt
-from kleene.networks.reads import check_reads
+from kleene.networks.reads import check_moves, check_reads
 from kleene.networks.transformer import Transformer
 from kleene.results import Output
 
@@ -53,8 +53,10 @@ def _checked_layer(net: Transformer, layer: int, x: Tensor, mask: Tensor) -> Ten
     block, config = net.block(layer), net.config
     keys, values = block.keys_values(x)
     scores = block.scores(x, keys, mask)
+    selected, described = scores > block.null_score[None, :, None, None], net.described(layer)
+    check_moves(config.name, described["moves"], x, selected, mask, layer + 1)
     x = block.first_half(block.attend(x, scores, values))
-    check_reads(config.name, config.heads, net.description["reads"], x, block.selected(scores), mask, layer + 1)
+    check_reads(config.name, block.heads, described["reads"], x, selected.sum(dim=-1), mask, layer + 1)
     return block.second_half(x)
 
 

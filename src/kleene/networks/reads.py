@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kleene.errors import RangeError, UndefinedRead
+from kleene.errors import RangeError, UndefinedRead, WrongReplacement
 
 
 def check_reads(
@@ -49,3 +49,24 @@ def check_reads(
                 "the average is outside the declared values"
             )
         raise UndefinedRead(program, name, position, layer, found)
+
+
+def check_moves(
+    program: str, moves: list[dict[str, Any]], x: Tensor, selected: Tensor, mask: Tensor, layer: int
+) -> None:
+    """Raise where a head that writes into a variable selects too little or too much, or replaces what is not
+    there. `x` is the residual stream before the layer, `selected` which positions each head of the block
+    selects: (batch, head, position, position)."""
+    for move in moves:
+        chosen = selected[:, move["head"]]
+        count, writes = chosen.sum(dim=-1), mask & (x[..., move["where"]] == 1).all(dim=-1)
+        old = move["replacing"]
+        wrong = writes & ((count < (0 if move["default"] or old else 1)) | (count > 1))
+        for row, position in torch.nonzero(wrong)[:1].tolist():
+            raise UndefinedRead(program, move["name"], position, layer, int(count[row, position]))
+        if old is not None:
+            replaced = chosen.to(x.dtype) @ x[..., old["start"] : old["start"] + old["size"]]
+            held = x[..., old["into_start"] : old["into_start"] + old["size"]]
+            wrong = writes & (count == 1) & (replaced != held).any(dim=-1)
+            for _, position in torch.nonzero(wrong)[:1].tolist():
+                raise WrongReplacement(program, move["name"], old["into"], old["variable"], position, layer)

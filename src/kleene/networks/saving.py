@@ -13,10 +13,10 @@ from safetensors.torch import load, save
 
 from kleene.errors import FileError
 from kleene.files import read_json, written_atomically
-from kleene.networks.transformer import DTYPES, Config, Transformer
+from kleene.networks.transformer import DTYPES, BlockShape, Config, Transformer
 from kleene.residual import Layout
 
-VERSION = 1
+VERSION = 2
 MAX_PARAMETERS = 2_000_000_000
 
 
@@ -53,7 +53,7 @@ def load_transformer(folder: Path) -> Transformer:
     if digest != _digest(content):
         raise FileError(f"{path}: its content has changed since it was saved (the digest differs)")
     try:
-        fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content["config"].items()}
+        fields = {**content["config"], "cycle": tuple(_block_shape(shape) for shape in content["config"]["cycle"])}
         config, dtype = Config(**fields), DTYPES[content["dtype"]]
         description, weights = dict(content["description"]), str(content["weights"])
         Layout.from_json(description["layout"])
@@ -67,34 +67,42 @@ def load_transformer(folder: Path) -> Transformer:
     return net
 
 
+def _block_shape(content: dict[str, Any]) -> BlockShape:
+    fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+    return BlockShape(**fields)
+
+
 def _check_config(config: Config) -> None:
     """Numbers where numbers belong, and none of them negative."""
     numbers = [
         config.tokens,
         config.dim,
-        config.key_size,
-        config.value_size,
-        config.window,
         config.classes,
         config.blocks,
     ]
+    for shape in config.cycle:
+        numbers += [shape.key_size, shape.value_size, shape.window, *shape.hidden]
+        if not all(isinstance(head, str) for head in shape.heads) or len(shape.hidden) != 2:
+            raise ValueError("a block in its config is malformed")
     optional = [config.positions, config.max_length, config.layers, config.stop, config.max_tokens]
     numbers += [number for number in optional if number is not None]
-    numbers += [*config.hidden]
-    if any(type(number) is not int or number < 0 for number in numbers) or len(config.hidden) != 2:
+    if any(type(number) is not int or number < 0 for number in numbers):
         raise ValueError("a size in its config is not a whole number")
     if config.shape not in ("universal", "encoder", "decoder") or config.output_coding not in ("one-hot", "bits"):
         raise ValueError("its config has an unknown shape or coding")
-    if not all(isinstance(head, str) for head in config.heads) or min(config.dim, config.tokens, config.blocks) < 1:
+    if min(config.dim, config.tokens, config.blocks, len(config.cycle)) < 1:
         raise ValueError("its config has no dimensions, tokens or blocks")
 
 
 def _parameters(config: Config) -> int:
     """The number of parameters that a shape asks for, before any memory is taken."""
-    d, h = config.dim, len(config.heads)
-    block = h * (2 * config.key_size + 2 * config.value_size) * d + 2 * sum(config.hidden) * d
-    block += h * (2 * config.window + 3 + 2 * config.key_size + config.value_size) + sum(config.hidden)
-    return config.blocks * block + (config.tokens + (config.positions or 0) + config.classes) * d
+    d, total = config.dim, (config.tokens + (config.positions or 0) + config.classes) * config.dim
+    for shape in config.cycle:
+        h = len(shape.heads)
+        block = h * (2 * shape.key_size + 2 * shape.value_size) * d + 2 * sum(shape.hidden) * d
+        block += h * (2 * shape.window + 3 + 2 * shape.key_size + shape.value_size) + sum(shape.hidden)
+        total += block * -(-config.blocks // len(config.cycle))
+    return total
 
 
 def _read_weights(path: Path, expected: str, net: Transformer) -> dict[str, Any]:

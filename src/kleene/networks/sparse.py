@@ -34,6 +34,8 @@ class SparseTransformer:
     def __init__(self, net: Transformer) -> None:
         if net.dtype not in (torch.float32, torch.float64):
             raise NotSparse(f"{net.dtype} runs dense")
+        if len(net.config.cycle) > 1:
+            raise NotSparse("a cycle of layers")
         self.net, self.config = net, net.config
         self.kind = np.float32 if net.dtype == torch.float32 else np.float64
         self.token_embedding = self._numpy(net.token_embedding)

@@ -23,6 +23,17 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.
 
 
 @dataclass(frozen=True)
+class BlockShape:
+    """The shape of one block, and the names of its heads."""
+
+    heads: tuple[str, ...]
+    key_size: int
+    value_size: int
+    hidden: tuple[int, int]  # of the two halves of the MLP block
+    window: int  # relative biases are told apart up to this offset
+
+
+@dataclass(frozen=True)
 class Config:
     """The shape of a transformer, and the names of what is in it."""
 
@@ -32,24 +43,31 @@ class Config:
     positions: int | None
     max_length: int | None  # the longest input for which averages are resolved, None: any
     dim: int
-    heads: tuple[str, ...]
-    key_size: int
-    value_size: int
-    hidden: tuple[int, int]  # of the two halves of the MLP block
-    window: int  # relative biases are told apart up to this offset
+    cycle: tuple[BlockShape, ...]  # of the blocks that take turns; mostly there is one
     classes: int
     output_coding: str  # "one-hot" | "bits"
     causal: bool
     halts: bool
     layers: int | None  # where it does not halt
-    blocks: int = 1  # 1: shared by all layers
+    blocks: int = 1  # as many as the cycle has: shared by all layers
     stop: int | None = None
     max_tokens: int | None = None
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads of the whole cycle."""
+        return tuple(name for shape in self.cycle for name in shape.heads)
+
+    @property
+    def hidden(self) -> tuple[int, int]:
+        """The clipped units of both halves, summed over the cycle."""
+        return sum(shape.hidden[0] for shape in self.cycle), sum(shape.hidden[1] for shape in self.cycle)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a network is; `hidden` counts the clipped units of both halves of one block."""
+    """How large a network is; `hidden` counts the clipped units of both halves, and like `heads` is summed over
+    the blocks of a cycle, but not over layers."""
 
     residual: int
     heads: int
@@ -61,11 +79,11 @@ class Sizes:
 class Block(nn.Module):
     """One layer: attention, then the two halves of the MLP block."""
 
-    def __init__(self, config: Config, dtype: torch.dtype) -> None:
+    def __init__(self, config: Config, shape: BlockShape, dtype: torch.dtype) -> None:
         super().__init__()
-        d, h, k, v = config.dim, len(config.heads), config.key_size, config.value_size
-        first, second = config.hidden
-        self.causal, self.window = config.causal, config.window
+        d, h, k, v = config.dim, len(shape.heads), shape.key_size, shape.value_size
+        first, second = shape.hidden
+        self.heads, self.causal, self.window = shape.heads, config.causal, shape.window
 
         def weight(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.zeros(*shape, dtype=dtype))
@@ -73,7 +91,7 @@ class Block(nn.Module):
         self.query, self.query_bias = weight(h, k, d), weight(h, k)
         self.key, self.key_bias = weight(h, k, d), weight(h, k)
         self.value, self.out = weight(h, v, d), weight(h, d, v)
-        self.relative = weight(h, 2 * config.window + 3)  # the ends: all offsets further away
+        self.relative = weight(h, 2 * shape.window + 3)  # the ends: all offsets further away
         self.null_score, self.null_value = weight(h), weight(h, v)
         self.in1, self.bias1, self.out1 = weight(first, d), weight(first), weight(d, first)
         self.in2, self.bias2, self.out2 = weight(second, d), weight(second), weight(d, second)
@@ -132,7 +150,8 @@ class Transformer(nn.Module):
         self.token_embedding = nn.Parameter(torch.zeros(config.tokens, config.dim, dtype=dtype))
         if config.positions is not None:
             self.position_embedding = nn.Parameter(torch.zeros(config.positions, config.dim, dtype=dtype))
-        self.blocks = nn.ModuleList([Block(config, dtype) for _ in range(config.blocks)])
+        shapes = [config.cycle[k % len(config.cycle)] for k in range(config.blocks)]
+        self.blocks = nn.ModuleList([Block(config, shape, dtype) for shape in shapes])
         self.unembedding = nn.Parameter(torch.zeros(config.classes, config.dim, dtype=dtype))
         self.halt_weight = nn.Parameter(torch.zeros(config.dim, dtype=dtype))
         self.halt_bias = nn.Parameter(torch.zeros(1, dtype=dtype))
@@ -181,6 +200,12 @@ class Transformer(nn.Module):
         chosen = self.blocks[layer % len(self.blocks)]
         assert isinstance(chosen, Block)
         return chosen
+
+    def described(self, layer: int) -> dict[str, Any]:
+        """What is saved of a layer: its updates, read guards and the purpose of each unit."""
+        if "cycle" in self.description:
+            return self.description["cycle"][layer % len(self.description["cycle"])]
+        return self.description
 
     def done(self, x: Tensor, mask: Tensor) -> Tensor:
         """Which sequences have the halt value at every position."""

@@ -1,0 +1,142 @@
+"""`kleene subleq`: run a SUBLEQ program on the transformer, or on the reference interpreter; type at it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kleene.cli import AsJson, app, busy, finish, print_json
+from kleene.errors import DidNotHalt, FileError, InputError
+
+FIRST, LATER = 30_000, 2_000_000  # instructions between two looks at the output
+
+
+def library_programs() -> dict[str, Any]:
+    """The programs that come with Kleene, by name."""
+    folder = files("kleene.library") / "subleq_programs"
+    return {Path(entry.name).stem: entry for entry in folder.iterdir() if entry.name.endswith(".subleq")}
+
+
+def read_program(name: str, dialect: str) -> Any:
+    """An image from a file, or from the library by its name."""
+    from kleene.machines import subleq
+
+    known = library_programs()
+    if name in known:
+        return subleq.assemble(known[name].read_text(encoding="utf-8"), dialect, name=name)
+    if not Path(name).exists():
+        raise FileError(f"{name}: no such file, and no program of the library ({', '.join(sorted(known))})")
+    return subleq.load(name, dialect)
+
+
+@app.command(
+    "subleq",
+    epilog="Example: kleene subleq life, or echo '2 2 + . cr bye' | kleene subleq subleq.dec --on transformer",
+)
+def subleq_command(
+    program: Annotated[str, typer.Argument(help="A file (.dec cells, .subleq assembly) or a library program.")],
+    dialect: Annotated[str, typer.Option(help="eforth (16 bits), esolang, alta or paper.")] = "eforth",
+    on: Annotated[str, typer.Option(help="transformer, or reference: the plain interpreter.")] = "transformer",
+    evaluator: Annotated[
+        str | None,
+        typer.Option(help="Of the transformer: generated, lookup, rows, dense; of the reference: numba, plain."),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=0, help="Stop after so many instructions.")] = 100_000_000,
+    bits: Annotated[int, typer.Option(help="The transformer's word size, 3 to 16.")] = 16,
+    input_adds: Annotated[bool, typer.Option("--input-adds", help="Input adds to its word, not replaces.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Then run the reference too: output, count and every word must agree.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a SUBLEQ program; its input is standard input, its output standard output. At the end it says how many
+    instructions were run, how fast, and by which evaluator."""
+    if on not in ("transformer", "reference"):
+        raise InputError(f"--on {on}: there are 'transformer' and 'reference'")
+    image, chosen = read_program(program, dialect), evaluator or ("generated" if on == "transformer" else "numba")
+    options: dict[str, Any] = {"input_adds": input_adds, "evaluator": chosen}
+    with busy("getting ready", quiet=as_json):
+        if on == "transformer":
+            from kleene.compilers.subleq_to_transformer import TransformerMachine
+
+            machine: Any = TransformerMachine(image, dialect, bits=bits, **options)
+        else:
+            from kleene.machines.subleq import Machine
+
+            machine = Machine(image, dialect, **options)
+    started = time.perf_counter()
+    result, given = _drive(machine, steps, quiet=as_json)
+    seconds = time.perf_counter() - started
+    layers = getattr(machine, "layers", None)
+    differs = _difference(result, image, dialect, given, input_adds) if compare else None
+    if as_json:
+        print_json({
+            "program": program, "dialect": dialect, "on": on, "evaluator": chosen, "why": result.why,
+            "output": result.output, "instructions": result.steps, "layers": layers, "seconds": round(seconds, 3),
+            "counter": result.counter, "where": result.where,
+            **({"agrees_with_reference": not differs} if compare else {}),
+        })  # fmt: skip
+    else:
+        ran = f", {layers:,} layers" if layers is not None else ""
+        print(
+            f"{result.why}: {result.steps:,} instructions{ran} in {seconds:.2f} s "
+            f"({result.steps / max(seconds, 1e-9):,.0f} a second) on the {on}, evaluator {chosen}",
+            file=sys.stderr,
+        )
+    if compare and not as_json:
+        print(f"the reference {differs or 'agrees: output, instructions and every word'}", file=sys.stderr)
+    if not result.halted and not compare:
+        print(f"kleene: {' '.join(_unfinished(result, steps).split())}", file=sys.stderr)
+        raise typer.Exit(1)
+    finish(not differs)
+
+
+def _difference(result: Any, image: Any, dialect: str, given: str, input_adds: bool) -> str:
+    """In what the reference differs after as many instructions; nothing where it agrees."""
+    from kleene.machines import subleq
+
+    wanted = subleq.run(image, dialect=dialect, input=given, max_steps=result.steps, input_adds=input_adds)
+    if wanted.output != result.output:
+        return f"differs: its output is {wanted.output!r}"
+    if wanted.steps != result.steps or wanted.counter != result.counter:
+        return f"differs: {wanted.steps:,} instructions, counter {wanted.counter}; here {result.counter}"
+    for at, (mine, theirs) in enumerate(zip(result.memory, wanted.memory)):  # the last word is the port
+        if mine != theirs and at != 0xFFFF:
+            return f"differs: it has {theirs} at address {at}, where {mine} is here"
+    return ""
+
+
+def _unfinished(result: Any, steps: int) -> str:
+    try:
+        result.checked()
+    except DidNotHalt as error:
+        return f"{error} (--steps {steps:,})"
+    return ""
+
+
+def _drive(machine: Any, steps: int, quiet: bool) -> tuple[Any, str]:
+    """Run in slices: what is written is seen at once, and a line is read when one is asked for. Gives what was
+    read, too."""
+    left, slice_, given = steps, FIRST, ""
+    while True:
+        before = machine.steps
+        result = machine.run(min(slice_, left))
+        left -= machine.steps - before
+        slice_ = LATER
+        if not quiet:
+            sys.stdout.buffer.write(machine.take_output())
+            sys.stdout.flush()
+        if result.why == "input":
+            line = sys.stdin.readline()
+            given += line
+            if line:
+                machine.feed(line)
+            else:
+                machine.end_input()
+        elif result.why != "steps" or left <= 0:
+            return result, given

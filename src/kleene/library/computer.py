@@ -1,0 +1,112 @@
+"""A SUBLEQ computer: binary words, one memory, self-modifying, three layers an instruction.
+
+One token is the processor; every other token is a word of memory. The layers take turns: fetch the operands,
+load what they point at and subtract, store the result. Only the processor and the word that is written change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kleene.errors import InputError, ProgramError
+from kleene.machines.program import Program, attend, cat, layer, word
+
+
+def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> Any:
+    """A computer of 2**bits − 1 words of `bits` bits, two's complement.
+
+    `a b c`: mem[b] −= mem[a], then on to c where the result is 0 or less. It halts when the program counter is
+    negative. The processor itself is word −1, the port: an instruction that reads it takes what the world has put
+    there, one that writes it leaves mem[a] there; neither subtracts nor jumps. Where input is added to mem[b]
+    instead of replacing it, the world puts it there negated, and the instruction subtracts as ever. In the dialect
+    "alta" there is no port, and a negative a or b halts.
+    """
+    if dialect not in ("eforth", "alta"):
+        raise ProgramError(f"computer: there is no dialect {dialect!r}; there are 'eforth' and 'alta'")
+    if not 3 <= bits <= 16:
+        raise ProgramError(f"computer: words have 3 … 16 bits, not {bits}")
+    size, half, port = 1 << bits, 1 << (bits - 1), (1 << bits) - 1
+    has_port = dialect == "eforth"
+
+    class computer(Program):
+        tokens = size
+        positions = size
+        processor = cat(2, position=lambda p: p == 0)
+        done = cat(2, position=lambda p: p != 0)
+        mem = word(bits, token=lambda t: t)
+        address = word(bits, position=lambda p: (p - 1) % size)
+        address_less_1 = word(bits, position=lambda p: (p - 2) % size)
+        address_less_2 = word(bits, position=lambda p: (p - 3) % size)
+        address_plus_3 = word(bits, position=lambda p: (p + 2) % size)
+        pc = word(bits)
+        a = word(bits)
+        b = word(bits)
+        c = word(bits)
+        mem_a = word(bits)
+        mem_b = word(bits)  # becomes the result
+        old = word(bits)  # mem[b] as it was
+        talks = cat(2)  # whether the instruction reads or writes the port
+        jump = cat(2)
+
+        fetch_a = attend(pc, address, mem, into=a, where={processor: 1})
+        advance = attend(pc, address, address_plus_3, into=pc, where={processor: 1})
+        fetch_b = attend(pc, address_less_1, mem, into=b, where={processor: 1})
+        fetch_c = attend(pc, address_less_2, mem, into=c, where={processor: 1})
+        load_a = attend(a, address, mem, into=mem_a, where={processor: 1})
+        load_b = attend(b, address, mem, into=mem_b, where={processor: 1})
+        load_old = attend(b, address, mem, into=old, where={processor: 1})
+        store_b = attend(address, b, mem_b, into=mem, replacing=old, among={processor: 1})
+
+        output = mem
+        halt = {done: 1}
+
+        @staticmethod
+        def encode(memory: str | Sequence[int]) -> list[int]:
+            """A memory image as tokens, the processor's first; a text of whole numbers or a list of them."""
+            words = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
+            try:
+                values = [int(value) for value in words]
+            except ValueError:
+                raise InputError("computer: the memory image is not a list of whole numbers") from None
+            if len(values) >= size:
+                raise InputError(f"computer: {len(values)} words; {bits} bits address {size - 1}")
+            for place, value in enumerate(values):
+                if not -half <= value < size:
+                    raise InputError(f"computer: the word {value} at address {place} is outside {-half} … {size - 1}")
+            return [0, *(value % size for value in values)]
+
+        @staticmethod
+        def decode(outputs: Sequence[int]) -> list[int]:
+            """The memory at the end, as signed numbers; without the port."""
+            return [(value + half) % size - half for value in outputs[1:]]
+
+        @layer(fetch_a, advance, fetch_b, fetch_c)
+        def fetch(z: Any) -> None:
+            if z.processor:
+                if has_port:
+                    z.talks = z.a == port or z.b == port
+                elif z.a >= half or z.b >= half:
+                    z.done = 1
+
+        @layer(load_a, load_b, load_old)
+        def load(z: Any) -> None:
+            if z.processor:
+                difference = z.mem_b - z.mem_a
+                z.jump = 0 if z.talks else difference >= half or -half <= difference <= 0
+                if z.b == port if input_adds else z.talks:
+                    z.mem_b = z.mem_a
+                else:
+                    z.mem_b = difference % size
+
+        @layer(store_b)
+        def store(z: Any) -> None:
+            if z.processor:
+                if z.jump:
+                    z.pc = z.c
+                if z.pc >= half:
+                    z.done = 1
+
+        cycle = (fetch, load, store)
+
+    return computer

@@ -1,0 +1,71 @@
+"""Adafactor (Shazeer and Stern, 2018) that a CUDA graph can hold: its state, the step count too, is on the device.
+
+Parameters of one shape are stacked and updated together, so that a network of many layers costs a few kernels.
+The step is relative to the size of each parameter, as in the paper and in the common implementations; the second
+moment of a matrix is kept by rows and columns where both have 128 entries or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+FACTORED = 128  # the smallest side of a matrix whose second moment is kept by rows and columns
+
+
+class Adafactor(torch.optim.Optimizer):
+    """Adafactor with a constant rate, no momentum, and updates clipped to root mean square 1.
+
+    >>> weight = torch.nn.Parameter(torch.ones(2)); optimiser = Adafactor([weight], lr=0.1)
+    >>> weight.sum().backward(); optimiser.step(); [round(w, 3) for w in weight.tolist()]
+    [0.9, 0.9]
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: float, decay: float = 0.8, smallest: float = 1e-3) -> None:
+        super().__init__(params, {"lr": lr, "decay": decay, "smallest": smallest})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One update of every parameter that has a gradient."""
+        for group in self.param_groups:
+            by_shape: dict[Any, list[Tensor]] = {}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape.setdefault(parameter.shape, []).append(parameter)
+            for parameters in by_shape.values():
+                self._update(parameters, group["lr"], group["decay"], group["smallest"])
+
+    def _update(self, parameters: list[Tensor], lr: float, decay: float, smallest: float) -> None:
+        weights = torch.stack(parameters)
+        grads = torch.stack([p.grad for p in parameters if p.grad is not None])
+        state = self.state[parameters[0]]
+        sides = grads.shape[1:]
+        factored = len(sides) == 2 and min(sides) >= FACTORED
+        if not state:
+            state["count"] = torch.zeros((), device=grads.device)
+            if factored:
+                state["row"], state["column"] = torch.zeros_like(grads[..., 0]), torch.zeros_like(grads[..., 0, :])
+            else:
+                state["square"] = torch.zeros_like(grads)
+        state["count"] += 1
+        fresh = state["count"].pow(-decay)  # 1 in the first step
+        squares = grads.square() + 1e-30
+        if factored:
+            row = state["row"].lerp_(squares.mean(dim=-1), fresh)
+            column = state["column"].lerp_(squares.mean(dim=-2), fresh)
+            # one root at a time: the product of two tiny moments would be zero
+            update = grads * (row / row.mean(dim=-1, keepdim=True)).rsqrt()[..., None] * column.rsqrt()[..., None, :]
+        else:
+            update = grads * state["square"].lerp_(squares, fresh).rsqrt()
+        inner = tuple(range(1, grads.dim()))
+        update /= _size(update, inner).clamp(min=1)
+        update *= _size(weights, inner).clamp(min=smallest) * lr
+        torch._foreach_sub_(parameters, list(update.unbind()))
+
+
+def _size(values: Tensor, inner: tuple[int, ...]) -> Tensor:
+    """Root mean square of each parameter of a stack."""
+    return values.square().mean(dim=inner, keepdim=True).sqrt() if inner else values.abs()

@@ -1,0 +1,180 @@
+"""End-to-end supervision: a standard transformer learns what a program answers, not how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from kleene.errors import InputError
+from kleene.machines.program import ProgramClass
+from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.training.captured import Captured, make_optimiser
+from kleene.training.from_traces import reference
+from kleene.training.loop import Metrics, seeded, train
+
+IGNORED = -100  # the label of a position that is not learned
+READS = ("all", "last")
+EVALUATED = 1024  # examples that the metrics are measured on
+
+
+def learn_end_to_end(
+    program: ProgramClass,
+    inputs: Sequence[Sequence[int]],
+    *,
+    test: Sequence[Sequence[int]] | None = None,
+    read: str = "all",
+    layers: int = 4,
+    shared: bool = True,
+    positions: str = "relative",
+    width: int = 64,
+    hidden: int = 256,
+    heads: int = 4,
+    head_size: int = 16,
+    max_length: int | None = None,
+    steps: int = 2_000,
+    rate: float = 5e-4,
+    optimiser: str = "adafactor",
+    batch: int = 64,
+    seed: int = 0,
+    every: int | None = None,
+    target: float | None = None,
+    half: bool | None = None,
+    folder: str | Path | None = None,
+    save_seconds: float = 20,
+    device: str | None = None,
+    progress: bool = False,
+) -> StandardTransformer:
+    """Train a standard transformer on a program's inputs and outputs.
+
+    `read`: learn the output at "all" positions, or at the "last" alone. Metrics: the loss, and the share of
+    (up to 1,024) training inputs that are right wherever they are read; with `test` also of those inputs. `target`
+    ends the training when the share of training inputs reaches it. `folder` keeps checkpoints. `half`: matrix
+    products in bfloat16, by default on a GPU.
+    """
+    if read not in READS:
+        raise InputError(f"read={read!r}: unknown; there are {', '.join(READS)}")
+    if not inputs:
+        raise InputError(f"{program.spec.name}: no inputs to learn from; give at least one")
+    if program.spec.max_tokens is not None:
+        raise InputError(f"{program.spec.name}: a decoder; this learns programs with an output a token")
+    longest = max(len(tokens) for tokens in [*inputs, *(test or [])])
+    config = StandardConfig(
+        tokens=program.spec.tokens, classes=len(program.spec.kinds[program.spec.output]), width=width, hidden=hidden,
+        heads=heads, head_size=head_size, layers=layers, shared=shared, positions=positions,
+        max_length=max(max_length or 0, longest), name=program.spec.name,
+    )  # fmt: skip
+    torch.manual_seed(seeded(seed, -1))
+    model = StandardTransformer(config)
+    data = labelled(inputs, reference(program, inputs), read)
+    held_out = labelled(test, reference(program, test), read) if test else None
+    train_standard(
+        model, data, held_out, steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed,
+        every=every, target=target, half=half, folder=folder, save_seconds=save_seconds, device=device,
+        progress=progress,
+    )  # fmt: skip
+    return model
+
+
+Data = tuple[Tensor, Tensor, Tensor]  # tokens, which are real, labels: (example, position)
+
+
+def labelled(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], read: str) -> Data:
+    """Examples as padded arrays; positions that are not read have the label IGNORED."""
+    size = max(map(len, inputs))
+    tokens, labels = torch.zeros(len(inputs), size, dtype=torch.long), torch.full((len(inputs), size), IGNORED)
+    lengths = torch.tensor([len(row) for row in inputs])
+    for i, (given, wanted) in enumerate(zip(inputs, outputs)):
+        tokens[i, : len(given)] = torch.tensor(given)
+        first = len(given) - 1 if read == "last" else 0
+        labels[i, first : len(given)] = torch.tensor(wanted[first:])
+    return tokens, torch.arange(size) < lengths[:, None], labels
+
+
+def train_standard(
+    model: StandardTransformer,
+    data: Data,
+    test: Data | None = None,
+    *,
+    targets: Tensor | None = None,
+    test_targets: Tensor | None = None,
+    extra: Callable[[nn.Module, list[Tensor], Tensor], Tensor] | None = None,
+    steps: int,
+    rate: float,
+    optimiser: str = "adafactor",
+    batch: int = 64,
+    seed: int = 0,
+    every: int | None = None,
+    target: float | None = None,
+    half: bool | None = None,
+    folder: str | Path | None = None,
+    save_seconds: float = 20,
+    device: str | None = None,
+    progress: bool = False,
+    title: str | None = None,
+) -> StandardTransformer:
+    """Train in place on examples; `targets` (example, position) is what the decoder reads, where there is one.
+
+    `extra(model, layers, indices)` adds to the loss from the residual stream of every layer (probes).
+    """
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    model.to(where)
+    tokens, real, labels = (part.to(where) for part in data)
+    given = None if targets is None else targets.to(where)
+
+    def loss(net: nn.Module, indices: Tensor) -> Tensor:
+        layers: list[Tensor] | None = [] if extra is not None else None
+        heard = None if given is None else given[indices]
+        logits = net(tokens[indices], real[indices], heard, layers)
+        value = F.cross_entropy(logits.flatten(0, 1).float(), labels[indices].flatten(), ignore_index=IGNORED)
+        return value if extra is None or layers is None else value + extra(net, layers, indices)
+
+    def batches(step: int) -> Tensor:
+        source = torch.Generator().manual_seed(seeded(seed, step))
+        return torch.randint(len(tokens), (batch,), generator=source)
+
+    some = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0))[:EVALUATED].to(where)
+
+    def evaluate(_: nn.Module) -> Metrics:
+        part = None if given is None else given[some]
+        found = {"accuracy": share_right(model, (tokens[some], real[some], labels[some]), part)}
+        return found | ({} if test is None else {"test": share_right(model, test, test_targets)})
+
+    use_half = where.type == "cuda" if half is None else half
+    descent = make_optimiser(optimiser, model, rate)
+    settings = {**asdict(model.config), "examples": len(tokens), "rate": rate, "optimiser": optimiser, "batch": batch,
+                "half": use_half}  # fmt: skip
+    run = train(
+        model, descent, loss, batches, steps=steps, every=every or max(1, steps // 10), evaluate=evaluate,
+        until=None if target is None else lambda metrics: metrics["accuracy"] >= target,
+        descend=Captured(descent, loss, half=use_half), seed=seed, folder=folder, settings=settings,
+        save_seconds=save_seconds, progress=progress, title=title or f"{model.config.name} end to end",
+    )  # fmt: skip
+    model.metrics = [dict(entry) for entry in run.metrics]
+    return model.eval()
+
+
+@torch.no_grad()
+def right(model: StandardTransformer, data: Data, targets: Tensor | None = None, chunk: int = 1024) -> Tensor:
+    """Which examples are right at every position that is read.
+
+    With a decoder this is teacher forced, and the same as decoding greedily: up to the first mistake the decoder
+    has read nothing but what is right.
+    """
+    model.eval()
+    found = []
+    for start in range(0, len(data[0]), chunk):
+        tokens, real, labels = (part[start : start + chunk].to(model.device) for part in data)
+        heard = None if targets is None else targets[start : start + chunk].to(model.device)
+        best = model(tokens, real, heard).argmax(dim=-1)
+        found.append(((best == labels) | (labels == IGNORED)).all(dim=1).cpu())
+    return torch.cat(found)
+
+
+def share_right(model: StandardTransformer, data: Data, targets: Tensor | None = None) -> float:
+    """The share of examples that are right wherever they are read."""
+    return right(model, data, targets).double().mean().item()

@@ -1,0 +1,128 @@
+"""Trace supervision (ALTA, appendix C.1): an MLP learns a program's steps, and stands in the compiled network.
+
+The MLP is given the residual stream after attention, as the program's traces have it, and learns the residual
+stream after the layer, by mean squared error. Noise on its input makes it robust to its own imprecision, which
+comes back in the next layer. A head that is not defined is coded as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kleene.compilers.program_to_transformer import compile_program
+from kleene.errors import InputError
+from kleene.lowering.traces import Traces, traces
+from kleene.machines.program import ProgramClass
+from kleene.networks.learned import LearnedTransformer, mlp
+from kleene.residual import Layout
+from kleene.training.captured import Captured, make_optimiser
+from kleene.training.loop import Metrics, seeded, train
+
+
+def learn_from_traces(
+    program: ProgramClass,
+    inputs: Sequence[Sequence[int]],
+    *,
+    test: Sequence[Sequence[int]] | None = None,
+    depth: int = 2,
+    width: int = 128,
+    steps: int = 5_000,
+    rate: float = 1e-2,
+    optimiser: str = "adafactor",
+    batch: int = 256,
+    noise: float = 0.1,
+    seed: int = 0,
+    every: int | None = None,
+    target: float | None = None,
+    half: bool = False,
+    folder: str | Path | None = None,
+    save_seconds: float = 20,
+    device: str | None = None,
+    progress: bool = False,
+) -> LearnedTransformer:
+    """Train an MLP with `depth` hidden layers of `width` units on the traces of a program's runs on `inputs`.
+
+    Metrics: the loss, and the shares of traces whose every value is right, with (`accuracy_noisy`) and without
+    noise. `target` ends the training when `accuracy_noisy` reaches it. `folder` keeps checkpoints: the same call
+    goes on from there. With `test`, the last metrics have the share of these inputs that the network gets right.
+    """
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    base = compile_program(program)
+    found = traces(program, inputs)
+    if not len(found):
+        raise InputError(f"{program.spec.name}: no inputs to learn from; give at least one")
+    before, after = (x.to(where) for x in vectors(found, base.layout))
+    torch.manual_seed(seeded(seed, -1))
+    model = mlp(before.shape[1], depth, width).to(where)
+    segments = [base.layout[name].slice for name in program.spec.variables]
+
+    def loss(net: nn.Module, indices: Tensor) -> Tensor:
+        x = before[indices]
+        return ((net(x + noise * torch.randn_like(x)) - after[indices]) ** 2).mean()
+
+    def batches(step: int) -> Tensor:
+        source = torch.Generator().manual_seed(seeded(seed, step))
+        return torch.randint(len(before), (batch,), generator=source)
+
+    def right(x: Tensor) -> float:
+        made = model(x)
+        same = [made[:, part].argmax(dim=1) == after[:, part].argmax(dim=1) for part in segments]
+        return torch.stack(same).all(dim=0).double().mean().item()
+
+    def evaluate(_: nn.Module) -> Metrics:
+        torch.manual_seed(0)
+        noisy = before + noise * torch.randn_like(before)
+        return {"accuracy": right(before), "accuracy_noisy": right(noisy)}
+
+    descent = make_optimiser(optimiser, model, rate)
+    settings = {"program": program.spec.name, "traces": len(found), "depth": depth, "width": width, "rate": rate,
+                "optimiser": optimiser, "batch": batch, "noise": noise}  # fmt: skip
+    run = train(
+        model, descent, loss, batches, steps=steps, every=every or max(1, steps // 20), evaluate=evaluate,
+        until=None if target is None else lambda metrics: metrics["accuracy_noisy"] >= target,
+        descend=Captured(descent, loss, half=half), seed=seed, folder=folder, settings=settings,
+        save_seconds=save_seconds, progress=progress, title=f"{program.spec.name} from traces",
+    )  # fmt: skip
+    net = LearnedTransformer(base.to(where), model).eval()
+    net.metrics = [dict(entry) for entry in run.metrics]
+    if test:
+        net.metrics[-1]["test"] = accuracy(net, program, test)
+    return net
+
+
+def vectors(found: Traces, layout: Layout) -> tuple[Tensor, Tensor]:
+    """MLP inputs and outputs (row, dim) of traces: variables and heads, without scratch dimensions."""
+    spec = found.spec
+    size = max(layout[name].stop for name in spec.kinds)
+    before, after = torch.zeros(len(found), size), torch.zeros(len(found), size)
+    for name in spec.kinds:
+        segment = layout[name]
+        if segment.coding == "scalar":
+            before[:, segment.start] = torch.from_numpy(found.averages[name] * segment.scale).float()
+            continue
+        codes = torch.cat([torch.eye(segment.size), torch.zeros(1, segment.size)])  # −1 is the last row: no value
+        before[:, segment.slice] = codes[torch.from_numpy(found.before[name])]
+        if name in spec.variables:
+            after[:, segment.slice] = codes[torch.from_numpy(found.after[name])]
+    return before, after
+
+
+def accuracy(net: Any, program: ProgramClass, inputs: Sequence[Sequence[int]], read: str = "all") -> float:
+    """The share of inputs on which a network gives what the program does: at "all" positions or the "last"."""
+    wanted = reference(program, inputs)
+    made = net.run_batch(inputs)
+    same = [a[-1] == b[-1] if read == "last" else list(a) == list(b) for a, b in zip(made, wanted)]
+    return sum(same) / len(same)
+
+
+def reference(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[list[int]]:
+    """What the program gives, by the rule machine."""
+    from kleene.lowering.machine import RuleMachine
+    from kleene.lowering.updates import guarded_updates
+
+    return [list(output) for output in RuleMachine(guarded_updates(program)).run_batch(inputs)]

@@ -1,0 +1,38 @@
+"""`kl.learn` for attention programs: from traces, or end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kleene.errors import InputError
+from kleene.machines.program import ProgramClass
+
+SUPERVISIONS = ("trace", "end-to-end")
+
+
+def learn_program(
+    program: ProgramClass, inputs: Sequence[Sequence[int]], *, supervision: str = "trace", **options: Any
+) -> Any:
+    """A network that learned a program from its runs on inputs, with `.metrics`.
+
+    supervision: "trace" (an MLP learns every step and stands in the compiled network; options of
+    `training/from_traces.py`) or "end-to-end" (a standard transformer learns the answers; options of
+    `training/end_to_end.py`).
+
+    >>> import kleene as kl
+    >>> parity = kl.library.parity_relative
+    >>> net = kl.learn(parity, [[2, 1, 1, 0], [2, 0, 0, 1], [2, 1, 0, 1]], steps=300)
+    >>> net.run([2, 1, 1, 1, 0, 1, 0, 1, 1])
+    [0, 1, 0, 1, 1, 0, 0, 1, 0]
+    """
+    if supervision not in SUPERVISIONS:
+        raise InputError(f"supervision {supervision!r}: unknown; there are {', '.join(SUPERVISIONS)}")
+    given = [program.spec.check_input(tokens) for tokens in inputs]
+    if supervision == "trace":
+        from kleene.training.from_traces import learn_from_traces
+
+        return learn_from_traces(program, given, **options)
+    from kleene.training.end_to_end import learn_end_to_end
+
+    return learn_end_to_end(program, given, **options)
