@@ -38,6 +38,11 @@ _LAZY: dict[str, str] = {
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.report",
     "AFA": "kleene.machines.alternating",
+    "InstructionTable": "kleene.machines.instruction_table",
+    "Synthesizer": "kleene.networks.synthesizer",
+    "memorise": "kleene.training.memorise",
+    "soft_instruction": "kleene.compilers.classifier_to_synthesizer",
+    "soft_memory": "kleene.compilers.classifier_to_synthesizer",
     "DFA": "kleene.machines.automaton",
     "MultiTapeMachine": "kleene.machines.multitape",
     "OracleLanguage": "kleene.machines.oracle",
@@ -50,7 +55,8 @@ _LAZY: dict[str, str] = {
     "regex": "kleene.machines.regex",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
-    "subleq": "kleene.machines.subleq",  # a module: assemble, disassemble, run, …
+    "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
+    "three_address": "kleene.machines.three_address",
 }
 
 __all__ = [

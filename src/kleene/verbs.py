@@ -20,11 +20,13 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.turing.TuringMachine": "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
+        "kleene.machines.instruction_table.InstructionTable": "kleene.compilers.table_to_memoriser:compile_table",
     },
     "decompile": {
         "kleene.networks.transformer.Transformer": "kleene.decompilers.transformer_to_updates:decompile_transformer",
         "kleene.networks.exact_rnn.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
         "kleene.networks.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
+        "kleene.networks.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
@@ -34,6 +36,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
+        "kleene.machines.instruction_table.InstructionTable": "kleene.checks.memorised:verify_table",
     },
     "certify": {
         "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",
@@ -57,6 +60,7 @@ LOADERS: dict[str, str] = {
     "rnn": "kleene.networks.rnn_files:load",
     "decider": "kleene.networks.decider:load",
     "lstm": "kleene.networks.lstm:load",
+    "memoriser": "kleene.networks.memoriser:load",
 }
 
 

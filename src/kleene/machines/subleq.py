@@ -10,12 +10,13 @@ surrounds that: `DIALECTS` says how. Words are written as signed numbers in all 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kleene.errors import DidNotHalt, FileError, InputError, RangeError
+from kleene.execution import Instruction, Store
 from kleene.files import read_text, write_text
 
 IO = -1  # the address of input and output, 0xFFFF in 16 bits
@@ -86,7 +87,7 @@ class Image:
     """A program before it runs: the words of memory, and for the paper's dialect its instructions apart from them."""
 
     words: tuple[int, ...]
-    code: tuple[tuple[int, int, int], ...] = ()  # instructions 1, 2, … of the dialect "paper"
+    code: tuple[tuple[int, ...], ...] = ()  # instructions apart from data: 1, 2, … of the dialect "paper"
     labels: Mapping[str, int] = field(default_factory=dict, compare=False)  # of instructions
     names: Mapping[str, int] = field(default_factory=dict, compare=False)  # of data
 
@@ -164,6 +165,77 @@ class Result:
             wants = "waits for input" if self.why == "input" else "has not halted"
             raise DidNotHalt(f"subleq: {wants} after {self.steps:,} steps; it was at {self.where}")
         return self
+
+
+class Executor:
+    """The paper's SUBLEQ, one instruction at a time: operands (A, B, C), data in a memory of its own.
+
+    It halts where the next instruction is 0. `literal=True` halts as Algorithm 1 is written, on any operand C = 0.
+    """
+
+    first = 1
+    fields = ("A", "B", "C")
+
+    def __init__(self, *, literal: bool = False) -> None:
+        self.literal = literal
+
+    def execute(self, store: Store, number: int, instruction: Instruction) -> int | None:
+        """Do one instruction; the number of the next one, or None where that is 0."""
+        a, b, c = instruction
+        size = len(store.memory)
+        for address in (a, b):
+            if not 0 <= address < size:
+                raise RangeError(
+                    f"subleq: address {address} is outside memory 0 … {size - 1}, at instruction {number}: "
+                    f"{self.show(instruction)}"
+                )
+        store.memory[b] -= store.memory[a]
+        following = c if store.memory[b] <= 0 or (self.literal and c == 0) else number + 1
+        return following or None
+
+    def show(self, instruction: Instruction) -> str:
+        """An instruction as text."""
+        return " ".join(["subleq", *map(str, instruction)])
+
+
+def recall(fetch: Callable[[int], Instruction], data: Sequence[int], *, limit: int = 10_000) -> Image:
+    """The program that `fetch` knows by number, written down: every instruction that can be reached from the first.
+
+    What a network has memorised becomes an image again, which any SUBLEQ machine can run.
+    """
+    found: dict[int, Instruction] = {}
+    waiting = [1]
+    while waiting:
+        number = waiting.pop()
+        if number == 0 or number in found:
+            continue
+        if len(found) >= limit:
+            raise InputError(f"subleq: more than {limit:,} instructions can be reached; the program has no end")
+        a, b, c = fetch(number)
+        found[number] = (a, b, c)
+        waiting += [c] if a == b else [c, number + 1]  # x − x = 0 always branches
+    code = tuple(found.get(number, (0, 0, 0)) for number in range(1, max(found) + 1))
+    return Image(tuple(data), code)
+
+
+def one_memory(image: Image, dialect: str | Dialect = "esolang") -> Image:
+    """A program of the dialect "paper" for a machine with one memory: its instructions, then its data.
+
+    >>> image = assemble("MOV x y\\n HALT\\n x: .data 5\\n y: .data 0", "paper")
+    >>> joined = one_memory(image)
+    >>> run(joined).memory[joined.address("y")]
+    5
+    """
+    rules, base = dialect_of(dialect), 3 * len(image.code)
+    if rules.separate:
+        raise InputError(f"subleq: dialect {rules.name} keeps instructions apart from data")
+    words: list[int] = []
+    for a, b, c in image.code:
+        words += [a + base, b + base, 3 * (c - 1) if c else rules.stop]
+    labels = {name: 3 * (number - 1) for name, number in image.labels.items()}
+    names = {name: at + base for name, at in image.names.items()}
+    joined = Image((*words, *image.words), labels=labels, names=names)
+    return image_of(joined, rules)
 
 
 class Machine:

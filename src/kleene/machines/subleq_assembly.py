@@ -152,12 +152,12 @@ class Macro:
 class Item:
     """What takes room in memory: an instruction (three words) or data; or a label, which takes none."""
 
-    kind: str  # "subleq", "data", "zero", "label"
+    kind: str  # "code", "data", "zero", "label"
     line: int
     words: tuple[str, ...]
 
 
-class _Source:
+class Source:
     """The text being assembled; makes the errors."""
 
     def __init__(self, name: str, dialect: Dialect) -> None:
@@ -231,15 +231,9 @@ class _Source:
             if head.lower() == "subleq":
                 if len(operands) not in (2, 3):
                     raise self.error(line.number, head, f"takes A, B and perhaps C, not {len(operands)} operands")
-                items.append(Item("subleq", line.number, operands if len(operands) == 3 else (*operands, "?")))
-            elif head.lower() in (".data", ".zero"):
-                if not operands:
-                    raise self.error(line.number, head, "needs at least one value")
-                items.append(Item(head[1:].lower(), line.number, operands))
-            elif head.lower() == ".equ":
-                if len(operands) != 2 or not NAME.fullmatch(operands[0]):
-                    raise self.error(line.number, " ".join(line.words), "is not '.equ NAME number'")
-                self.constants[operands[0]] = self.value(operands[1], line.number, self.constants, None)
+                items.append(Item("code", line.number, operands if len(operands) == 3 else (*operands, "?")))
+            elif self.directive(line, items):
+                pass
             elif head.upper() in macros:
                 items += self._expansion(line, head.upper(), macros, depth)
             else:
@@ -248,6 +242,21 @@ class _Source:
             if len(items) > MAX_ITEMS:
                 raise self.error(line.number, head, f"makes more than {MAX_ITEMS:,} statements")
         return items
+
+    def directive(self, line: Line, items: list[Item]) -> bool:
+        """Take `.data`, `.zero` or `.equ`; whether the line is one of them."""
+        head, operands = line.words[0], line.words[1:]
+        if head.lower() in (".data", ".zero"):
+            if not operands:
+                raise self.error(line.number, head, "needs at least one value")
+            items.append(Item(head[1:].lower(), line.number, operands))
+        elif head.lower() == ".equ":
+            if len(operands) != 2 or not NAME.fullmatch(operands[0]):
+                raise self.error(line.number, " ".join(line.words), "is not '.equ NAME number'")
+            self.constants[operands[0]] = self.value(operands[1], line.number, self.constants, None)
+        else:
+            return False
+        return True
 
     def _expansion(self, line: Line, name: str, macros: dict[str, Macro], depth: int) -> list[Item]:
         macro, operands = macros[name], line.words[1:]
@@ -314,27 +323,17 @@ def _text(quoted: str) -> str:
 
 def assemble(text: str, dialect: Dialect, name: str = "assembly") -> Image:
     """Read, expand the macros, give everything its address, and write the words."""
-    source = _Source(name, dialect)
+    source = Source(name, dialect)
     lines, macros = source.macros(source.lines(text), _built_in())
-    items = source.expand(lines, macros)
-    items = _with_literals(items)
-    labels, names = _addresses(source, items)
+    items = _with_literals(source.expand(lines, macros))
+    labels, names = place_labels(source, items, 1 if dialect.separate else 0)
     known = {**source.constants, **labels, **names}
-    words: list[int] = []
-    code: list[tuple[int, int, int]] = []
-    for item in items:
-        if item.kind == "subleq":
-            following = len(code) + 2 if dialect.separate else len(words) + 3
-            a, b, c = (source.word(token, item.line, known, following) for token in item.words)
-            if dialect.separate:
-                code.append((a, b, c))
-            else:
-                words += [a, b, c]
-        elif item.kind == "data":
-            for token in item.words:
-                words += [*_text(token).encode()] if token[0] == '"' else [source.word(token, item.line, known)]
-        elif item.kind == "zero":
-            words += [0] * _count(source, item)
+    instructions = [item for item in items if item.kind == "code"]
+    code: list[tuple[int, ...]] = []
+    if dialect.separate:
+        for number, item in enumerate(instructions, 1):
+            code.append(tuple(source.word(token, item.line, known, number + 1) for token in item.words))
+    words = written_words(source, items, known)
     if not words and not code:
         raise InputError(f"{name}: no instructions and no data")
     if dialect.separate and not code:
@@ -343,9 +342,24 @@ def assemble(text: str, dialect: Dialect, name: str = "assembly") -> Image:
     return Image(tuple(words), tuple(code), shown, words_at)
 
 
+def written_words(source: Source, items: list[Item], known: dict[str, int]) -> list[int]:
+    """The words of memory: data, and where they are in one memory with it, instructions."""
+    words: list[int] = []
+    for item in items:
+        if item.kind == "code" and not source.dialect.separate:
+            following = len(words) + 3
+            words += [source.word(token, item.line, known, following) for token in item.words]
+        elif item.kind == "data":
+            for token in item.words:
+                words += [*_text(token).encode()] if token[0] == '"' else [source.word(token, item.line, known)]
+        elif item.kind == "zero":
+            words += [0] * _count(source, item)
+    return words
+
+
 @cache
 def _built_in() -> dict[str, Macro]:
-    source = _Source("macros", Dialect("macros", io=True))
+    source = Source("macros", Dialect("macros", io=True))
     return source.macros(source.lines(MACROS), {})[1]
 
 
@@ -356,7 +370,7 @@ def _with_literals(items: list[Item]) -> list[Item]:
     used: dict[str, int] = {}
     changed = []
     for item in items:
-        if item.kind in ("subleq", "data"):
+        if item.kind in ("code", "data"):
             for token in item.words:
                 if token.startswith("="):
                     literals.setdefault(token, item.line)
@@ -377,37 +391,37 @@ def _with_literals(items: list[Item]) -> list[Item]:
     return found + at_end
 
 
-def _count(source: _Source, item: Item) -> int:
+def _count(source: Source, item: Item) -> int:
     count = source.value(item.words[0], item.line, source.constants, None)
     if len(item.words) != 1 or not 0 <= count <= MAX_WORDS:
         raise source.error(item.line, " ".join(item.words), f"is not one count of words within 0 … {MAX_WORDS:,}")
     return count
 
 
-def _addresses(source: _Source, items: list[Item]) -> tuple[dict[str, int], dict[str, int]]:
+def place_labels(source: Source, items: list[Item], first: int) -> tuple[dict[str, int], dict[str, int]]:
     """Where each label is: those before instructions, and those before data."""
     labels: dict[str, int] = {}
     names: dict[str, int] = {}
     waiting: list[Item] = []
-    place = {True: 1 if source.dialect.separate else 0, False: 0}  # instruction or not → next place
+    place = {True: first, False: 0}  # instruction or not → next place
     for item in [*items, Item("end", 0, ())]:
         if item.kind == "label":
             waiting.append(item)
             continue
-        instruction = item.kind == "subleq" or (item.kind == "end" and source.dialect.separate)
+        instruction = item.kind == "code" or (item.kind == "end" and source.dialect.separate)
         for label in waiting:
             name = label.words[0]
             if name in labels or name in names or name in source.constants:
                 raise source.error(label.line, name, "is defined twice")
             (labels if instruction else names)[name] = place[instruction]
         waiting = []
-        size = {"subleq": 3, "zero": 0, "end": 0, "data": 0}[item.kind]
+        size = {"code": 3, "zero": 0, "end": 0, "data": 0}[item.kind]
         if item.kind == "zero":
             size = _count(source, item)
         elif item.kind == "data":
             size = sum(len(_text(word).encode()) if word[0] == '"' else 1 for word in item.words)
         if source.dialect.separate:
-            place[instruction] += 1 if item.kind == "subleq" else size
+            place[instruction] += 1 if item.kind == "code" else size
         else:
             place = {True: place[True] + size, False: place[True] + size}
         if place[False] > MAX_WORDS:
@@ -433,7 +447,7 @@ class _Listing:
         self.step = 1 if dialect.separate else 3  # from an instruction to the next
         self.code: dict[int, Triple] = {}
         if dialect.separate:
-            self.code = {number: row for number, row in enumerate(image.code, 1)}
+            self.code = {number: (a, b, c) for number, (a, b, c) in enumerate(image.code, 1)}
         else:
             self._follow()
         self.inside: dict[int, tuple[int, int]] = {}  # address → (its instruction, which of the three)
@@ -596,20 +610,20 @@ def _templates(dialect: Dialect) -> list[tuple[str, tuple[str, ...], list[tuple[
             continue
         if name == "SUB":
             continue  # one plain subleq
-        source = _Source("macros", dialect)
+        source = Source("macros", dialect)
         items = source.expand([Line(1, (), (name, *macro.parameters))], _built_in())
         places: dict[str, int] = {}
         count = 0
         for item in items:
             if item.kind == "label":
                 places[item.words[0]] = count
-            count += item.kind == "subleq"
+            count += item.kind == "code"
 
         def local(token: str, places: dict[str, int] = places) -> str:
             label, _, cell = token.partition("+")
             return f"rel{places[label]}.{cell or 0}" if label in places else token
 
-        template = [tuple(local(token) for token in item.words) for item in items if item.kind == "subleq"]
+        template = [tuple(local(token) for token in item.words) for item in items if item.kind == "code"]
         found.append((name, macro.parameters, template))
     return sorted(found, key=lambda entry: -len(entry[2]))
 

@@ -19,6 +19,9 @@ EXPERIMENTS: dict[str, str] = {
     "interdependence.natural": "kleene.papers.interdependence_natural:natural",
     "alta.scan": "kleene.papers.alta_scan:scan",
     "alta.scan-dense": "kleene.papers.alta_scan:scan_dense",
+    "synthesizer.memorise": "kleene.papers.synthesizer_memorise:memorise_programs",
+    "synthesizer.soft-instruction": "kleene.papers.synthesizer_soft:soft_instruction",
+    "synthesizer.soft-imperative": "kleene.papers.synthesizer_soft:soft_imperative",
 }
 
 

@@ -21,6 +21,7 @@ PARTS = (
     "kleene.papers.bench_automata",
     "kleene.papers.bench_interdependence",
     "kleene.papers.bench_computer",
+    "kleene.papers.bench_synthesizer",
 )
 
 

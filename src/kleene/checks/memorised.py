@@ -1,0 +1,25 @@
+"""Whether a network knows an instruction table: every entry is looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kleene.checks.bisimulation import Report
+from kleene.machines.instruction_table import InstructionTable
+
+
+def verify_table(table: InstructionTable, network: Any) -> Report:
+    """Every operand of every instruction, read from the network."""
+    program, instruction, wanted = table.entries()
+    found = network.operands(program, instruction)
+    wrong = np.argwhere(found != wanted)
+    example = None
+    if len(wrong):
+        at, operand = wrong[0]
+        example = (
+            f"{table.fields[operand]} of instruction {instruction[at]} of program {table.names[program[at]]} is "
+            f"{wanted[at, operand]}, the network says {found[at, operand]}"
+        )
+    return Report(wanted.size, len(wrong), f"{wanted.size:,} operands of {len(wanted):,} instructions", example)

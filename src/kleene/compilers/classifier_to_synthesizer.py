@@ -1,0 +1,38 @@
+"""Theorem 2: any classifier as a family of one-instruction programs."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from kleene.machines.subleq import Executor
+from kleene.networks.descriptions import by_itself
+from kleene.networks.synthesizer import Describe, SoftInstruction, Synthesizer
+
+
+def soft_instruction(
+    classifier: nn.Module,
+    classes: int,
+    *,
+    addresses: int | None = None,
+    instructions: int = 2,
+    describe: Describe = by_itself,
+) -> Synthesizer:
+    """A Synthesizer whose run writes the classifier's answer into memory, at `classes`.
+
+    The instruction is `subleq(&−class, &output, 0)`. It halts as Algorithm 1 is written, on the operand C = 0:
+    a class above 0 leaves the result above 0, so that the branch itself is not taken.
+
+    >>> import torch
+    >>> machine = soft_instruction(nn.Identity(), classes=3)
+    >>> machine.run(torch.tensor([0.1, 0.2, 0.9]), soft_memory(3)).memory[3]
+    2
+    """
+    k = classes + 1 if addresses is None else addresses
+    sizes = (k, k, instructions)
+    return Synthesizer(SoftInstruction(classifier, classes, sizes), sizes, Executor(literal=True), describe)
+
+
+def soft_memory(classes: int, addresses: int | None = None) -> list[int]:
+    """The data memory of a soft instruction: −c at address c, and 0 for the output after them."""
+    k = classes + 1 if addresses is None else addresses
+    return [*(-c for c in range(classes)), *[0] * (k - classes)]

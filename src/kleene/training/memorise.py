@@ -1,0 +1,96 @@
+"""Teaching a Synthesizer's network programs by gradient descent: summed cross-entropy over the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kleene.errors import InputError
+from kleene.machines.instruction_table import InstructionTable
+from kleene.networks.descriptions import PAD
+from kleene.networks.synthesizer import Synthesizer
+from kleene.training.loop import Metrics, Run, shuffled, train
+
+
+def examples(synthesizer: Synthesizer, table: InstructionTable, descriptions: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    """Every instruction of every program: the network's inputs, and the operands (entries, operands)."""
+    if len(descriptions) != len(table):
+        raise InputError(f"memorise: {len(descriptions)} descriptions for {len(table)} programs")
+    if synthesizer.sizes != table.sizes:
+        raise InputError(f"memorise: the Synthesizer has {synthesizer.sizes} classes, the table {table.sizes}")
+    parts = [synthesizer.describe(d, range(len(rows))) for d, rows in zip(descriptions, table.programs)]
+    if not parts[0].is_floating_point():  # tokens: programs' texts may have different lengths
+        longest = max(part.shape[1] for part in parts)
+        parts = [nn.functional.pad(part, (0, longest - part.shape[1]), value=PAD) for part in parts]
+    return torch.cat(parts), torch.as_tensor(table.entries()[2])
+
+
+def memorise(
+    synthesizer: Synthesizer,
+    table: InstructionTable,
+    *,
+    descriptions: Sequence[Any] | None = None,
+    steps: int = 5000,
+    batch: int | None = None,
+    rate: float = 5e-4,
+    warmup: int = 100,
+    every: int = 10,
+    sample: int | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    save_seconds: float = 60.0,
+    progress: bool = True,
+    title: str = "memorising",
+) -> Run:
+    """Train until every operand of every instruction is right, looked at every `every` steps.
+
+    A batch is by default a twentieth of the table, as in the paper. `run.reached` says whether it is all right,
+    `run.step` when. With `sample`, so many entries are looked at, and the others only when these are all right.
+    """
+    device = next(synthesizer.parameters()).device
+    given = list(range(len(table))) if descriptions is None else descriptions
+    inputs, labels = (part.to(device) for part in examples(synthesizer, table, given))
+    count = len(inputs)
+    size = max(1, count // 20) if batch is None else batch
+    order = shuffled(seed, count, size)
+    looked_at = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:sample].to(device)
+
+    def batches(step: int) -> tuple[Tensor, Tensor]:
+        chosen = order(step).to(device)
+        return inputs[chosen], labels[chosen]
+
+    def evaluate(model: nn.Module) -> Metrics:
+        assert isinstance(model, Synthesizer)
+        found = accuracies(model.predict(inputs[looked_at]), labels[looked_at], table.fields)
+        if found["right"] == 1.0 and len(looked_at) < count:
+            found = accuracies(model.predict(inputs), labels, table.fields)
+        return found
+
+    return train(
+        synthesizer,
+        torch.optim.AdamW(synthesizer.parameters(), lr=rate, fused=device.type == "cuda"),
+        lambda model, some: model.loss(*some),  # type: ignore[operator]
+        batches,
+        steps=steps,
+        evaluate=evaluate,
+        every=every,
+        until=lambda metrics: metrics["right"] == 1.0,
+        schedule=lambda step: rate * min(1.0, (step + 1) / max(warmup, 1)),
+        seed=seed,
+        folder=folder,
+        save_seconds=save_seconds,
+        settings={"rate": rate, "warmup": warmup, "batch": size, "entries": count},
+        progress=progress,
+        title=title,
+    )
+
+
+def accuracies(found: Tensor, labels: Tensor, fields: Sequence[str]) -> Metrics:
+    """The share of right operands, of each and of whole instructions."""
+    same = found == labels
+    each = same.double().mean(dim=0).tolist()
+    return {"right": same.all(dim=1).double().mean().item(), **dict(zip(fields, each))}
