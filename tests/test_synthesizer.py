@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import kleene as kl
 from kleene.cli import app
 from kleene.compilers.classifier_to_synthesizer import soft_instruction, soft_memory
+from kleene.compilers.subleq_to_transformer import run_on_transformer
 from kleene.errors import DidNotHalt, FileError, InputError, RangeError
 from kleene.library import memorised
 from kleene.machines import three_address
@@ -179,6 +180,18 @@ def test_from_a_text_to_an_answer_by_networks_alone(told):
     assert memory[3 * len(image.code) + image.address("product")] == 6
     wanted = kl.subleq.run(joined, dialect=DIALECTS["alta"].words(-128, 127))
     assert memory == wanted.memory
+
+
+@pytest.mark.parametrize("name, word, answer", [("multiply", "product", 42), ("fibonacci", "a", 55)])
+def test_from_a_text_to_an_answer_on_the_computer(told, name, word, answer):
+    """The same on the 16-bit computer, whose instructions are run by a transformer's weights."""
+    image = SHORT[name]
+    recalled = kl.subleq.recall(lambda number: told.instructions(f"run {name}", [number])[0], image.words)
+    done = run_on_transformer(recalled, dialect="paper")
+    wanted = told.run(f"run {name}", image.words)
+    assert done.memory == wanted.memory
+    assert done.memory[image.address(word)] == answer
+    assert (done.why, done.steps) == ("halted", wanted.steps)
 
 
 def test_recalling_without_end_is_refused():
