@@ -22,6 +22,7 @@ from kleene.errors import (
     TooManyPaths,
     TooManyRules,
     UndefinedRead,
+    UnknownName,
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
@@ -73,6 +74,7 @@ __all__ = [
     "TooManyPaths",
     "TooManyRules",
     "UndefinedRead",
+    "UnknownName",
     "WrongReplacement",
     "among",
     "attend",

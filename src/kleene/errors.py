@@ -15,6 +15,12 @@ class InputError(KleeneError):
     """An input that the machine or network cannot take: a token, a length, a word, a file's content."""
 
 
+class UnknownName(InputError, KeyError):
+    """A name that a collection does not have; the message lists those that it has."""
+
+    __str__ = Exception.__str__  # KeyError would show the message in quotes
+
+
 class RangeError(ProgramError):
     """A value outside its variable's declared range."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ class Segment:
 
     `coding`: "one-hot" (a dimension a value), "scalar" (a numerical head's average, times `scale`),
     "bits" (a word's binary digits, lowest first) or "scratch" (written in the first half of the MLP block,
-    cleared in the second).
+    cleared in the second). `kind`: "variable", "head" or "scratch".
     """
 
     name: str
@@ -23,6 +23,7 @@ class Segment:
     coding: str
     labels: tuple[str, ...]
     scale: int = 1
+    kind: str = field(default="", compare=False)  # empty where it was saved without
 
     @property
     def stop(self) -> int:
@@ -32,16 +33,28 @@ class Segment:
     def slice(self) -> slice:
         return slice(self.start, self.stop)
 
+    @property
+    def cells(self) -> list[str]:
+        """Its row of the printed table."""
+        dims = str(self.start) if self.size == 1 else f"{self.start} … {self.stop - 1}"
+        shown = ", ".join(self.labels[:6]) + (f", … ({self.size})" if self.size > 6 else "")
+        return [self.name, self.kind, dims, self.coding, shown]
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name, "start": self.start, "size": self.size, "coding": self.coding,
-            "labels": list(self.labels), "scale": self.scale,
+            "labels": list(self.labels), "scale": self.scale, "kind": self.kind,
         }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The residual stream, segment by segment."""
+    """The residual stream, segment by segment: a table.
+
+    >>> print(Layout((Segment("done", 0, 2, "one-hot", ("done=0", "done=1"), kind="variable"),)))
+    name  kind      dimensions  coding   values
+    done  variable  0 … 1       one-hot  done=0, done=1
+    """
 
     segments: tuple[Segment, ...]
 
@@ -67,9 +80,21 @@ class Layout:
         """The name of every dimension."""
         return tuple(label for segment in self.segments for label in segment.labels)
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The table as plain rows, for a data frame or a file."""
+        return self.to_json()
+
+    def __str__(self) -> str:
+        return _table(["name", "kind", "dimensions", "coding", "values"], [segment.cells for segment in self.segments])
+
     def to_json(self) -> list[dict[str, Any]]:
         return [segment.to_json() for segment in self.segments]
 
     @classmethod
     def from_json(cls, content: Any) -> Layout:
         return cls(tuple(Segment(**{**entry, "labels": tuple(entry["labels"])}) for entry in content))
+
+
+def _table(titles: list[str], rows: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(titles, *rows)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [titles, *rows])

@@ -62,6 +62,13 @@ class Certificate:
 def certify_transformer(net: Transformer, *, dtype: str | torch.dtype | None = None) -> Certificate:
     """Check a network in its own number format, or as if it were converted to `dtype`."""
     name = dtype_name(dtype or net.dtype)
+    certificate = _certificate(net, name)
+    if name == dtype_name(net.dtype):
+        net.note_certificate(certificate)
+    return certificate
+
+
+def _certificate(net: Transformer, name: str) -> Certificate:
     try:
         spec = Spec.from_json(net.description["program"])
         updates = saved_updates(net, spec)

@@ -20,10 +20,11 @@ def build_layout(spec: Spec, scratch: Iterable[str] = ()) -> Layout:
         averaged = name in spec.heads and isinstance(kind, Numerical)
         coding, labels = ("scalar", (name,)) if averaged else _coding(name, kind)
         scale = average_scale(spec, name) if averaged else 1
-        segments.append(Segment(name, start, len(labels), coding, labels, scale))
+        kind_name = "head" if name in spec.heads else "variable"
+        segments.append(Segment(name, start, len(labels), coding, labels, scale, kind_name))
         start += len(labels)
     for label in scratch:
-        segments.append(Segment(label, start, 1, "scratch", (label,)))
+        segments.append(Segment(label, start, 1, "scratch", (label,), kind="scratch"))
         start += 1
     return Layout(tuple(segments))
 

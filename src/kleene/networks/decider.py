@@ -27,7 +27,7 @@ CHUNK = 20_000_000  # steps between two reports of progress
 Progress = Callable[[int], None] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Decider(ExactRNN):
     """An `ExactRNN` with outputs NUL, ACC and REJ. `about` says which value is what, so that tapes can be
     read."""

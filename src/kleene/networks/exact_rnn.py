@@ -30,7 +30,7 @@ class Readout:
     A: Matrix  # (unit, named value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExactRNN:
     """g⁽⁻¹⁾ = s, g⁽ⁱ⁾ = σ(V g⁽ⁱ⁻¹⁾ + W x⁽ⁱ⁾ + b), y = out(g) = out_W g + out_b, with σ ReLU or SLU.
 
@@ -95,6 +95,14 @@ class ExactRNN:
         """Whether every weight is an integer."""
         groups = (self.V.entries, self.W.entries, self.b, self.s, self.out_W.entries, self.out_b)
         return all(isinstance(v, int) for group in groups for v in group.values())
+
+    def __repr__(self) -> str:
+        letters = ", ".join(self.alphabet[:8]) + (", …" if len(self.alphabet) > 8 else "")
+        numbers, made = "integer" if self.integer else "rational", self.about.get("method") or self.about.get("form")
+        return (
+            f"{type(self).__name__}({self.units} {self.activation} units, {numbers} weights, {self.sizes['nonzero']} "
+            f"not zero, alphabet {{{letters}}}{f', by {made}' if made else ''})"
+        )
 
     def __str__(self) -> str:
         weights = "integer" if self.integer else "rational"

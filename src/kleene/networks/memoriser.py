@@ -109,6 +109,8 @@ class Memoriser(nn.Module):
             f"{sizes['theorem']:,}, corrected {sizes['theorem_corrected']:,}"
         )
 
+    __repr__ = __str__
+
     def save(self, folder: str | Path) -> None:
         """Write weights.safetensors and kleene.json, whole or not at all."""
         content = {

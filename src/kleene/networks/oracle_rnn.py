@@ -37,7 +37,7 @@ class SymbolStream:
             place += 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OracleRNN(Decider):
     """A `Decider` whose start vector (so, by Lemma 4.5, its first column of V) holds real numbers."""
 

@@ -70,6 +70,10 @@ class SimpleRNN(nn.Module):
                     parameter[tuple(at)] = torch.tensor([float(v) for v in entries.values()], dtype=dtype)
         return module.to(device)
 
+    def extra_repr(self) -> str:
+        letters = ", ".join(self.alphabet[:8]) + (", …" if len(self.alphabet) > 8 else "")
+        return f"{len(self.s)} {self.activation} units, alphabet {{{letters}}}, {self.s.dtype}"
+
     def forward(self, codes: Tensor) -> Tensor:
         """The outputs after the last symbol: (batch, time) codes of symbols → (batch, outputs)."""
         batch = codes.shape[0]

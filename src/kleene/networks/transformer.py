@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from kleene.errors import DidNotHalt, InputError, NotSupported, RangeError
+from kleene.networks.parts import Head, Named, Unit, Variable, describe, every_unit, heads_by_name, variables_by_name
 from kleene.residual import Layout
 from kleene.results import Output
 
@@ -158,6 +159,7 @@ class Transformer(nn.Module):
         self.halt_bias = nn.Parameter(torch.zeros(1, dtype=dtype))
         self.requires_grad_(False)
         self._sparse: Any = None
+        self._certificate: Any = None
 
     # --- what it is ---
 
@@ -185,9 +187,40 @@ class Transformer(nn.Module):
         """Every residual dimension by name."""
         return Layout.from_json(self.description["layout"])
 
-    def extra_repr(self) -> str:
-        c = self.config
-        return f"{c.name}, {c.shape}, residual {c.dim}, heads {len(c.heads)}, hidden {sum(c.hidden)}, {self.dtype}"
+    @property
+    def heads(self) -> Named[Head]:
+        """Every head by name, with its weights: `net.heads["parity_left"].query`."""
+        return heads_by_name(self)
+
+    @property
+    def variables(self) -> Named[Variable]:
+        """Every variable of the program by name: where it is, how it starts, which units write it."""
+        return variables_by_name(self)
+
+    @property
+    def units(self) -> list[Unit]:
+        """Every hidden unit, with what it reads, writes, and is for."""
+        return every_unit(self)
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+    def note_certificate(self, certificate: Any) -> None:
+        """Keep what certify found, to be told by print."""
+        self._certificate = (self._stamp(), certificate)
+
+    def certificate_text(self) -> str:
+        """What is known of the certificate, without proving anything now."""
+        if self._certificate is None:
+            return "not asked yet: kl.certify(net)"
+        stamp, certificate = self._certificate
+        if stamp != self._stamp():
+            return "the weights have changed since it was asked: kl.certify(net)"
+        return str(certificate).splitlines()[0].partition(": ")[2]
+
+    def _stamp(self) -> tuple[tuple[int, int], ...]:
+        """What is another one once a weight has changed."""
+        return tuple((p.data_ptr(), p._version) for p in self.parameters())
 
     # --- the pass through the network ---
 
@@ -324,7 +357,7 @@ class Transformer(nn.Module):
         """Sparse weights for the CPU, made again when a weight has changed."""
         from kleene.networks.sparse import SparseTransformer
 
-        stamp = tuple((p.data_ptr(), p._version) for p in self.parameters())
+        stamp = self._stamp()
         if self._sparse is None or self._sparse[0] != stamp:
             self._sparse = (stamp, SparseTransformer(self))
         return self._sparse[1]
