@@ -51,7 +51,7 @@ def run_python(code: str, names: dict[str, Any], page: Path, line: int) -> None:
     if ">>>" not in code:
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
         return
-    test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), line)
+    test = doctest.DocTestParser().get_doctest(code, names, f"{page.name}, line {line}", str(page), line)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     said: list[str] = []
     runner.run(test, out=said.append, clear_globs=False)
