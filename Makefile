@@ -2,14 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-all lint bench clean
+.PHONY: setup demo test test-all lint bench docs clean
 
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[language,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[language,docs,dev]'
 	touch $@
 
 demo: setup
@@ -28,5 +28,8 @@ lint: setup
 bench: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m kleene.papers.bench
 
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache results
+	rm -rf site .venv .mypy_cache .ruff_cache .pytest_cache results

@@ -16,6 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import kleene as kl
 from kleene.cli import app
 from kleene.papers import EXPERIMENTS
 
@@ -119,3 +120,9 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_reference_has_every_public_name():
+    text = (ROOT / "docs" / "reference.md").read_text()
+    documented = {line.split(".")[-1] for line in text.splitlines() if line.startswith("::: ")}
+    assert set(kl.__all__) - {"library"} <= documented

@@ -302,6 +302,12 @@ class DFA:
 
         return load(Path(path))
 
+    def _repr_png_(self) -> bytes | None:
+        """The picture that notebooks show."""
+        from kleene.show.automata import png
+
+        return png(self)
+
     def to_dot(self) -> str:
         """The automaton in Graphviz's language."""
         from kleene.show.automata import to_dot

@@ -210,6 +210,12 @@ class TuringMachine:
 
         return from_json(data, where)
 
+    def _repr_png_(self) -> bytes | None:
+        """The picture that notebooks show."""
+        from kleene.show.automata import png
+
+        return png(self)
+
     def to_dot(self) -> str:
         """The machine in Graphviz's language."""
         from kleene.show.automata import turing_to_dot

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,23 @@ def _dot(graph: Graph) -> str:
 
 def draw(thing: Any, path: Path) -> None:
     """A picture (.png, .svg, .pdf) of an automaton or a Turing machine."""
+    figure = picture(thing)
+    with written_atomically(path) as beside:
+        figure.savefig(beside, dpi=150)
+
+
+def png(thing: Any) -> bytes | None:
+    """The picture for notebooks, at most 8 inches wide; nothing where there are too many states."""
+    if len(getattr(thing, "states", thing)) > MAX_DRAWN:
+        return None
+    content, figure = BytesIO(), picture(thing)
+    width = figure.get_size_inches()[0]
+    figure.savefig(content, format="png", dpi=min(100, 800 / width))
+    return content.getvalue()
+
+
+def picture(thing: Any) -> Any:
+    """The same as a matplotlib figure."""
     from matplotlib.figure import Figure
 
     graph = graph_of_dfa(thing) if hasattr(thing, "accepts") else graph_of_turing(thing)
@@ -129,8 +147,7 @@ def draw(thing: Any, path: Path) -> None:
     xs, ys = zip(*places)
     axes.set_xlim(min(xs) - 0.9, max(xs) + 0.6)
     axes.set_ylim(min(ys) - 0.8, max(ys) + 0.9)
-    with written_atomically(path) as beside:
-        figure.savefig(beside, dpi=150)
+    return figure
 
 
 def _places(graph: Graph) -> list[tuple[float, float]]:
