@@ -14,7 +14,7 @@ from typing import Any
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, RangeError
 from kleene.library.computer import computer
-from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Result, dialect_of, image_of
+from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, Result, dialect_of, image_of
 from kleene.networks.running import EVALUATORS, HALTED, WATCHED, Running, Watch, start
 from kleene.networks.transformer import Transformer
 
@@ -28,7 +28,7 @@ def computer_network(bits: int = 16, dialect: str = "eforth", input_adds: bool =
     return compile_program(computer(bits, dialect, input_adds))
 
 
-class TransformerMachine:
+class TransformerMachine(Port):
     """A SUBLEQ computer that is a transformer; used like `kl.subleq.Machine`.
 
     >>> echo = TransformerMachine([-1, 9, 3, 9, -1, 6, 10, 10, 0, 0, 0], bits=8, evaluator="lookup")
@@ -46,6 +46,7 @@ class TransformerMachine:
         input_adds: bool = False,
         evaluator: str = "generated",
     ) -> None:
+        super().__init__()
         if evaluator not in EVALUATORS:
             raise InputError(f"subleq: unknown evaluator {evaluator!r}; a transformer has {', '.join(EVALUATORS)}")
         self.size, self.half, self.evaluator = 1 << bits, 1 << (bits - 1), evaluator
@@ -61,9 +62,7 @@ class TransformerMachine:
         layout = self.net.layout
         self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "talks")}
         self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)
-        self.input_adds, self.end_reached = input_adds, False
-        self._input, self._ended, self._waits = bytearray(), False, False
-        self._output, self._taken = bytearray(), 0
+        self.input_adds, self._waits = input_adds, False
 
     def _check_words(self) -> None:
         most = self.size - 1
@@ -75,20 +74,6 @@ class TransformerMachine:
                     f"subleq: the word {word} at address {at} is outside {-self.half} … {self.half - 1}, the words of "
                     "this computer"
                 )
-
-    def feed(self, text: str | bytes) -> None:
-        """Add to the input."""
-        self._input += text.encode() if isinstance(text, str) else text
-
-    def end_input(self) -> None:
-        """No more input will come; reading past its end gives −1."""
-        self._ended = True
-
-    def take_output(self) -> bytes:
-        """The output since this was last asked."""
-        new = bytes(self._output[self._taken :])
-        self._taken = len(self._output)
-        return new
 
     @property
     def steps(self) -> int:

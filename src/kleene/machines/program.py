@@ -32,10 +32,6 @@ class Kind:
     def __len__(self) -> int:
         return len(self.values)
 
-    def coerce(self, value: Any) -> Value:
-        """The value in the kind's own type: bools become ints, iterables frozensets."""
-        raise NotImplementedError
-
     def index(self, value: Any) -> int | None:
         """The place of a value among the declared ones; None where it is outside."""
         raise NotImplementedError
@@ -69,9 +65,6 @@ class Categorical(Kind):
     def values(self) -> Sequence[int]:  # type: ignore[override]
         return builtins.range(self.range)
 
-    def coerce(self, value: Any) -> Value:
-        return _as_int(value)
-
     def index(self, value: Any) -> int | None:
         whole = _as_int(value)
         return whole if whole is not None and 0 <= whole < self.range else None
@@ -89,9 +82,6 @@ class Numerical(Kind):
 
     values: tuple[int | Fraction, ...]
     name = "num"
-
-    def coerce(self, value: Any) -> Value:
-        return as_number(value)
 
     def index(self, value: Any) -> int | None:
         try:
@@ -128,12 +118,9 @@ class Subset(Kind):
     values: tuple[frozenset[int], ...]
     name = "subset"
 
-    def coerce(self, value: Any) -> Value:
-        return frozenset(int(member) for member in value)
-
     def index(self, value: Any) -> int | None:
         try:
-            wanted = self.coerce(value)
+            wanted = frozenset(int(member) for member in value)
         except (TypeError, ValueError):
             return None
         return self._places.get(wanted)
@@ -160,9 +147,6 @@ class Word(Kind):
     @property
     def values(self) -> Sequence[int]:  # type: ignore[override]
         return range(1 << self.bits)
-
-    def coerce(self, value: Any) -> Value:
-        return _as_int(value)
 
     def index(self, value: Any) -> int | None:
         whole = _as_int(value)

@@ -238,7 +238,29 @@ def one_memory(image: Image, dialect: str | Dialect = "esolang") -> Image:
     return image_of(joined, rules)
 
 
-class Machine:
+class Port:
+    """The keyboard and the screen of a SUBLEQ computer: bytes that wait to be read, and bytes that were written."""
+
+    def __init__(self) -> None:
+        self._input, self._ended = bytearray(), False
+        self._output, self._taken = bytearray(), 0
+
+    def feed(self, text: str | bytes) -> None:
+        """Add to the input."""
+        self._input += text.encode() if isinstance(text, str) else text
+
+    def end_input(self) -> None:
+        """No more input will come; reading past its end gives −1."""
+        self._ended = True
+
+    def take_output(self) -> bytes:
+        """The output since this was last asked."""
+        new = bytes(self._output[self._taken :])
+        self._taken = len(self._output)
+        return new
+
+
+class Machine(Port):
     """A SUBLEQ computer that can be fed, and run in slices.
 
     >>> echo = Machine([-1, 9, 3, 9, -1, 6, 10, 10, 0, 0, 0], "esolang")
@@ -256,6 +278,7 @@ class Machine:
         input_adds: bool = False,
         evaluator: str = "numba",
     ) -> None:
+        super().__init__()
         if evaluator not in ("numba", "plain"):
             raise InputError(f"subleq: unknown evaluator {evaluator!r}; there are numba and plain")
         self.dialect = dialect_of(dialect)
@@ -272,22 +295,6 @@ class Machine:
         self.counter = 1 if self.dialect.separate else 0
         self.steps = 0
         self.input_adds, self.evaluator = input_adds, evaluator
-        self._input, self._ended = bytearray(), False
-        self._output, self._taken = bytearray(), 0
-
-    def feed(self, text: str | bytes) -> None:
-        """Add to the input."""
-        self._input += text.encode() if isinstance(text, str) else text
-
-    def end_input(self) -> None:
-        """No more input will come; reading past its end gives −1."""
-        self._ended = True
-
-    def take_output(self) -> bytes:
-        """The output since this was last asked."""
-        new = bytes(self._output[self._taken :])
-        self._taken = len(self._output)
-        return new
 
     def run(self, max_steps: int = 10_000_000) -> Result:
         """Go on for at most `max_steps` instructions; steps are counted from the machine's beginning."""
