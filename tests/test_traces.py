@@ -100,3 +100,8 @@ def test_words_are_refused():
 
     with pytest.raises(kl.NotSupported, match="words"):
         kl.traces(Counter, [[0]])
+
+
+def test_cycles_are_refused():
+    with pytest.raises(kl.NotSupported, match="cycle of layers"):
+        kl.traces(kl.library.computer(8), [[0, 1]])

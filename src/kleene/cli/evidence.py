@@ -69,6 +69,14 @@ def reproduce(
     treebank: Annotated[
         Path | None, typer.Option(help="a CoNLL-U file, for experiments that measure on a treebank")
     ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="run only tasks so named, such as '*-8-*'; may be repeated")
+    ] = None,
+    limit: Annotated[
+        float | None, typer.Option(min=0, help="stop cleanly after so many seconds; the same command goes on")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="processes that train at once")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="training steps, instead of the scale's")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
@@ -77,6 +85,7 @@ def reproduce(
     It goes on where it was, when it is run again with the same folder.
     """
     from kleene.papers import EXPERIMENTS, experiment
+    from kleene.papers.tasks import Plan
 
     if name is None:
         typer.echo(json.dumps(list(EXPERIMENTS)) if as_json else "\n".join(EXPERIMENTS))
@@ -84,9 +93,16 @@ def reproduce(
     if scale not in ("small", "paper", "tiny"):
         raise InputError(f"--scale {scale!r}: unknown; use small or paper")
     run = experiment(name)
+    known = signature(run).parameters
     options: dict[str, Any] = {} if treebank is None else {"treebank": treebank}
-    if not options.keys() <= signature(run).parameters.keys():
+    if not options.keys() <= known.keys():
         raise InputError(f"--treebank {treebank}: {name} reads no treebank")
+    asked = {"only": tuple(only or ()), "limit": limit, "workers": workers, "steps": steps}
+    asked = {option: value for option, value in asked.items() if value not in (None, ())}
+    if "plan" in known:
+        options["plan"] = Plan(**asked)
+    elif asked:
+        raise InputError(f"--{next(iter(asked))}: {name} is not a list of training tasks, and runs as a whole")
     result = run(
         scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options
     )

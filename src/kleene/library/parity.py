@@ -103,6 +103,37 @@ def parity_sum(length: int = 50) -> Any:
     return parity_sum
 
 
+def parity_count(length: int = 50, scale: int = 1000) -> Any:
+    """Parity in two layers: the ones are counted, then their parity is looked up (the paper's appendix D.1).
+
+    The share of START is `scale` times what `parity_sum` has, so that its values are further apart than noise.
+    """
+
+    class parity_count(Program):
+        tokens = 3
+        positions = length + 1
+        parity = cat(2)
+        counted = cat(2)
+        ones = cat(length + 1)
+        start = num([0, scale], token=lambda t: scale * (t == START))
+        start_or_one = cat(2, token=lambda t: t in (1, START))
+        query = cat(2, default=1)
+        share = attend(query, start_or_one, start, output=num(Fraction(scale, k + 1) for k in range(length + 1)))
+        output = parity
+        layers = 2
+        encode, decode = staticmethod(bits_after_start), staticmethod(last_bit)
+        sample = staticmethod(random_bits_after_start)
+
+        def step(z: Any) -> None:
+            if z.counted:
+                z.parity = z.ones % 2
+            else:
+                z.ones = round(scale / z.share) - 1
+                z.counted = 1
+
+    return parity_count
+
+
 def parity_scratchpad(length: int = 20) -> Any:
     """A decoder: after the bits and `=` it writes the running parities, one a token, and stops."""
     equals, end = 2, 3

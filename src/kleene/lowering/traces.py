@@ -100,6 +100,8 @@ def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers
     >>> len(found), int(found.count.sum())
     (8, 12)
     """
+    if program.spec.cycle:
+        raise NotSupported(f"{program.spec.name}: has a cycle of layers; traces are of programs with one step")
     updates = guarded_updates(program)
     if updates.words:
         raise NotSupported(f"{program.spec.name}: has words, which have no finite list of values to trace")

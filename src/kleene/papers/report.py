@@ -27,6 +27,7 @@ class Result:
     metrics: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
     seconds: float = 0.0
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # results of tasks, from this call or earlier
 
     def row(self, name: str, paper: str, ours: str, note: str = "", holds: bool | None = None) -> None:
         """Add a row; `holds` says whether what the paper claims was found here."""
@@ -39,7 +40,7 @@ class Result:
 
     def published(self) -> dict[str, Any]:
         """The committed form: how it was made, and the rows."""
-        return {
+        made = {
             "command": os.environ.get("KLEENE_COMMAND") or command(),
             "commit": commit(),
             "device": device(),
@@ -47,6 +48,10 @@ class Result:
             "config": dict(self.config),
             "rows": self.rows,
         }
+        if self.runs:  # the tasks may have run elsewhere, before
+            made |= {key: ", ".join(sorted({run[key] for run in self.runs.values()})) for key in ("device", "commit")}
+            made["task_seconds"] = {name: run["seconds"] for name, run in self.runs.items()}
+        return made
 
     def write(self) -> None:
         """Write config, metrics, rows and table into the folder."""
@@ -61,10 +66,12 @@ class Result:
     def table(self) -> str:
         """The rows as Markdown."""
         made = self.published()
+        tasks = made.get("task_seconds", {})
+        spent = f"; {len(tasks)} tasks of {sum(tasks.values()):.0f} s in all" if tasks else ""
         lines = [
             f"# {self.name}",
             "",
-            f"`{made['command']}` at {made['commit']}, {made['device']}, {made['seconds']:.0f} s",
+            f"`{made['command']}` at {made['commit']}, {made['device']}, {made['seconds']:.0f} s{spent}",
             "",
             "| what | paper | ours | holds | note |",
             "|---|---|---|---|---|",

@@ -3,43 +3,196 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from kleene.errors import InputError
 from kleene.files import read_json, write_json
+
+Work = Callable[..., dict[str, Any]]
+Tasks = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What of an experiment is run now: `only` tasks by pattern, for `limit` seconds, with so many `workers`.
+
+    Workers are processes; without a number there are as many as cores on a CPU, and one on a GPU. `steps` stands
+    in for every task's own number of steps.
+    """
+
+    only: tuple[str, ...] = ()
+    limit: float | None = None
+    workers: int | None = None
+    steps: int | None = None
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def deadline(self) -> float | None:
+        return None if self.limit is None else self.begun + self.limit
+
+    @property
+    def late(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def chosen(self, tasks: Iterable[str], default: Iterable[str] | None = None) -> list[str]:
+        """The names to run: those that match, or by default all (or those given).
+
+        >>> Plan(only=("*-8",)).chosen(["a-8", "a-40", "b-8"])
+        ['a-8', 'b-8']
+        """
+        names = list(tasks)
+        if not self.only:
+            wanted = set(names if default is None else default)
+            return [name for name in names if name in wanted]
+        for pattern in self.only:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise InputError(f"--only {pattern!r}: no task is so called; there are {', '.join(names)}")
+        return [name for name in names if any(fnmatchcase(name, pattern) for pattern in self.only)]
+
+    def step_count(self, steps: int) -> int:
+        return steps if self.steps is None else self.steps
 
 
 def run_tasks(
-    work: Callable[..., dict[str, Any]],
-    tasks: Mapping[str, Mapping[str, Any]],
+    work: Work,
+    tasks: Tasks,
     folder: Path,
     *,
+    plan: Plan | None = None,
+    default: Iterable[str] | None = None,
     progress: bool = True,
     title: str = "tasks",
 ) -> dict[str, dict[str, Any]]:
     """`work(**arguments)` for each task by name; what it returns is written to `folder`/name.json as it arrives.
 
-    Each result also has the `seconds` that it took. A file with other arguments is made again.
+    Each result also has the `seconds` that it took, the `device` and the `commit`. A file with other arguments is
+    made again. With a plan, work is also given `folder` (for its checkpoints) and `deadline`, and says whether it
+    `finished`; if not, the next call goes on with it. Tasks that have no result yet are then missing in what
+    comes back.
     """
-    from rich.console import Console
-    from rich.progress import Progress
+    names = list(tasks) if plan is None else plan.chosen(tasks, default)
+    saved = {name: _saved(folder, name, tasks[name]) for name in tasks}
+    open_ = [name for name in names if not saved[name].get("finished", bool(saved[name]))]
+    jobs = {name: (work, name, dict(tasks[name]), folder, plan) for name in open_}
+    with _bars(title, folder, {name: tasks[name].get("steps") for name in open_}, progress) as started:
+        if plan is None or (workers := _workers(plan, len(jobs))) == 1:
+            for name, job in jobs.items():
+                if plan is None or not plan.late:
+                    started(name)
+                    saved[name] = _run(*job)
+        else:
+            _run_apart(jobs, workers, saved, started)
+    return {name: entry["result"] for name, entry in saved.items() if entry}
 
-    found: dict[str, dict[str, Any]] = {}
-    with Progress(console=Console(stderr=True), transient=True, disable=not progress) as bar:
-        task = bar.add_task(title, total=len(tasks))
-        for name, arguments in tasks.items():
-            path, said = folder / f"{name}.json", _plain(arguments)
-            saved = read_json(path) if path.exists() else {}
-            if saved.get("arguments") != said:
-                begin = time.monotonic()
-                result = work(**arguments)
-                saved = {"arguments": said, "result": {**result, "seconds": round(time.monotonic() - begin, 1)}}
-                write_json(path, saved)
-            found[name] = saved["result"]
-            bar.advance(task)
-    return found
+
+def _workers(plan: Plan, jobs: int) -> int:
+    if plan.workers is not None:
+        return max(1, min(plan.workers, jobs))
+    return 1 if fast_device() == "cuda" else max(1, min(os.cpu_count() or 1, jobs))
+
+
+def _run_apart(
+    jobs: Mapping[str, Any], workers: int, saved: dict[str, dict[str, Any]], started: Callable[[str], None]
+) -> None:
+    """Run jobs in processes of their own, each with one thread."""
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_alone) as pool:
+        futures: dict[str, Future[dict[str, Any]]] = {}
+        for name, job in jobs.items():
+            futures[name] = pool.submit(_run, *job)
+            started(name)
+        for name, future in futures.items():
+            saved[name] = future.result()
+
+
+def _alone() -> None:
+    """In a worker: one thread, and an end when its parent is gone."""
+    import torch
+
+    torch.set_num_threads(1)
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: Plan | None) -> dict[str, Any]:
+    saved = _saved(folder, name, arguments)
+    if plan is not None and plan.late:
+        return saved
+    from kleene.papers.report import commit, device
+
+    begin = time.monotonic()
+    extra = {} if plan is None else {"folder": folder / name, "deadline": plan.deadline}
+    result = work(**arguments, **extra)
+    finished = bool(result.pop("finished", True))
+    before = saved["result"]["seconds"] if saved else 0.0
+    result |= {"seconds": round(before + time.monotonic() - begin, 1), "device": device(), "commit": commit()}
+    entry = {"arguments": _plain(arguments), "finished": finished, "result": result}
+    write_json(folder / f"{name}.json", entry)
+    return entry
+
+
+def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    path = folder / f"{name}.json"
+    saved = read_json(path) if path.exists() else {}
+    return saved if saved.get("arguments") == _plain(arguments) else {}
+
+
+@contextmanager
+def _bars(
+    title: str, folder: Path, steps: Mapping[str, Any], shown: bool
+) -> Iterator[Callable[[str], None]]:
+    """A bar for all tasks and one for each that trains, which is read off its metrics."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+               TextColumn("{task.fields[state]}"))  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        whole = bar.add_task(title, total=len(steps), state="")
+        rows: dict[str, Any] = {}
+        ended = threading.Event()
+
+        def look() -> None:
+            while not ended.wait(1.0):
+                bar.update(whole, completed=sum((folder / f"{name}.json").exists() for name in rows))
+                for name, row in list(rows.items()):
+                    last = _last(folder / name / "metrics.jsonl")
+                    state = "  ".join(f"{k} {v:.4g}" for k, v in last.items() if k in ("loss", "accuracy", "test"))
+                    bar.update(row, completed=last.get("step", 0), state=state, visible=bool(last))
+
+        def started(name: str) -> None:
+            rows[name] = bar.add_task(f"  {name}", total=steps[name], state="", visible=False)
+
+        watcher = threading.Thread(target=look, daemon=True)
+        watcher.start()
+        try:
+            yield started
+        finally:
+            ended.set()
+            watcher.join()
+
+
+def _last(path: Path) -> dict[str, Any]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return json.loads(lines[-1]) if lines else {}
+    except (OSError, ValueError):  # not there yet, or its last line is being written
+        return {}
 
 
 def fast_device() -> str:

@@ -91,6 +91,7 @@ def train(
     seed: int = 0,
     folder: str | Path | None = None,
     save_seconds: float = 0.0,
+    deadline: float | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: bool = True,
     title: str = "training",
@@ -99,7 +100,8 @@ def train(
 
     Every `every` steps (and at the end) the mean loss since the last time and what `evaluate` says become
     one line of `folder/metrics.jsonl`, and a checkpoint is written, if `save_seconds` have passed since the
-    last; `until(metrics)` may end the run there.
+    last; `until(metrics)` may end the run there. Past the `deadline` (of `time.monotonic`) it stops at the next
+    of these places, with a checkpoint, and `run.step` says how far it came.
     Calling it again with the same folder goes on where the last checkpoint was; `settings` is compared with
     the one stored, so that a folder never mixes two runs. `schedule(step)` is the learning rate.
     `descend(model, batch)` makes a whole step of its own (a captured CUDA graph, say) and returns the loss.
@@ -119,7 +121,8 @@ def train(
     with _bar(title, steps, progress) as show:
         total, counted, saved = torch.zeros((), device=_device(model)), 0, time.monotonic()
         show(run.step, run.last)
-        while run.step < steps and not run.reached:
+        late = deadline is not None and time.monotonic() >= deadline
+        while run.step < steps and not run.reached and not late:
             torch.manual_seed(seeded(seed, run.step))
             for group in optimiser.param_groups if schedule else ():
                 group["lr"] = schedule(run.step)  # type: ignore[misc]
@@ -134,10 +137,11 @@ def train(
             if run.step % every == 0 or run.step == steps:
                 run.metrics.append(_measure(model, evaluate, run.step, total.item() / counted))
                 run.reached = until is not None and until(run.last)
+                late = deadline is not None and time.monotonic() >= deadline
                 if checkpoints:
-                    late = run.reached or run.step == steps or time.monotonic() - saved >= save_seconds
+                    due = time.monotonic() - saved >= save_seconds
                     checkpoints.note(run)
-                    if late:
+                    if due or late or run.reached or run.step == steps:
                         checkpoints.save(model, optimiser, run)
                         saved = time.monotonic()
                 total, counted = torch.zeros_like(total), 0
