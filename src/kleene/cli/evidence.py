@@ -97,7 +97,7 @@ def reproduce(
     options: dict[str, Any] = {} if treebank is None else {"treebank": treebank}
     if not options.keys() <= known.keys():
         raise InputError(f"--treebank {treebank}: {name} reads no treebank")
-    asked = {"only": tuple(only or ()), "limit": limit, "workers": workers, "steps": steps}
+    asked: dict[str, Any] = {"only": tuple(only or ()), "limit": limit, "workers": workers, "steps": steps}
     asked = {option: value for option, value in asked.items() if value not in (None, ())}
     if "plan" in known:
         options["plan"] = Plan(**asked)

@@ -98,7 +98,7 @@ class Cells:
     def by(self, axis: int, column: int = 3) -> tuple[list[int], list[float]]:
         """Shares by length (axis 0) or by number of ones (1)."""
         values = sorted({row[axis] for row in self.rows})
-        return values, [self.share(lambda *at, v=value: at[axis] == v, column) or 0.0 for value in values]  # type: ignore[misc]
+        return values, [self.share(lambda *at, v=value: at[axis] == v, column) or 0.0 for value in values]
 
 
 def percent(value: float) -> str:

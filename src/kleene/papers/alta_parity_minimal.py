@@ -10,7 +10,17 @@ from kleene.checks.minimality import minimal
 from kleene.checks.unspecified import unspecified
 from kleene.errors import InputError, KleeneError
 from kleene.papers.alta_parity import (
-    LENGTHS, TITLES, Bits, Cells, draw_grid, every_cell, make_program, percent, readable, tokens, words,
+    LENGTHS,
+    TITLES,
+    Bits,
+    Cells,
+    draw_grid,
+    every_cell,
+    make_program,
+    percent,
+    readable,
+    tokens,
+    words,
 )  # fmt: skip
 from kleene.papers.report import Result
 
@@ -79,7 +89,7 @@ def _rows(
     longer = sum(len(word) > trained for word in test)
     result.row(
         f"{title}: the minimal version generalises", GENERALISES[kind], _verdict(kind, program, small, found),
-        f"compiled, dense evaluator; the interpreter finds a read undefined in {undefined:,} of {longer:,} longer words",
+        f"compiled, dense; the interpreter finds a read undefined in {undefined:,} of {longer:,} longer words",
         _as_claimed(kind, found),
     )  # fmt: skip
     slices = [

@@ -46,6 +46,7 @@ def learn_end_to_end(
     half: bool | None = None,
     folder: str | Path | None = None,
     save_seconds: float = 20,
+    deadline: float | None = None,
     device: str | None = None,
     progress: bool = False,
 ) -> StandardTransformer:
@@ -74,8 +75,8 @@ def learn_end_to_end(
     held_out = labelled(test, reference(program, test), read) if test else None
     train_standard(
         model, data, held_out, steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed,
-        every=every, target=target, half=half, folder=folder, save_seconds=save_seconds, device=device,
-        progress=progress,
+        every=every, target=target, half=half, folder=folder, save_seconds=save_seconds, deadline=deadline,
+        device=device, progress=progress,
     )  # fmt: skip
     return model
 
@@ -113,6 +114,7 @@ def train_standard(
     half: bool | None = None,
     folder: str | Path | None = None,
     save_seconds: float = 20,
+    deadline: float | None = None,
     device: str | None = None,
     progress: bool = False,
     title: str | None = None,
@@ -152,7 +154,8 @@ def train_standard(
         model, descent, loss, batches, steps=steps, every=every or max(1, steps // 10), evaluate=evaluate,
         until=None if target is None else lambda metrics: metrics["accuracy"] >= target,
         descend=Captured(descent, loss, half=use_half), seed=seed, folder=folder, settings=settings,
-        save_seconds=save_seconds, progress=progress, title=title or f"{model.config.name} end to end",
+        save_seconds=save_seconds, deadline=deadline, progress=progress,
+        title=title or f"{model.config.name} end to end",
     )  # fmt: skip
     model.metrics = [dict(entry) for entry in run.metrics]
     return model.eval()

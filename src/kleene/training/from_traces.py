@@ -42,6 +42,7 @@ def learn_from_traces(
     half: bool = False,
     folder: str | Path | None = None,
     save_seconds: float = 20,
+    deadline: float | None = None,
     device: str | None = None,
     progress: bool = False,
 ) -> LearnedTransformer:
@@ -86,7 +87,7 @@ def learn_from_traces(
         model, descent, loss, batches, steps=steps, every=every or max(1, steps // 20), evaluate=evaluate,
         until=None if target is None else lambda metrics: metrics["accuracy_noisy"] >= target,
         descend=Captured(descent, loss, half=half), seed=seed, folder=folder, settings=settings,
-        save_seconds=save_seconds, progress=progress, title=f"{program.spec.name} from traces",
+        save_seconds=save_seconds, deadline=deadline, progress=progress, title=f"{program.spec.name} from traces",
     )  # fmt: skip
     net = LearnedTransformer(base.to(where), model).eval()
     net.metrics = [dict(entry) for entry in run.metrics]
