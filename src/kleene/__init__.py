@@ -27,7 +27,7 @@ from kleene.errors import (
 )
 from kleene.lowering.symbolic import among, table
 from kleene.machines.program import Program, attend, cat, layer, num, relative, subset, word
-from kleene.verbs import certify, compile, decompile, explain, learn, load, verify
+from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
 __version__ = "0.1.0"
 
@@ -83,6 +83,7 @@ __all__ = [
     "compile",
     "decompile",
     "explain",
+    "export",
     "learn",
     "library",
     "load",

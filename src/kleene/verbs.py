@@ -52,6 +52,15 @@ ARROWS: dict[str, dict[str, str]] = {
     },
 }
 
+# the tool or format → what writes it
+EXPORTS: dict[str, str] = {
+    "transformer-lens": "kleene.exporters.transformer_to_lens:export_lens",
+    "hugging-face": "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
+    "onnx": "kleene.exporters.transformer_to_onnx:export_onnx",
+    "graphviz": "kleene.exporters.machine_to_graphviz:export_graphviz",
+    "circuit": "kleene.exporters.transformer_to_circuit:export_circuit",
+}
+
 # kind written in a saved folder's kleene.json → the loader of such a folder
 LOADERS: dict[str, str] = {
     "transformer": "kleene.networks.transformer:load",
@@ -106,6 +115,14 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
 def explain(network: Any, input: Any, **options: Any) -> Any:
     """The evidence that fits the kind of `network`: which parts of `input` did what."""
     return _arrow("explain", network)(network, input, **options)
+
+
+def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) -> Any:
+    """`thing` as another tool has it (`to`: transformer-lens, hugging-face, onnx, graphviz or circuit); with a path it
+    is written there."""
+    if to not in EXPORTS:
+        raise NotSupported(f"export: there is no {to!r}; there are {', '.join(EXPORTS)}")
+    return _resolve(EXPORTS[to])(thing, path, **options)
 
 
 def load(folder: str | Path) -> Any:

@@ -104,4 +104,5 @@ from kleene.cli import automata as _automata  # noqa: E402, F401
 from kleene.cli import computer as _computer  # noqa: E402, F401
 from kleene.cli import demo, programs  # noqa: E402, F401
 from kleene.cli import evidence as _evidence  # noqa: E402, F401
+from kleene.cli import exporting as _exporting  # noqa: E402, F401
 from kleene.cli import learning as _learning  # noqa: E402, F401

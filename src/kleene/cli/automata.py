@@ -76,6 +76,7 @@ def regex(
             "-o", help="Save: .json, .jff, .att, .dot, .png, .svg, .pdf the automaton; a folder the network."
         ),
     ] = None,
+    dot: Annotated[bool, typer.Option("--dot", help="Print the minimal automaton for Graphviz, and no more.")] = False,
     as_json: Json = False,
 ) -> None:
     """A regular expression as a minimal automaton and as an exact RNN, certified; decide words on the
@@ -83,6 +84,8 @@ def regex(
     import kleene as kl
 
     dfa = kl.regex(pattern, alphabet, flags=re.IGNORECASE if ignore_case else 0)
+    if dot:
+        return print(dfa.to_dot(), end="")
     rnn = kl.compile(dfa, method=method, activation=activation)
     certificate = kl.certify(rnn)
     answers = {word: rnn.accepts(word) for word in words or []}

@@ -141,6 +141,12 @@ class AFA:
         """The minimal automaton of the same language."""
         return self.reverse_dfa(limit).minimise().reverse(limit)
 
+    def to_dot(self) -> str:
+        """The automaton in Graphviz's language: states are circles, formulas boxes."""
+        from kleene.show.automata import afa_to_dot
+
+        return afa_to_dot(self)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {

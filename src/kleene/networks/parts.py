@@ -166,13 +166,14 @@ def every_unit(net: Transformer) -> list[Unit]:
         for half, (into, bias, out) in enumerate(halves, start=1):
             reads, writes = _by_name(into, names), _by_name(out.T, names)
             for u, (purpose, why) in enumerate(said[half - 1]):
-                made.append(Unit(number, half, u, purpose, why, reads[u], float(bias[u]), writes[u]))
+                made.append(Unit(number, half, u, purpose, why, reads[u], float(bias[u].detach()), writes[u]))
     return made
 
 
 def _by_name(rows: Tensor, names: tuple[str, ...]) -> list[dict[str, float]]:
     """What is not zero in each row."""
     made: list[dict[str, float]] = [{} for _ in range(rows.shape[0])]
+    rows = rows.detach()
     for row, dim in torch.nonzero(rows).tolist():
         made[row][names[dim]] = float(rows[row, dim])
     return made

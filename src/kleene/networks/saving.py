@@ -53,18 +53,24 @@ def load_transformer(folder: Path) -> Transformer:
     if digest != _digest(content):
         raise FileError(f"{path}: its content has changed since it was saved (the digest differs)")
     try:
-        fields = {**content["config"], "cycle": tuple(_block_shape(shape) for shape in content["config"]["cycle"])}
-        config, dtype = Config(**fields), DTYPES[content["dtype"]]
+        config, dtype = config_from_json(content["config"]), DTYPES[content["dtype"]]
         description, weights = dict(content["description"]), str(content["weights"])
         Layout.from_json(description["layout"])
-        _check_config(config)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileError(f"{path}: not a description of a transformer ({error!r})") from None
-    if _parameters(config) > MAX_PARAMETERS:
-        raise FileError(f"{path}: {_parameters(config):,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
+    count = count_parameters(config)
+    if count > MAX_PARAMETERS:
+        raise FileError(f"{path}: {count:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
     net = Transformer(config, description, dtype)
     net.load_state_dict(_read_weights(folder / "weights.safetensors", weights, net))
     return net
+
+
+def config_from_json(content: dict[str, Any]) -> Config:
+    """A shape as it was saved; a ValueError, KeyError or TypeError where it is not one."""
+    config = Config(**{**content, "cycle": tuple(_block_shape(shape) for shape in content["cycle"])})
+    _check_config(config)
+    return config
 
 
 def _block_shape(content: dict[str, Any]) -> BlockShape:
@@ -94,7 +100,7 @@ def _check_config(config: Config) -> None:
         raise ValueError("its config has no dimensions, tokens or blocks")
 
 
-def _parameters(config: Config) -> int:
+def count_parameters(config: Config) -> int:
     """The number of parameters that a shape asks for, before any memory is taken."""
     d, total = config.dim, (config.tokens + (config.positions or 0) + config.classes) * config.dim
     for shape in config.cycle:

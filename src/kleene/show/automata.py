@@ -13,6 +13,7 @@ from kleene.errors import NotSupported
 from kleene.files import written_atomically
 
 if TYPE_CHECKING:
+    from kleene.machines.alternating import AFA, Formula, Threshold
     from kleene.machines.automaton import DFA
     from kleene.machines.turing import TuringMachine
 
@@ -86,16 +87,56 @@ def _dot(graph: Graph) -> str:
     if len(graph.names) > MAX_DOT:
         raise NotSupported(f"DOT: {len(graph.names):,} states, more than {MAX_DOT:,}")
 
-    def quote(text: str) -> str:
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
     lines = ["digraph {", "  rankdir=LR;", "  node [shape=circle];", '  begin [shape=point, label=""];']
     for i, name in enumerate(graph.names):
         shape = ", shape=doublecircle" if i in graph.accepting else ""
-        lines.append(f"  n{i} [label={quote(name)}{shape}];")
+        lines.append(f"  n{i} [label={_quote(name)}{shape}];")
     lines.append(f"  begin -> n{graph.start};")
-    lines += [f"  n{i} -> n{j} [label={quote(label)}];" for (i, j), label in graph.edges.items()]
+    lines += [f"  n{i} -> n{j} [label={_quote(label)}];" for (i, j), label in graph.edges.items()]
     return "\n".join([*lines, "}", ""])
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def afa_to_dot(afa: AFA) -> str:
+    """An alternating automaton in Graphviz's language. A transition leads to a state, or to a box: a formula, whose
+    edges lead to its parts."""
+    boxes: list[str] = []
+    edges: list[str] = []
+
+    def node(formula: Formula) -> str:
+        if isinstance(formula, int):
+            return f"n{formula}"
+        name = f"f{len(boxes)}"
+        boxes.append(f"  {name} [shape=box, label={_quote(_formula_label(formula))}];")
+        for weight, part in formula.parts:
+            label = "" if weight == 1 or _formula_label(formula) == "not" else f" [label={_quote(str(weight))}]"
+            edges.append(f"  {name} -> {node(part)}{label};")
+        return name
+
+    for q, row in enumerate(afa.transitions):
+        for symbol, formula in row.items():
+            edges.append(f"  n{q} -> {node(formula)} [label={_quote(SPELLED.get(symbol, symbol))}];")
+    edges.append(f"  begin -> {node(afa.head)};")
+    if len(afa) + len(boxes) > MAX_DOT:
+        raise NotSupported(f"DOT: {len(afa) + len(boxes):,} states and formulas, more than {MAX_DOT:,}")
+    lines = ["digraph {", "  rankdir=LR;", "  node [shape=circle];", '  begin [shape=point, label=""];']
+    for q in range(len(afa)):
+        lines.append(f"  n{q} [label=\"q{q}\"{', shape=doublecircle' if q in afa.accepting else ''}];")
+    return "\n".join([*lines, *boxes, *edges, "}", ""])
+
+
+def _formula_label(formula: Threshold) -> str:
+    weights = [weight for weight, _ in formula.parts]
+    if not weights:
+        return "true" if formula.at_least <= 0 else "false"
+    if weights == [-1] and formula.at_least == 0:
+        return "not"
+    if set(weights) == {1} and formula.at_least in (1, len(weights)):
+        return "and" if formula.at_least == len(weights) else "or"
+    return f"≥ {formula.at_least}"
 
 
 def draw(thing: Any, path: Path) -> None:

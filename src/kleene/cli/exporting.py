@@ -1,0 +1,83 @@
+"""`kleene export`: networks and machines as other tools have them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kleene import verbs
+from kleene.cli import AsJson, app, busy, print_json, show
+from kleene.cli.automata import find_machine
+from kleene.cli.names import find_network, is_folder
+from kleene.errors import InputError
+
+
+class Target(StrEnum):
+    transformer_lens = "transformer-lens"
+    hugging_face = "hugging-face"
+    onnx = "onnx"
+    graphviz = "graphviz"
+    circuit = "circuit"
+
+
+OPTIONS = {Target.transformer_lens: ("layers", "length"), Target.onnx: ("layers",)}
+PRINTED = (Target.graphviz, Target.circuit)  # text: shown where no file is named
+
+
+@app.command("export")
+def export(
+    name: Annotated[
+        str, typer.Argument(metavar="DIR", help="A saved network, a PROGRAM, or a machine's file (.json, .jff, .yaml).")
+    ],
+    to: Annotated[Target, typer.Option("--to", help="The tool or format to export to.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write here: a folder, or a file.")
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(min=1, help="Unroll so many layers (transformer-lens; onnx is looped without it).")
+    ] = None,
+    length: Annotated[int | None, typer.Option(min=1, help="The longest input (transformer-lens).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Export a network or a machine to the tools of others.
+
+    transformer-lens: the folder of a HookedTransformer. hugging-face: a folder for from_pretrained. onnx: a file for
+    onnxruntime, looped with halting, or unrolled with --layers. graphviz: an automaton's .dot. circuit: circuit.json,
+    which heads and units implement which variable. The last two are printed where -o is not given.
+
+    Example: kleene export addition --to onnx -o addition.onnx
+    """
+    given = {key: value for key, value in (("layers", layers), ("length", length)) if value is not None}
+    for key in given:
+        if key not in OPTIONS.get(to, ()):
+            fits = ", ".join(target for target, options in OPTIONS.items() if key in options)
+            raise InputError(f"--{key}: not an option of --to {to}; it is one of {fits}")
+    if output is None and to not in PRINTED:
+        raise InputError(f"--to {to}: say where to write it, with -o OUT")
+    thing = None if is_folder(name) else find_machine(name)
+    thing = find_network(name, as_json) if thing is None else thing
+    with busy(f"exporting {name}", as_json):
+        made = verbs.export(thing, str(to), output, **given)
+    if output is None:
+        return print_json(made) if to is Target.circuit else print(made, end="")
+    if as_json:
+        return print_json({"name": name, "to": str(to), "saved": str(output), **given})
+    show(f"{name}: saved for {to} in {output}{_said(to, made)}")
+
+
+def _said(to: Target, made: Any) -> str:
+    """What one should know to use it."""
+    if to is Target.transformer_lens:
+        n = made.names
+        return (
+            f"; {n['layers']} layers as {made.config['n_layers']} blocks, inputs of up to {n['length']} tokens after "
+            f"the sink, which is token {n['sink_token']}"
+        )
+    if to is Target.circuit:
+        return f"; {len(made['nodes'])} nodes, {len(made['edges'])} edges"
+    if to is Target.onnx:
+        return f"; {made.doc_string.partition(': ')[2]}"
+    return ""

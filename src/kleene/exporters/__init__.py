@@ -1,0 +1,1 @@
+"""Network or machine to the tools of others: one file an arrow."""

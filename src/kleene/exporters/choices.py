@@ -1,0 +1,36 @@
+"""What exporters ask of a transformer: that it is one, how many layers, how long inputs may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kleene.errors import InputError, NotSupported
+from kleene.networks.transformer import Transformer
+
+
+def transformer(net: Any, to: str) -> Transformer:
+    """The compiled transformer that was given; anything else is refused."""
+    if not isinstance(net, Transformer):
+        raise NotSupported(f"{to}: cannot take a {type(net).__name__}; it takes a compiled transformer")
+    return net
+
+
+def number_of_layers(net: Transformer, layers: int | None) -> int:
+    """As many as were asked for, else as many as the network always runs."""
+    if layers is not None and layers < 1:
+        raise InputError(f"{net.config.name}: layers={layers}; it should be at least 1")
+    if layers is None and (net.config.halts or net.config.layers is None):
+        raise InputError(
+            f"{net.config.name}: it halts by itself, and this export has a fixed number of layers; give layers="
+        )
+    return layers or net.config.layers or 1
+
+
+def longest_input(net: Transformer, length: int | None) -> int:
+    """As long as was asked for, else as long as the network takes."""
+    limits = [limit for limit in (net.config.positions, net.config.max_length) if limit is not None]
+    if length is None and not limits:
+        raise InputError(f"{net.config.name}: it takes inputs of any length; give length=, the longest to export")
+    if length is not None and (length < 1 or length > min([*limits, length])):
+        raise InputError(f"{net.config.name}: length={length}; it should be 1 … {min(limits, default=length)}")
+    return length if length is not None else min(limits)

@@ -1,0 +1,206 @@
+"""Transformers to TransformerLens: the weights and the config of a `HookedTransformer`, every dimension named.
+
+Layers are unrolled. The two halves of the MLP block become two blocks, the second without attention, and a clipped
+unit becomes two ReLUs: clip(y) = relu(y) − relu(y − 1). The null key is a token of its own, the *sink*, which comes
+first in every input. Relative scores are made from position dimensions, so that there is a longest input.
+
+The sink's residual stream holds its own dimension and nothing else. Its query finds itself, so that what it gets in
+a layer is the null values of all heads; one more unit takes that away, and no other unit is on there.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from kleene.errors import InputError, NotSupported
+from kleene.exporters.choices import longest_input, number_of_layers, transformer
+from kleene.files import written_atomically
+from kleene.networks.transformer import Block, Transformer
+
+SELF = 4096  # how much better the sink likes itself than anything else
+MAX_ENTRIES = 500_000_000  # of all weights together
+FORMAT, VERSION = "kleene transformer-lens", 1
+
+
+@dataclass(frozen=True)
+class Lens:
+    """What a HookedTransformer is made of: its config, its state dict, and the names of what is in it."""
+
+    config: dict[str, Any]
+    weights: dict[str, Tensor]
+    names: dict[str, Any]
+
+    def model(self) -> Any:
+        """The HookedTransformer; `model.kleene` has the names. The `transformer_lens` package must be installed."""
+        try:
+            from transformer_lens import HookedTransformer, HookedTransformerConfig
+        except ImportError:
+            raise NotSupported(
+                "transformer-lens: there is no HookedTransformer here; pip install 'transformer-lens<4' (4 has none)"
+            ) from None
+        config = {**self.config, "dtype": getattr(torch, self.config["dtype"])}
+        with warnings.catch_warnings():  # from 3 on it says that 4 has no HookedTransformer
+            warnings.simplefilter("ignore", DeprecationWarning)
+            model = HookedTransformer(HookedTransformerConfig(**config))
+        missing, extra = model.load_state_dict(self.weights, strict=False)
+        assert not extra and all(name.endswith((".mask", ".IGNORE")) for name in missing)
+        model.requires_grad_(False)
+        object.__setattr__(model, "kleene", self.names)
+        return model
+
+    def save(self, folder: str | Path) -> None:
+        """config.json, model.safetensors and names.json, whole or not at all."""
+        with written_atomically(folder) as beside:
+            beside.mkdir()
+            (beside / "model.safetensors").write_bytes(save(self.weights))
+            for name, content in (("config", self.config), ("names", self.names)):
+                text = json.dumps(content, indent=1, ensure_ascii=False)
+                (beside / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+def export_lens(
+    net: Transformer, path: str | Path | None = None, *, layers: int | None = None, length: int | None = None
+) -> Any:
+    """A HookedTransformer of `layers` layers for inputs of up to `length` tokens; with a path, the folder is written
+    instead, which needs no TransformerLens here."""
+    made = to_lens(transformer(net, "transformer-lens"), layers, length)
+    if path is None:
+        return made.model()
+    made.save(path)
+    return made
+
+
+def to_lens(net: Transformer, layers: int | None = None, length: int | None = None) -> Lens:
+    """The weights, unrolled."""
+    count, longest = number_of_layers(net, layers), longest_input(net, length)
+    shape = _Shape(net, longest)
+    total = count * shape.steps * (4 * shape.heads * shape.head * shape.dim + 2 * shape.dim * shape.mlp)
+    if total > MAX_ENTRIES:
+        raise InputError(
+            f"{net.config.name}: {count} layers of {longest} positions are {total:,} weights, more than "
+            f"{MAX_ENTRIES:,}; take fewer layers= or a smaller length="
+        )
+    weights = shape.embeddings()
+    blocks: list[dict[str, Any]] = []
+    for layer in range(count):
+        block, units = net.block(layer), net.described(layer)["units"]
+        for half in range(3 - shape.steps, 3):
+            first = half == 3 - shape.steps
+            prefix = f"blocks.{len(blocks)}."
+            weights |= {prefix + "attn." + k: v for k, v in shape.attention(block if first else None).items()}
+            weights |= {prefix + "mlp." + k: v for k, v in shape.half(block, half, first).items()}
+            blocks.append({
+                "layer": layer + 1, "half": half, "heads": list(block.heads) if first else [],
+                "units": [f"{purpose}: {why}" for purpose, why in units[half - 1]],
+            })  # fmt: skip
+    return Lens(shape.config(len(blocks)), weights, shape.names(blocks, count))
+
+
+class _Shape:
+    """The sizes of the exported model, and the weights of its parts."""
+
+    def __init__(self, net: Transformer, length: int) -> None:
+        self.net, self.length = net, length
+        every = [net.block(k) for k in range(len(net.blocks))]
+        self.relative = any(bool(block.relative.any()) for block in every)
+        self.steps = 2 if any(len(block.bias1) for block in every) else 1  # blocks a layer
+        self.sink = net.config.dim  # the dimension; the token is net.config.tokens
+        self.dim = net.config.dim + 1 + (length if self.relative else 0)
+        self.heads = max(1, *(len(block.heads) for block in every))
+        keys = max(shape.key_size for shape in net.config.cycle) + 2 + (length if self.relative else 0)
+        self.head = max(keys, *(shape.value_size for shape in net.config.cycle))
+        self.mlp = 1 + 2 * max(max(shape.hidden) for shape in net.config.cycle)
+
+    def zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(*shape, dtype=self.net.dtype)
+
+    def config(self, blocks: int) -> dict[str, Any]:
+        return {
+            "n_layers": blocks, "d_model": self.dim, "n_ctx": self.length + 1, "d_head": self.head,
+            "n_heads": self.heads, "d_mlp": self.mlp, "act_fn": "relu", "d_vocab": self.net.config.tokens + 1,
+            "d_vocab_out": self.net.config.classes, "normalization_type": None, "use_attn_scale": False,
+            "attention_dir": "causal" if self.net.config.causal else "bidirectional",
+            "positional_embedding_type": "standard", "default_prepend_bos": False, "init_weights": False,
+            "dtype": str(self.net.dtype).removeprefix("torch."), "device": "cpu", "model_name": self.net.config.name,
+        }  # fmt: skip
+
+    def names(self, blocks: list[dict[str, Any]], layers: int) -> dict[str, Any]:
+        net = self.net
+        positions = [f"position {p}" for p in range(self.length)] if self.relative else []
+        return {
+            "format": FORMAT, "version": VERSION, "program": net.config.name, "layers": layers,
+            "length": self.length, "sink_token": net.config.tokens, "output_coding": net.config.output_coding,
+            "outputs": _output_names(net), "residual": [*net.layout.names, "sink", *positions], "blocks": blocks,
+        }  # fmt: skip
+
+    def embeddings(self) -> dict[str, Tensor]:
+        net, d = self.net, self.net.config.dim
+        embed, place = self.zeros(net.config.tokens + 1, self.dim), self.zeros(self.length + 1, self.dim)
+        embed[:-1, :d], embed[-1, self.sink] = net.token_embedding, 1
+        if net.config.positions is not None:
+            place[1:, :d] = net.position_embedding[: self.length]
+        if self.relative:
+            place[1:, d + 1 :] = torch.eye(self.length)
+        out = self.zeros(self.dim, net.config.classes)
+        out[:d] = net.unembedding.T
+        return {
+            "embed.W_E": embed, "pos_embed.W_pos": place, "unembed.W_U": out,
+            "unembed.b_U": self.zeros(net.config.classes),
+        }  # fmt: skip
+
+    def attention(self, block: Block | None) -> dict[str, Tensor]:
+        """Keys and queries: those of the block, one dimension for the null key, one for the sink to find itself, and
+        one for each position. Where there is no block, heads that add nothing."""
+        made = {f"W_{name}": self.zeros(self.heads, self.dim, self.head) for name in "QKV"}
+        made |= {f"b_{name}": self.zeros(self.heads, self.head) for name in "QKV"}
+        made |= {"W_O": self.zeros(self.heads, self.head, self.dim), "b_O": self.zeros(self.dim)}
+        if block is None or not block.heads:
+            return made
+        d, (h, k, _), v = self.net.config.dim, block.query.shape, block.value.shape[1]
+        null, own, places = k, k + 1, slice(k + 2, k + 2 + self.length)
+        made["W_Q"][:h, :d, :k], made["b_Q"][:h, :k] = block.query.transpose(1, 2), block.query_bias
+        made["W_K"][:h, :d, :k], made["b_K"][:h, :k] = block.key.transpose(1, 2), block.key_bias
+        made["W_Q"][:h, self.sink, :k], made["W_K"][:h, self.sink, :k] = -block.query_bias, -block.key_bias
+        made["b_Q"][:h, null], made["W_K"][:h, self.sink, null] = 1, block.null_score
+        made["W_Q"][:h, self.sink, own], made["W_K"][:h, self.sink, own] = 1, SELF + block.null_score.abs()
+        if self.relative:
+            made["W_Q"][:h, d + 1 :, places] = torch.eye(self.length, dtype=self.net.dtype)
+            here = torch.arange(self.length)
+            reach = block.window + 1
+            offsets = (here[:, None] - here[None, :]).clamp(-reach, reach) + reach  # (key, query)
+            made["W_K"][:h, d + 1 :, places] = block.relative[:, offsets]
+        made["W_V"][:h, :d, :v], made["W_V"][:h, self.sink, :v] = block.value.transpose(1, 2), block.null_value
+        made["W_O"][:h, :v, :d] = block.out.transpose(1, 2)
+        return made
+
+    def half(self, block: Block, half: int, first: bool) -> dict[str, Tensor]:
+        """Each clipped unit as two ReLUs, side by side; the last unit takes the null values away from the sink."""
+        d = self.net.config.dim
+        into, bias, out = (block.in1, block.bias1, block.out1) if half == 1 else (block.in2, block.bias2, block.out2)
+        got = torch.einsum("hdv,hv->d", block.out, block.null_value) if first else self.zeros(d)
+        units = 2 * len(bias)
+        made = {
+            "W_in": self.zeros(self.dim, self.mlp), "b_in": self.zeros(self.mlp),
+            "W_out": self.zeros(self.mlp, self.dim), "b_out": self.zeros(self.dim),
+        }  # fmt: skip
+        off = -(bias + into @ got).clamp(min=0)  # what keeps a unit off at the sink
+        for start, less, sign in ((0, 0, 1), (1, 1, -1)):
+            made["W_in"][:d, start:units:2], made["W_in"][self.sink, start:units:2] = into.T, off
+            made["b_in"][start:units:2] = bias - less
+            made["W_out"][start:units:2, :d] = sign * out.T
+        made["W_in"][self.sink, -1], made["W_out"][-1, :d] = 1, -got
+        return made
+
+
+def _output_names(net: Transformer) -> list[str]:
+    """The name of each logit: the dimension that it shows."""
+    names = net.layout.names
+    return [names[int(row.argmax())] for row in net.unembedding.abs()]
