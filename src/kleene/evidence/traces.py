@@ -47,7 +47,8 @@ def explain_transformer(net: Transformer, input: Sequence[int], *, max_layers: i
         states.append(_states(spec, layout, x))
         if count is None and bool(net.done(x, mask).all()):
             break
-    return Trace(spec, tuple(tokens), tuple(states), tuple(heads))
+    evaluator = f"network (dense, {str(net.dtype).removeprefix('torch.')})"
+    return Trace(spec, tuple(tokens), tuple(states), tuple(heads), evaluator, net)
 
 
 def _states(spec: Spec, layout: Layout, x: torch.Tensor) -> States:

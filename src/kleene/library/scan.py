@@ -188,6 +188,10 @@ class scan(Program):
     here_left = relative(here, -1, default=0)
     output = action
     halt = {phase: DONE}
+    labels = {  # what a page calls the values
+        "tokens": ("·", *WORDS), "token": ("·", *WORDS), "symbol": ("·", *SYMBOLS[1:]), "action": ("·", *ACTIONS),
+        "phase": ("parse", "decode", "return", "done"),
+    }  # fmt: skip
 
     @staticmethod
     def encode(text: str) -> list[int]:

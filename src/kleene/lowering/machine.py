@@ -197,9 +197,17 @@ class RuleMachine:
 
     def applied(self, everything: dict[str, Array]) -> Iterator[Array]:
         """For each update, the rows that it applies to."""
+        return self._where([tests for _, tests, *_ in self._compiled], everything)
+
+    def words_applied(self, everything: dict[str, Array]) -> Iterator[Array]:
+        """For each update of a word, the rows that it applies to."""
+        return self._where([tests for _, tests in self._words], everything)
+
+    def _where(self, guards: list[list[_TestTable]], everything: dict[str, Array]) -> Iterator[Array]:
+        everything = self._with_predicates(dict(everything))
         holds: dict[int, Array] = {}
         count = len(next(iter(everything.values())))
-        for _, tests, *_ in self._compiled:
+        for tests in guards:
             where = _all(tests, everything, holds)
             yield np.arange(count) if where is None else np.nonzero(where)[0]
 

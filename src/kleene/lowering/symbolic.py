@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from kleene.errors import KleeneError, ProgramError, RangeError, StepError, TooM
 from kleene.lowering.forms import Form, Grid, Number, joined, variable_form
 from kleene.lowering.words import Terms, WordAssignment, WordPredicate, WordValue
 from kleene.lowering.words import assign as assign_word
-from kleene.machines.interpreter import checked_write, class_constant
+from kleene.machines.interpreter import checked_write, class_constant, executing_line
 from kleene.machines.program import ProgramClass, Value, Word
 
 MAX_PATHS = 20_000
@@ -132,7 +131,7 @@ class Path:
         place = len(self.choices)
         taken = self.prefix[place] if place < len(self.prefix) else 0
         self.choices.append((taken, len(classes)))
-        self.events.append(Branch(form, classes, taken, _line(self.program)))
+        self.events.append(Branch(form, classes, taken, executing_line(self.program)))
         return taken
 
     def limit(self, form: Form, allowed: frozenset[Number]) -> None:
@@ -157,7 +156,7 @@ class Path:
 
     def assign(self, name: str, value: Any) -> Any:
         """Record an assignment; gives what reading the variable gives from now on."""
-        spec, line = self.program.spec, _line(self.program)
+        spec, line = self.program.spec, executing_line(self.program)
         if name in spec.variables and isinstance(spec.variables[name].kind, Word):
             self.assigned[name], value = assign_word(self, name, value, line)
             return value
@@ -193,17 +192,8 @@ def shown(value: Any) -> str:
     return "{" + ", ".join(map(str, sorted(value))) + "}" if isinstance(value, frozenset) else str(value)
 
 
-def _line(program: ProgramClass) -> int | None:
-    """The line of the program's file that is being executed in or below `step`."""
-    filename = getattr(getattr(program.step, "__code__", None), "co_filename", None)
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != filename:
-        frame = frame.f_back
-    return frame.f_lineno if frame is not None else None
-
-
 def _place(program: ProgramClass) -> str:
-    line = _line(program)
+    line = executing_line(program)
     return f"; line {line}" if line is not None else ""
 
 

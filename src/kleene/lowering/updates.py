@@ -71,6 +71,16 @@ class WordUpdate:
     guard: tuple[Test, ...]
     assignment: WordAssignment
 
+    @property
+    def line(self) -> int | None:
+        return self.assignment.line
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The words that it adds up, and what the guard mentions."""
+        words = frozenset(name for name, _ in self.assignment.terms)
+        return words.union(*(test.form.variables for test in self.guard))
+
 
 @dataclass(frozen=True)
 class ReadGuard:

@@ -5,6 +5,7 @@ A layer is attention, then `step`. All heads of a layer read the state before it
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any
 
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.program import HeadSpec, Numerical, ProgramClass, Spec, Subset, Value, as_number
-from kleene.machines.trace import HeadOutput, States, Trace
+from kleene.machines.trace import HeadOutput, Lines, States, Trace
 from kleene.results import Output
 
 
@@ -21,6 +22,7 @@ class Layer:
 
     def __init__(self, spec: Spec, states: States, number: int) -> None:
         self.spec, self.states, self.number = spec, states, number
+        self.lines: Lines = [{} for _ in states]
         self._places: dict[str, dict[Value, list[int]]] = {}
 
     def _by_key(self, key: str) -> dict[Value, list[int]]:
@@ -112,6 +114,16 @@ class State:
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._values[name] = checked_write(self._program.spec, name, value)
+        self._layer.lines[self._position][name] = executing_line(self._program)
+
+
+def executing_line(program: Any) -> int | None:
+    """The line of the program's file that is being executed, in `step` or in a function that it calls."""
+    filename = getattr(getattr(program.step, "__code__", None), "co_filename", None)
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != filename:
+        frame = frame.f_back
+    return frame.f_lineno if frame is not None else None
 
 
 def class_constant(program: ProgramClass, name: str) -> Any:
@@ -215,9 +227,12 @@ def trace(
 ) -> Trace:
     """Run a program and keep everything."""
     spec = program.spec
-    kept, heads = [initial_states(spec, spec.check_input(tokens))], []
+    kept, heads, lines = [initial_states(spec, spec.check_input(tokens))], [], []
     for layer, states in layers_of(program, tokens, layers, max_layers):
         looking = {**layer.spec.heads, **layer.spec.moves}
         heads.append({name: [layer.output(head, i) for i in range(len(states))] for name, head in looking.items()})
         kept.append(states)
-    return Trace(spec, tuple(spec.check_input(tokens)), tuple(kept), tuple(heads))
+        lines.append(layer.lines)
+    return Trace(
+        spec, tuple(spec.check_input(tokens)), tuple(kept), tuple(heads), "interpreter", program, tuple(lines)
+    )

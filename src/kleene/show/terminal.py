@@ -15,7 +15,7 @@ from rich.text import Text
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.layout import show_value
 from kleene.lowering.rules import Rule, Rules
-from kleene.lowering.updates import GuardedUpdate, Test, Updates
+from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate
 from kleene.machines.interpreter import Trace
 from kleene.machines.program import Kind, Numerical, Spec, Subset
 
@@ -177,23 +177,25 @@ def _change_text(old: Value, new: Value) -> Text:
 def updates_text(updates: Updates) -> str:
     """Guarded updates, one a line: `value_out := (carry + a + b) % 10   if stage = 1, a ≠ 11`."""
     spec = updates.spec
-    lines = [
-        (f"{update.variable} := {_result_text(spec, update)}", _guard_text(spec, update.guard))
-        for update in updates
-    ]
-    for word in updates.words:
-        lines.append((f"{word.variable} := {word.assignment.describe()}", _guard_text(spec, word.guard)))
+    lines = [(assignment_text(spec, one), guard_text(spec, one.guard)) for one in (*updates, *updates.words)]
     width = min(60, max((len(left) for left, _ in lines), default=0))
     counts = _counted(len(lines), "guarded update"), _counted(len(updates.variables), "variable")
     head = f"{spec.name}: {counts[0]} of {counts[1]}"
     return "\n".join([head, *(f"  {left:<{width}}  {right}".rstrip() for left, right in lines)])
 
 
+def assignment_text(spec: Spec, update: GuardedUpdate | WordUpdate) -> str:
+    """What an update writes: `value_out := (carry + a + b) % 10`."""
+    made = update.assignment.describe() if isinstance(update, WordUpdate) else _result_text(spec, update)
+    return f"{update.variable} := {made}"
+
+
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _guard_text(spec: Spec, guard: Sequence[Test]) -> str:
+def guard_text(spec: Spec, guard: Sequence[Test]) -> str:
+    """When an update applies: `if stage = 1, a ≠ 11`, or `always`."""
     return f"if {', '.join(_test_text(spec, test) for test in guard)}" if guard else "always"
 
 

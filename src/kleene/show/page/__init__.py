@@ -1,0 +1,91 @@
+"""Pages: one self-contained HTML file each, without network or server.
+
+The data travels compressed and in base64, so nothing that a program or an input holds can become HTML; the page's
+own scripts only ever set text. A content policy allows these scripts, by hash, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from kleene.errors import NotSupported
+from kleene.files import write_text
+
+SCRIPTS = {  # what each kind of page is made of; the last one starts it
+    "program": ("core.js", "player.js", "grid.js", "attention.js", "weights.js", "program.js", "start.js"),
+    "rnn": ("core.js", "player.js", "grid.js", "rnn.js", "start.js"),
+    "heat": ("core.js", "heat.js", "start.js"),
+}
+MAX_BYTES = 64 * 1024 * 1024
+FRAME_HEIGHT = 640
+
+
+@dataclass(frozen=True)
+class Page:
+    """The content of a page: its kind, its title and its data."""
+
+    kind: str
+    title: str
+    data: dict[str, Any]
+
+    def html(self) -> str:
+        """The page as one text."""
+        style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS[self.kind])
+        packed = json.dumps({"kind": self.kind, **self.data}, ensure_ascii=False, separators=(",", ":"))
+        data = base64.b64encode(zlib.compress(packed.encode(), 9)).decode()
+        if len(data) > MAX_BYTES:
+            raise NotSupported(
+                f"{self.title}: the page would have {len(data):,} bytes, more than {MAX_BYTES:,}; show fewer layers"
+            )
+        content = {
+            "title": html.escape(self.title), "style": style, "script": script, "data": data,
+            "style_hash": _hash(style), "script_hash": _hash(script),
+        }  # fmt: skip
+        return re.sub(r"\{\{(\w+)\}\}", lambda found: content[found[1]], _asset("page.html"))
+
+    def write(self, path: str | Path | None) -> str:
+        """The text; written to the path as well, whole or not at all, where there is one."""
+        text = self.html()
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def framed(self) -> str:
+        """The page for a notebook: in a frame of its own, so that several do not meet."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html())}" sandbox="allow-scripts" title="{html.escape(self.title)}" '
+            f'style="width:100%;height:{FRAME_HEIGHT}px;border:1px solid #8884;border-radius:8px"></iframe>'
+        )
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+class Numbered:
+    """Gives equal things one number, in the order in which they come: `items` lists them."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+
+    def __call__(self, thing: Any) -> int:
+        number = self._numbers.setdefault(thing, len(self.items))
+        if number == len(self.items):
+            self.items.append(thing)
+        return number

@@ -1,0 +1,173 @@
+"""The page of a program's run: states as changes from layer to layer, what heads select, and who wrote each cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kleene.lowering.layout import show_value
+from kleene.lowering.updates import guarded_updates
+from kleene.machines.program import HeadSpec, ProgramClass, Spec
+from kleene.machines.trace import HeadOutput, Trace
+from kleene.show.page import Numbered, Page
+from kleene.show.page.writers import Writers, moves
+
+MAX_WEIGHTS = 3_000_000  # of a network, zeros included, that is compiled for a page without being asked to
+
+
+def program_page(trace: Trace, *, weights: bool | None = None, text: str | None = None) -> Page:
+    """The page of a trace."""
+    spec, shown = trace.spec, Numbered()
+    written = Writers(trace, updates_of(trace))
+    rows = Numbered()
+    network, without = _weights(trace, weights)
+    data = {
+        "title": spec.name,
+        "text": text,
+        "evaluator": trace.evaluator,
+        "tokens": [_label(trace, "tokens", token) for token in trace.tokens],
+        "variables": [_variable(spec, name) for name in spec.variables],
+        "heads": [_head(head) for head in (*spec.heads.values(), *spec.moves.values())],
+        "cycle": [name for name, _ in spec.cycle],
+        "output": spec.output,
+        "decoder": spec.max_tokens is not None,
+        "initial": _cells(trace, trace.states[0], shown),
+        "changes": [_changes(trace, layer, shown) for layer in range(trace.layers)],
+        "looks": [_looks(trace, heads, shown, rows) for heads in trace.heads],
+        "moved": [_moved(trace, layer, shown) for layer in range(trace.layers)] if spec.moves else [],
+        "writes": written.by_layer,
+        "writers": written.table,
+        "sources": written.sources,
+        "weights": network,
+        "without_weights": without,
+    }
+    data |= {"values": shown.items, "rows": rows.items}
+    title = f"{spec.name}: {text}" if text else f"{spec.name}, {len(trace.tokens)} tokens"
+    return Page("program", title, data)
+
+
+def updates_of(trace: Trace) -> Any:
+    """The guarded updates of what was run: the program's, or those that are saved with the network."""
+    if isinstance(trace.origin, ProgramClass):
+        return guarded_updates(trace.origin)
+    if trace.origin is None:
+        return None
+    from kleene.checks.certificates import saved_updates
+
+    return saved_updates(trace.origin, trace.spec)
+
+
+def _label(trace: Trace, name: str, value: Any) -> str:
+    """A value by the name that the program's `labels` gives it, else as it is."""
+    given = getattr(trace.origin, "labels", None) if isinstance(trace.origin, ProgramClass) else None
+    labels = given.get(name, ()) if isinstance(given, dict) else ()
+    index = value if name == "tokens" else trace.spec.kinds[name].index(value)
+    return str(labels[index]) if index is not None and index < len(labels) else show_value(value)
+
+
+def _variable(spec: Spec, name: str) -> dict[str, Any]:
+    variable = spec.variables[name]
+    begins = "token" if variable.by_token is not None else "position" if variable.by_position is not None else "default"
+    halt = spec.halt.get(name)
+    return {
+        "name": name,
+        "kind": f"{variable.kind.name} {variable.kind.describe()}",
+        "begins": begins,
+        "halt": None if halt is None else show_value(variable.kind.values[halt]),
+    }
+
+
+def _head(head: HeadSpec) -> dict[str, Any]:
+    """A head as its declaration reads."""
+    offsets = sorted(head.offsets) if head.offsets is not None else None
+    if head.query is None and offsets is not None and len(offsets) == 1:
+        parts = [head.value, str(offsets[0])]
+    else:
+        parts = [head.query or "anything", head.key or "anything", head.value]
+        parts += [f"offsets={offsets}"] if offsets is not None else []
+    parts += [f"default={show_value(head.kind.values[head.default])}"] if head.default is not None else []
+    parts += [f"where {name} = {value}" for name, value in head.where]
+    parts += [f"among {name} = {value}" for name, value in head.among]
+    parts += [f"into={head.into}"] if head.into is not None else []
+    parts += [f"replacing={head.replacing}"] if head.replacing is not None else []
+    kind = "relative" if head.query is None and offsets is not None and len(offsets) == 1 else "attend"
+    return {"name": head.name, "value": head.value, "told": f"{kind}({', '.join(parts)})", "into": head.into}
+
+
+def _cells(trace: Trace, states: Any, shown: Numbered) -> list[int]:
+    """Variable by variable, position by position: the number of each cell's text."""
+    return [shown(_label(trace, name, state[name])) for name in trace.spec.variables for state in states]
+
+
+def _changes(trace: Trace, layer: int, shown: Numbered) -> list[int]:
+    """The cells that a layer changes, each followed by the number of its new text."""
+    before, after, size = trace.states[layer], trace.states[layer + 1], len(trace.tokens)
+    found = []
+    for row, name in enumerate(trace.spec.variables):
+        for place in range(size):
+            if before[place][name] != after[place][name]:
+                found += [row * size + place, shown(_label(trace, name, after[place][name]))]
+    return found
+
+
+def _looks(trace: Trace, heads: dict[str, list[HeadOutput]], shown: Numbered, rows: Numbered) -> dict[str, list[int]]:
+    """For each head of a layer two rows, which many layers share: what it gives, and which positions it selects."""
+    found = {}
+    for name, outputs in heads.items():
+        values = tuple(-1 if at.value is None else shown(_head_label(trace, name, at.value)) for at in outputs)
+        found[name] = [rows(values), rows(tuple(_runs(at.selected) for at in outputs))]
+    return found
+
+
+def _moved(trace: Trace, layer: int, shown: Numbered) -> list[list[int]]:
+    """What heads had written into variables when `step` began: cells, and the numbers of their texts."""
+    part, rows = trace.spec.by_layer[layer % len(trace.spec.by_layer)], list(trace.spec.variables)
+    return [
+        [rows.index(head.into or "") * len(trace.tokens) + place, shown(_head_label(trace, name, at.value))]
+        for name, head in part.moves.items()
+        for place, at in enumerate(trace.heads[layer][name])
+        if moves(trace, layer, part, name, place)
+    ]
+
+
+def _head_label(trace: Trace, name: str, value: Any) -> str:
+    """What a head gives is called what its value is called."""
+    head = trace.spec.heads.get(name) or trace.spec.moves[name]
+    same = head.kind == trace.spec.kinds[head.value]
+    return _label(trace, head.value, value) if same else show_value(value)
+
+
+def _runs(selected: tuple[int, ...]) -> tuple[int, ...]:
+    """Positions as runs: first, last, first, last, …"""
+    found: list[int] = []
+    for place in selected:
+        if found and place == found[-1] + 1:
+            found[-1] = place
+        else:
+            found += [place, place]
+    return tuple(found)
+
+
+def _weights(trace: Trace, wanted: bool | None) -> tuple[dict[str, Any] | None, str | None]:
+    """The weights, or why they are left out."""
+    if wanted is False:
+        return None, "left out: weights=False"
+    if trace.origin is None:
+        return None, "left out: the trace does not say what made it"
+    from kleene.errors import KleeneError
+    from kleene.lowering.layout import build_layout
+    from kleene.show.page.weights import weights_data
+
+    spec, network = trace.spec, trace.origin
+    if isinstance(trace.origin, ProgramClass):
+        least = build_layout(spec).size * (spec.tokens + (spec.positions or 0))
+        if wanted is None and least > MAX_WEIGHTS:
+            return None, f"left out: its embeddings alone have {least:,} entries; weights=True shows them"
+        from kleene.compilers.program_to_transformer import compile_program
+
+        try:
+            network = compile_program(trace.origin)
+        except KleeneError as error:
+            if wanted:
+                raise
+            return None, f"left out: {error}"
+    return weights_data(network), None

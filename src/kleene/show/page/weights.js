@@ -1,0 +1,70 @@
+// The weights by named dimension: choose a variable or head, or type a name; every matrix row that mentions it is listed.
+
+const MOST_ROWS = 120;
+
+class Weights {
+  constructor(place, data) {
+    this.weights = data.weights;
+    if (!this.weights) return place.replaceChildren(make("p", { class: "quiet" }, `Weights are ${data.without_weights}.`));
+    const { sizes, dtype, lowering, segments, cut } = this.weights;
+    this.search = make("input", { type: "search", placeholder: "a dimension or unit, such as " + segments[0][2][0], "aria-label": "filter by name", oninput: () => this.list() });
+    this.group = make("select", { "aria-label": "variable or head", onchange: () => { this.search.value = ""; this.list(); } },
+      make("option", { value: "" }, "all dimensions"),
+      segments.map(([name, coding, labels]) => make("option", { value: name }, `${name} · ${labels.length} (${coding})`)));
+    this.found = make("div", { class: "matrices" });
+    place.replaceChildren(
+      make("p", { class: "facts" }, [`${sizes.residual} dimensions`, counted(sizes.heads, "head"), counted(sizes.hidden, "clipped unit"),
+        counted(sizes.nonzero, "weight") + " not zero", dtype, `lowering: ${lowering}`].map((fact) => make("span", {}, fact))),
+      make("div", { class: "filters" }, this.group, this.search, this.count = make("output", { class: "quiet", "aria-live": "polite" })),
+      cut.length ? make("p", { class: "quiet" }, `Left out, for their size: ${cut.join(", ")}`) : "", this.found);
+    this.list();
+  }
+
+  /** Whether a name of a dimension or unit is asked for. */
+  wanted() {
+    const text = this.search.value.trim().toLowerCase();
+    if (text) return (name) => name.toLowerCase().includes(text);
+    const chosen = this.weights.segments.find(([name]) => name === this.group.value);
+    if (!chosen) return null;
+    const labels = new Set(chosen[2]);
+    return (name) => labels.has(name);
+  }
+
+  list() {
+    const wanted = this.wanted();
+    let total = 0;
+    const blocks = this.weights.matrices.map((matrix) => {
+      const rows = this.weights.lists[matrix.rows], columns = this.weights.lists[matrix.columns];
+      const lines = new Map();
+      for (let i = 0; i < matrix.entries.length; i += 3) {
+        const [row, column, weight] = matrix.entries.slice(i, i + 3);
+        if (!lines.has(row)) lines.set(row, []);
+        lines.get(row).push([columns[column], weight]);
+      }
+      const kept = [...lines].filter(([row, terms]) => !wanted || wanted(rows[row]) || (matrix.notes && wanted(matrix.notes[row])) || terms.some(([name]) => wanted(name)));
+      total += kept.length;
+      return kept.length ? this.block(matrix, rows, kept, wanted) : null;
+    });
+    this.count.textContent = `${counted(total, "row")}`;
+    this.found.replaceChildren(...blocks.filter(Boolean));
+    this.found.firstChild?.setAttribute("open", "");
+  }
+
+  block(matrix, rows, kept, wanted) {
+    const table = make("div", { class: "terms" });
+    const fill = (from) => {
+      for (const [row, terms] of kept.slice(from, from + MOST_ROWS)) {
+        table.append(make("div", {}, make("b", {}, rows[row]), matrix.notes ? make("i", {}, matrix.notes[row]) : null,
+          make("span", {}, terms.map(([name, weight]) =>
+            make("code", { class: wanted && wanted(name) ? "hit" : null }, make("em", { class: weight < 0 ? "minus" : "plus" }, `${weight < 0 ? "−" : "+"}${Math.abs(weight)}`), ` ${name === "1" ? "(bias)" : name}`)))));
+      }
+      if (from + MOST_ROWS < kept.length) {
+        const more = make("button", { type: "button", class: "link", onclick: () => { more.remove(); fill(from + MOST_ROWS); } },
+          `${counted(kept.length - from - MOST_ROWS, "more row")}`);
+        table.append(more);
+      }
+    };
+    return make("details", { ontoggle: () => { if (!table.hasChildNodes()) fill(0); } },
+      make("summary", {}, make("b", {}, matrix.group), ` ${matrix.name} `, make("span", { class: "quiet" }, counted(kept.length, "row"))), table);
+  }
+}

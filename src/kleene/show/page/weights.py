@@ -1,0 +1,93 @@
+"""A network's weights for the page: every matrix by its non-zero entries, rows and columns by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kleene.networks.transformer import Block, Transformer
+from kleene.show.page import Numbered
+
+MAX_NONZERO = 400_000
+
+
+def weights_data(net: Transformer) -> dict[str, Any]:
+    """`lists` are the lists of names; a matrix has the numbers of two of them and its entries (row, column, weight)."""
+    made = _Matrices()
+    dims = net.layout.names
+    made.add("embedding", "token embedding", [f"token {n}" for n in range(net.config.tokens)], dims, net.token_embedding)
+    if net.config.positions is not None:
+        places = [f"position {n}" for n in range(net.config.positions)]
+        made.add("embedding", "position embedding", places, dims, net.position_embedding)
+    for number, block in enumerate(net.blocks):
+        assert isinstance(block, Block)
+        made.block(net, number, block)
+    bits = net.config.output_coding == "bits"
+    classes = [f"output {'bit ' if bits else ''}{n}" for n in range(net.config.classes)]
+    made.add("output", "unembedding", classes, dims, net.unembedding)
+    if net.config.halts:
+        made.add("output", "halt", ["done"], ["1", *dims], _with_bias(net.halt_weight[None], net.halt_bias))
+    sizes = net.sizes
+    return {
+        "sizes": vars(sizes), "dtype": str(net.dtype).removeprefix("torch."), "lowering": net.description["lowering"],
+        "segments": [[s.name, s.coding, list(s.labels)] for s in net.layout],
+        "lists": made.lists.items, "matrices": made.found, "cut": made.cut,
+    }  # fmt: skip
+
+
+class _Matrices:
+    """Collects matrices, until there are too many entries for a page."""
+
+    def __init__(self) -> None:
+        self.lists, self.found = Numbered(), list[dict[str, Any]]()
+        self.entries, self.cut = 0, list[str]()
+
+    def add(self, group: str, name: str, rows: Any, columns: Any, weights: Tensor, notes: Any = None) -> None:
+        at = torch.nonzero(weights)
+        if not len(at):
+            return
+        self.entries += len(at)
+        if self.entries > MAX_NONZERO:
+            self.cut.append(f"{group}: {name}")
+            return
+        values = weights[tuple(at.T)].double().tolist()
+        entries = [[r, c, int(v) if v == int(v) else round(v, 6)] for (r, c), v in zip(at.tolist(), values)]
+        self.found.append({
+            "group": group, "name": name, "rows": self.lists(tuple(rows)), "columns": self.lists(tuple(columns)),
+            "entries": [number for entry in entries for number in entry], "notes": notes,
+        })  # fmt: skip
+
+    def block(self, net: Transformer, number: int, block: Block) -> None:
+        cycle, dims = net.description["program"]["cycle"], net.layout.names
+        names = [name for name, _ in cycle]
+        where = f"{names[number % len(names)]} layer, " if names else f"layer {number + 1}, " * (len(net.blocks) > 1)
+        for h, name in enumerate(block.heads):
+            group = f"{where}head {name}"
+            keys = [f"key {k}" for k in range(block.key.shape[1])]
+            self.add(group, "query", keys, ["1", *dims], _with_bias(block.query[h], block.query_bias[h]))
+            self.add(group, "key", keys, ["1", *dims], _with_bias(block.key[h], block.key_bias[h]))
+            values = [f"value {v}" for v in range(block.value.shape[1])]
+            self.add(group, "value", values, dims, block.value[h])
+            self.add(group, "writes", dims, values, block.out[h])
+            offsets = range(-block.window - 1, block.window + 2)
+            ends = {offsets[0]: f"offset ≤ {offsets[0]}", offsets[-1]: f"offset ≥ {offsets[-1]}"}
+            named = [ends.get(o, f"offset {o}") for o in offsets]
+            self.add(group, "relative bias", ["score"], named, block.relative[h][None])
+            null = torch.cat([block.null_score[h : h + 1], block.null_value[h]])[None]
+            self.add(group, "null key", ["null key"], ["score", *values], null)
+        told = net.described(number)["units"]
+        for half, (into, bias, out) in enumerate(
+            [(block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)]
+        ):
+            group = f"{where}units, {('first', 'second')[half]} half"
+            units = [f"unit {half + 1}.{u}" for u in range(len(bias))]
+            notes = [f"{purpose}: {why}" for purpose, why in told[half]]
+            self.add(group, "reads", units, ["1", *dims], _with_bias(into, bias), notes)
+            self.add(group, "writes", units, dims, out.T, notes)
+
+
+def _with_bias(weights: Tensor, bias: Tensor) -> Tensor:
+    """The bias as a first column, whose input is 1."""
+    return torch.cat([bias.reshape(-1, 1), weights], dim=1)

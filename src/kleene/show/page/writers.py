@@ -1,0 +1,170 @@
+"""Who wrote each cell of a trace: the guarded update that fired there, and the line of `step` that it came from."""
+
+from __future__ import annotations
+
+import linecache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kleene.errors import RangeError
+from kleene.lowering.machine import UNDEFINED, RuleMachine
+from kleene.machines.program import Kind, Numerical, ProgramClass, Spec
+from kleene.machines.trace import Trace
+from kleene.show.page import Numbered
+from kleene.show.terminal import assignment_text, guard_text
+
+Array = np.ndarray[Any, Any]
+AROUND = 3  # lines of source shown before and after a line
+MADE_FROM_RULES = "kleene.lowering.rules"
+
+
+class Writers:
+    """`table` lists the different writers; `by_layer[k]` is cell, writer, cell, writer … of layer k + 1.
+
+    A cell is the variable's place times the number of positions, plus the position. `sources` has, for each layer
+    of the cycle, the name of the file of `step` and the lines around those that wrote something.
+    """
+
+    def __init__(self, trace: Trace, updates: Any) -> None:
+        self.trace, self.size = trace, len(trace.tokens)
+        self.rows = {name: row for row, name in enumerate(trace.spec.variables)}
+        self.cells: list[dict[int, int]] = [{} for _ in range(trace.layers)]
+        self._table = Numbered()
+        self._told: list[dict[str, Any]] = []
+        steps = _steps(trace)
+        for part, spec in enumerate(trace.spec.by_layer):
+            layers = list(range(part, trace.layers, len(trace.spec.by_layer)))
+            if layers:
+                self._heads(spec, layers)
+                if updates is not None:
+                    self._updates(updates.by_layer[part], part, layers, _written_as_rules(steps[part]))
+                self._kept(part, layers, _written_as_rules(steps[part]))
+        self.by_layer = [[n for pair in sorted(found.items()) for n in pair] for found in self.cells]
+        self.table = self._told
+        self.sources = [self._source(step, part) for part, step in enumerate(steps)]
+
+    def _writer(self, key: Any, told: dict[str, Any]) -> int:
+        number = self._table(key)
+        if number == len(self._told):
+            self._told.append(told)
+        return number
+
+    def _heads(self, spec: Spec, layers: list[int]) -> None:
+        """Heads that write into a variable do so before `step`."""
+        for head in spec.moves.values():
+            for layer in layers:
+                for place in range(self.size):
+                    if moves(self.trace, layer, spec, head.name, place):
+                        told = {"how": "head", "variable": head.into, "head": head.name}
+                        cell = self.rows[head.into or ""] * self.size + place
+                        self.cells[layer][cell] = self._writer(("head", head.name), told)
+
+    def _updates(self, updates: Any, part: int, layers: list[int], by_rules: bool) -> None:
+        """All layers of a part at once: each update with the rows that it applies to."""
+        machine = RuleMachine(updates)
+        state = indices(self.trace, updates.spec, layers)
+        found = [*machine.applied(state), *machine.words_applied(state)]
+        for number, (update, rows) in enumerate(zip((*updates, *updates.words), found)):
+            for name in update.reads & updates.spec.heads.keys():  # what reads an undefined head did not fire
+                rows = rows[state[name][rows] >= 0]
+            told = {
+                "how": "rule" if by_rules else "update", "variable": update.variable, "part": part,
+                "text": assignment_text(updates.spec, update), "guard": guard_text(updates.spec, update.guard),
+                "reads": sorted(_named(updates, update.reads)),
+            }  # fmt: skip
+            for row in rows.tolist():
+                layer, place = layers[row // self.size], row % self.size
+                at = None if by_rules else self._line(layer, place, update.variable, update.line)
+                cell = self.rows[update.variable] * self.size + place
+                self.cells[layer][cell] = self._writer((part, number, at), {**told, "line": at})
+
+    def _line(self, layer: int, place: int, variable: str, otherwise: int | None) -> int | None:
+        """The line that wrote this cell, as the interpreter saw it; of a network, the first that writes so."""
+        if not self.trace.lines:
+            return otherwise
+        return self.trace.lines[layer][place].get(variable, otherwise)
+
+    def _kept(self, part: int, layers: list[int], by_rules: bool) -> None:
+        """Lines that wrote what was there already: they need no update."""
+        if by_rules or not self.trace.lines:
+            return
+        for layer in layers:
+            for place, wrote in enumerate(self.trace.lines[layer]):
+                for name, line in wrote.items():
+                    cell = self.rows[name] * self.size + place
+                    if cell not in self.cells[layer]:
+                        told = {"how": "same", "variable": name, "part": part, "line": line}
+                        self.cells[layer][cell] = self._writer(("same", part, name, line), told)
+
+    def _source(self, step: Any, part: int) -> dict[str, Any]:
+        """The file of a layer's step, by its last name, and the text around the lines that wrote; or why not."""
+        wanted = sorted({w["line"] for w in self._told if w.get("part") == part and w.get("line") is not None})
+        if _written_as_rules(step):
+            return {"file": None, "lines": {}, "why": "the program is written as rules; there is no line of step"}
+        if step is None:
+            said = "line numbers are those saved with the network; it holds no source text"
+            return {"file": None, "lines": {}, "why": said}
+        filename = step.__code__.co_filename
+        shown = {n for line in wanted for n in range(max(1, line - AROUND), line + AROUND + 1)}
+        texts = {n: linecache.getline(filename, n).rstrip("\n") for n in sorted(shown)}
+        if not any(texts.values()):
+            return {"file": Path(filename).name, "lines": {}, "why": "the source text is not available"}
+        return {"file": Path(filename).name, "lines": texts, "why": None}
+
+
+def _named(updates: Any, reads: frozenset[str]) -> set[str]:
+    """The variables and heads that are read; a comparison of words reads its words."""
+    found = set()
+    for name in reads:
+        predicate = updates.by_predicate.get(name)
+        found |= {name} if predicate is None else {word for word, _ in predicate.terms}
+    return found
+
+
+def _steps(trace: Trace) -> list[Any]:
+    """The step of each layer of the cycle; None where only a network is known."""
+    if isinstance(trace.origin, ProgramClass):
+        return [part.step for part in trace.origin.by_layer]
+    return [None] * len(trace.spec.by_layer)
+
+
+def _written_as_rules(step: Any) -> bool:
+    return getattr(step, "__module__", None) == MADE_FROM_RULES
+
+
+def moves(trace: Trace, layer: int, spec: Spec, name: str, place: int) -> bool:
+    """Whether a head writes into its variable here."""
+    head, before = spec.moves[name], trace.states[layer][place]
+    if not all(before[limit] == spec.kinds[limit].values[index] for limit, index in head.where):
+        return False
+    return head.replacing is None or bool(trace.heads[layer][name][place].selected)
+
+
+def indices(trace: Trace, spec: Spec, layers: list[int]) -> dict[str, Array]:
+    """What `step` sees in these layers at all positions, as indices of values: variables after moves, and heads."""
+    moved = {head.into: name for name, head in spec.moves.items()}
+    state: dict[str, Array] = {}
+    for name, variable in spec.variables.items():
+        mover = moved.get(name)
+        values = [
+            trace.heads[k][mover][place].value if mover and moves(trace, k, spec, mover, place) else before[name]
+            for k in layers
+            for place, before in enumerate(trace.states[k])
+        ]
+        state[name] = np.array([variable.kind.index(value) for value in values], dtype=np.int64)
+    for name, head in spec.heads.items():
+        outputs = [at.value for k in layers for at in trace.heads[k][name]]
+        state[name] = np.array([_index(head.kind, value) for value in outputs], dtype=np.int64)
+    return state
+
+
+def _index(kind: Kind, value: Any) -> int:
+    if value is None:
+        return UNDEFINED
+    try:
+        found = kind.index(kind.nearest(value) if isinstance(kind, Numerical) else value)
+    except RangeError:  # an average that nothing reads
+        return UNDEFINED
+    return UNDEFINED if found is None else found
