@@ -33,6 +33,7 @@ def chromium() -> Iterator[Browser]:
     assert CHROMIUM is not None
     profile = tempfile.mkdtemp(prefix="kleene-chromium-")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+    options += ["--disable-features=IsolateSandboxedIframes"]  # so that tests can look into a notebook's frames
     process = subprocess.Popen(
         [CHROMIUM, *options, "--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={profile}"],
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ, "HOME": profile},
@@ -95,7 +96,9 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def open(self, path: Path, *, width: int = 1280, height: int = 820, dark: bool = False, phone: bool = False) -> float:
+    def open(
+        self, path: Path, *, width: int = 1280, height: int = 820, dark: bool = False, phone: bool = False
+    ) -> float:
         """Open a page, wait until it can be used, and say how many milliseconds that took."""
         self.complaints, self.requests = [], []
         ratio = 2 if phone else 1
@@ -121,7 +124,8 @@ class Browser:
     def press(self, key: str, *, shift: bool = False) -> None:
         """A key, as if it was pressed."""
         text = {"text": key} if len(key) == 1 else {}
-        common = {"key": key, "modifiers": 8 if shift else 0, "windowsVirtualKeyCode": KEYS.get(key, ord(key[0].upper()))}
+        code = KEYS.get(key, ord(key[0].upper()))
+        common = {"key": key, "modifiers": 8 if shift else 0, "windowsVirtualKeyCode": code}
         self.ask("Input.dispatchKeyEvent", type="keyDown", **common, **text)
         self.ask("Input.dispatchKeyEvent", type="keyUp", **common)
 

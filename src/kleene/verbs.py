@@ -48,6 +48,8 @@ ARROWS: dict[str, dict[str, str]] = {
     },
     "explain": {
         "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
+        "kleene.networks.exact_rnn.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
+        "kleene.networks.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
         "kleene.networks.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
     },
 }

@@ -12,6 +12,7 @@ import typer
 
 from kleene.cli import app
 
+TRACED = 500  # steps of a Turing machine on a page
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -77,12 +78,18 @@ def regex(
         ),
     ] = None,
     dot: Annotated[bool, typer.Option("--dot", help="Print the minimal automaton for Graphviz, and no more.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save a page that steps through one word.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """A regular expression as a minimal automaton and as an exact RNN, certified; decide words on the
     network."""
     import kleene as kl
+    from kleene.errors import InputError
 
+    if html is not None and len(words or []) != 1:
+        raise InputError(f"--html {html}: a page shows one word, not {len(words or [])}; '' is the empty one")
     dfa = kl.regex(pattern, alphabet, flags=re.IGNORECASE if ignore_case else 0)
     if dot:
         return print(dfa.to_dot(), end="")
@@ -92,6 +99,8 @@ def regex(
     agree = certificate.holds and all(dfa.accepts(word) == answer for word, answer in answers.items())
     for path in output or []:
         _save(dfa, rnn, certificate, path)
+    if html is not None:
+        kl.explain(rnn, (words or [""])[0]).to_html(html, title=pattern)
     if as_json:
         print(
             json.dumps(
@@ -102,7 +111,7 @@ def regex(
                     "method": rnn.about["method"],
                     "certificate": {"holds": certificate.holds, "reasons": list(certificate.reasons)},
                     "words": answers,
-                    "saved": [str(path) for path in output or []],
+                    "saved": [str(path) for path in [*(output or []), *([html] if html else [])]],
                 },
                 ensure_ascii=False,
             )
@@ -113,7 +122,7 @@ def regex(
         print(certificate)
         for word, answer in answers.items():
             print(f"{word!r} {'accepted' if answer else 'rejected'}")
-        for path in output or []:
+        for path in [*(output or []), *([html] if html else [])]:
             print(f"saved {path}")
     if not agree:
         raise typer.Exit(1)
@@ -144,6 +153,9 @@ def tm(
             "-o", help="Save: .json, .yaml, .jff, .dot, .png, .svg, .pdf the machine; a folder the network."
         ),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save a page that steps through the first 500 steps.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a Turing machine as an exact RNN: accept, reject, or still running."""
@@ -159,6 +171,8 @@ def tm(
         decision = net.decide(
             word, max_steps=max_steps, tape=tape or check, evaluator=evaluator, progress=progress
         )
+    if html is not None:
+        kl.explain(net, word, max_steps=min(max_steps, TRACED)).to_html(html, title=machine.name)
     expected = machine.run(word, max_steps=max_steps) if check else None
     agree = expected is None or expected == decision
     if as_json:
@@ -181,6 +195,8 @@ def tm(
         print(decision)
         if expected is not None:
             print("the direct simulator agrees" if agree else f"the direct simulator differs: {expected}")
+        if html is not None:
+            print(f"saved {html}")
     if not agree:
         raise typer.Exit(1)
 

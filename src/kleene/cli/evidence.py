@@ -19,7 +19,7 @@ from kleene.errors import InputError
 )
 def explain(
     model: Annotated[Path, typer.Argument(help="folder of a saved network")],
-    input: Annotated[str, typer.Argument(help="a sentence for a language model, else tokens: [2,1,0]")],
+    input: Annotated[str, typer.Argument(help="a sentence (language model), a word (RNN), else tokens: [2,1,0]")],
     target: Annotated[
         str | None, typer.Option(help="the predicted word to explain; the likeliest if not given")
     ] = None,
@@ -30,6 +30,9 @@ def explain(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Which parts of an input did what, in a saved network."""
@@ -39,8 +42,12 @@ def explain(
     network = load(model)
     if _is_language_model(network):
         evidence = verb(network, input, target=target, bias_rule=bias_rule, read=read)
+    elif hasattr(network, "alphabet"):  # an RNN: the input is a word
+        evidence = verb(network, input)
     else:
         evidence = verb(network, read_tokens(network, input))
+    if html is not None:
+        evidence.to_html(html)
     if output is not None:
         if not hasattr(evidence, "to_png"):
             raise InputError(f"{output}: there is no picture of the evidence for a {type(network).__name__}")
@@ -51,6 +58,8 @@ def explain(
                 evidence.to_dict() if hasattr(evidence, "to_dict") else evidence.to_json(), ensure_ascii=False
             )
         )
+    elif html is not None:
+        typer.echo(f"saved {html}")
     else:
         typer.echo(str(evidence))
 

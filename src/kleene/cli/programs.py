@@ -182,6 +182,13 @@ def trace_program(
     words: Words,
     layers: Layers = None,
     max_layers: MaxLayers = 10_000,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save a page that steps through the layers.")
+    ] = None,
+    weights: Annotated[
+        bool | None,
+        typer.Option("--weights/--no-weights", help="Weights on the page; by default where they are few."),
+    ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the tables as a picture.")] = None,
     steps: Annotated[
         bool, typer.Option("--steps", help="What each layer does, in the program's own words (scan).")
@@ -192,7 +199,7 @@ def trace_program(
 
     The interpreter runs; a change reads old→new, and ∅ is a head that selects nothing, or too much.
 
-    Example: kleene trace parity_relative 101
+    Example: kleene trace parity_relative 101 --html parity.html
     """
     machine, text = find_program(program), joined(words)
     trace = machine.trace(read_tokens(machine, text), layers=layers, max_layers=max_layers)
@@ -201,11 +208,19 @@ def trace_program(
         from kleene.show.terminal import trace_svg
 
         write_text(svg, trace_svg(trace, f"kleene trace {program} {text}"))
+    if weights is not None and html is None:
+        raise InputError("--weights: says what is on the page; add --html FILE")
+    if html is not None:
+        with busy("making the page", as_json):
+            trace.to_html(html, weights=weights, text=text)
     if steps:
         return show_steps(machine, trace, as_json)
     if as_json:
         return print_json(trace.to_json())
-    show(trace)
+    if html is not None:
+        show(f"saved {html}: {trace.layers:,} layers by the {trace.evaluator}")
+    else:
+        show(trace)
     if machine.spec.max_tokens is not None:
         show("\na decoder: these layers make the first token that it appends")
     else:

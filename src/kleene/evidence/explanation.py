@@ -46,6 +46,17 @@ class Explanation:
 
         png(self, Path(path))
 
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The heat map as one self-contained page; also written to `path` where one is given."""
+        from kleene.show.page.heat import explanation_page
+
+        return explanation_page(self).write(path)
+
+    def _repr_html_(self) -> str:
+        from kleene.show.page.heat import explanation_page
+
+        return explanation_page(self).framed()
+
     def to_dict(self) -> dict[str, Any]:
         """What is in it, as plain data."""
         return {

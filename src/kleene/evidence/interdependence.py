@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -56,6 +57,17 @@ class Interdependence:
             left, right = torch.triu_indices(len(matrix), len(matrix), 1)
             for l, r, value in zip(left.tolist(), right.tolist(), matrix[left, right].tolist()):
                 yield index, l, r, value
+
+    def to_html(self, path: str | Path | None = None, *, words: Sequence[Sequence[str]] | None = None) -> str:
+        """The heat maps as one self-contained page; also written to `path`. `words` are those of each sentence."""
+        from kleene.show.page.heat import interdependence_page
+
+        return interdependence_page(self, words).write(path)
+
+    def _repr_html_(self) -> str:
+        from kleene.show.page.heat import interdependence_page
+
+        return interdependence_page(self, None).framed()
 
 
 def triangle(weight: Tensor | None) -> Tensor | None:

@@ -12,6 +12,7 @@ import html
 import json
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -89,3 +90,13 @@ class Numbered:
         if number == len(self.items):
             self.items.append(thing)
         return number
+
+
+def gaps(places: Iterable[int]) -> list[int]:
+    """Ascending numbers as the distances between them, which compress better.
+
+    >>> gaps([3, 4, 9])
+    [3, 1, 5]
+    """
+    listed = list(places)
+    return [here - before for before, here in zip([0, *listed], listed)]

@@ -23,6 +23,12 @@ async function readData() {
   return JSON.parse(await new Response(stream).text());
 }
 
+/** Ascending numbers from the distances between them. */
+function unpackGaps(gaps) {
+  let at = 0;
+  return Int32Array.from(gaps, (gap) => (at += gap));
+}
+
 function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -54,6 +54,8 @@ class Grid {
       this.body.append(line);
       return line;
     });
+    const longest = Math.max(...this.rows.map((row) => [...row.name].length), 8);
+    this.head.firstChild.style.width = `min(38vw, ${longest + 3}ch)`;
     this.setColumns();
   }
 
@@ -67,7 +69,7 @@ class Grid {
       this.heads[c].firstChild.textContent = column.name;
       this.heads[c].lastChild.textContent = column.top;
       this.heads[c].title = column.title ?? "";
-      this.heads[c].style.width = this.heads[c].style.minWidth = `${this.widths[this.first + c]}ch`;
+      this.heads[c].style.width = `${this.widths[this.first + c]}ch`;
     }
     for (const texts of this.cells)
       for (let c = 0; c < this.count; c++) texts[c].hidden = this.columns[this.first + c] === undefined;
@@ -127,12 +129,19 @@ class Grid {
     }
   }
 
-  /** Scroll the table alone, so that a cell is not under the names or the head. */
-  keepInView(cell) {
+  /** Scroll sideways, so that a cell is not under the names. */
+  keepAcross(cell) {
     const outer = this.scroller.getBoundingClientRect(), box = cell.getBoundingClientRect();
-    const left = outer.left + this.head.firstChild.offsetWidth, top = outer.top + this.table.tHead.offsetHeight;
+    const left = outer.left + this.head.firstChild.offsetWidth;
     if (box.left < left) this.scroller.scrollLeft -= left - box.left;
     else if (box.right > outer.right) this.scroller.scrollLeft += box.right - outer.right;
+  }
+
+  /** Scroll the table alone, so that a cell is not under the names or the head. */
+  keepInView(cell) {
+    this.keepAcross(cell);
+    const outer = this.scroller.getBoundingClientRect(), box = cell.getBoundingClientRect();
+    const top = outer.top + this.table.tHead.offsetHeight;
     if (box.top < top) this.scroller.scrollTop -= top - box.top;
     else if (box.bottom > outer.bottom) this.scroller.scrollTop += box.bottom - outer.bottom;
   }

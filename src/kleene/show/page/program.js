@@ -4,9 +4,9 @@ const UNDEFINED = "∅";
 
 class View {
   constructor(page, data) {
-    Object.assign(this, { data, size: data.tokens.length, layers: data.changes.length, layer: 0, head: null, chosen: null });
+    Object.assign(this, { data, size: data.tokens.length, layers: data.changes.length, layer: 0, patterns: [], head: null, chosen: null });
     this.state = Int32Array.from(data.initial);
-    this.remember();
+    this.unpack();
     this.rows = [
       ...data.heads.map((head) => ({ name: head.name, group: "heads, as this layer reads them", kind: "head", note: head.told, pick: true })),
       ...data.variables.map((variable) => ({
@@ -16,7 +16,7 @@ class View {
     ];
     this.buildGrid();
     this.player = new Player({
-      last: this.layers, noun: "layer", density: [0, ...data.changes.map((cells) => cells.length / 2)],
+      last: this.layers, noun: "layer", density: [0, ...this.changes.map(({ cells }) => cells.length)],
       say: (k) => this.say(k), show: (k) => this.show(k),
     });
     this.detail = make("aside", { class: "detail", "aria-live": "polite", "aria-label": "the chosen cell" });
@@ -28,16 +28,13 @@ class View {
     this.explain();
   }
 
-  /** For each layer also what was there before, so that one can go back. */
-  remember() {
+  /** Each layer's changes as cells, texts after, and texts before, so that one can go back. */
+  unpack() {
     const now = Int32Array.from(this.data.initial);
-    this.before = this.data.changes.map((cells) => {
-      const old = new Int32Array(cells.length / 2);
-      for (let i = 0; i < cells.length; i += 2) {
-        old[i / 2] = now[cells[i]];
-        now[cells[i]] = cells[i + 1];
-      }
-      return old;
+    this.changes = this.data.changes.map(([gaps, values]) => {
+      const cells = unpackGaps(gaps), old = cells.map((cell) => now[cell]);
+      cells.forEach((cell, i) => { now[cell] = values[i]; });
+      return { cells, values, old };
     });
     this.last = now;
   }
@@ -48,7 +45,7 @@ class View {
     const widths = data.tokens.map((token, p) => Math.max(String(p).length, [...token].length, 2));
     const widen = (place, value) => { if (value >= 0 && length[value] > widths[place]) widths[place] = length[value]; };
     data.initial.forEach((value, cell) => widen(cell % size, value));
-    for (const cells of data.changes) for (let i = 0; i < cells.length; i += 2) widen(cells[i] % size, cells[i + 1]);
+    for (const { cells, values } of this.changes) cells.forEach((cell, i) => widen(cell % size, values[i]));
     for (const layer of data.looks) for (const [values] of Object.values(layer)) data.rows[values].forEach((value, p) => widen(p, value));
     this.grid = new Grid({
       label: "positions by variables", corner: "position", rows: this.rows,
@@ -130,14 +127,9 @@ class View {
   /** Go to a layer: apply the changes between, touch the cells that they name. */
   show(layer) {
     const touched = new Set();
-    while (this.layer < layer) {
-      const cells = this.data.changes[this.layer++];
-      for (let i = 0; i < cells.length; i += 2) { this.state[cells[i]] = cells[i + 1]; touched.add(cells[i]); }
-    }
-    while (this.layer > layer) {
-      const cells = this.data.changes[--this.layer], old = this.before[this.layer];
-      for (let i = 0; i < cells.length; i += 2) { this.state[cells[i]] = old[i / 2]; touched.add(cells[i]); }
-    }
+    const put = ({ cells }, values) => cells.forEach((cell, i) => { this.state[cell] = values[i]; touched.add(cell); });
+    while (this.layer < layer) { const change = this.changes[this.layer++]; put(change, change.values); }
+    while (this.layer > layer) { const change = this.changes[--this.layer]; put(change, change.old); }
     for (const cell of touched) this.drawCell(cell);
     this.markChanges();
     this.drawHeads();
@@ -146,13 +138,14 @@ class View {
   }
 
   markChanges() {
-    for (const cell of this.marked ?? []) cell.classList.remove("changed");
-    this.marked = [];
-    const cells = this.layer ? this.data.changes[this.layer - 1] : [];
-    for (let i = 0; i < cells.length; i += 2) {
-      const cell = this.grid.cell(this.variableRow(Math.floor(cells[i] / this.size)), cells[i] % this.size);
-      if (cell) { cell.classList.add("changed"); this.marked.push(cell); }
+    const marked = new Set();
+    for (const cell of this.layer ? this.changes[this.layer - 1].cells : []) {
+      const element = this.grid.cell(this.variableRow(Math.floor(cell / this.size)), cell % this.size);
+      if (element) marked.add(element);
     }
+    for (const element of this.marked ?? []) if (!marked.has(element)) element.classList.remove("changed");
+    for (const element of marked) if (!this.marked?.has(element)) element.classList.add("changed");
+    this.marked = marked;
   }
 
   looks(head) { return this.layer ? this.data.looks[this.layer - 1][this.data.heads[head].name] : undefined; }
@@ -180,7 +173,8 @@ class View {
   }
 
   hideStill(only) {
-    const moving = new Set(this.data.changes.flatMap((cells) => cells.filter((_, i) => i % 2 === 0).map((cell) => Math.floor(cell / this.size))));
+    const moving = new Set();
+    for (const { cells } of this.changes) for (const cell of cells) moving.add(Math.floor(cell / this.size));
     this.data.variables.forEach((_, v) => { this.grid.rowElements[this.variableRow(v)].hidden = only && !moving.has(v); });
   }
 
@@ -280,20 +274,15 @@ class View {
   }
 
   valueBefore(cell) {
-    const cells = this.layer ? this.data.changes[this.layer - 1] : [];
-    for (let i = 0; i < cells.length; i += 2) if (cells[i] === cell) return this.data.values[this.before[this.layer - 1][i / 2]];
-    return this.data.values[this.state[cell]];
+    const change = this.layer ? this.changes[this.layer - 1] : null, at = change ? change.cells.indexOf(cell) : -1;
+    return this.data.values[at < 0 ? this.state[cell] : change.old[at]];
   }
 
   writerAt(layer, cell) {
-    const cells = this.data.writes[layer - 1];
-    let low = 0, high = cells.length / 2 - 1;
-    while (low <= high) {
-      const middle = (low + high) >> 1;
-      if (cells[2 * middle] === cell) return this.data.writers[cells[2 * middle + 1]];
-      if (cells[2 * middle] < cell) low = middle + 1; else high = middle - 1;
-    }
-    return null;
+    const pattern = this.data.writes[layer - 1];
+    this.patterns[pattern] ??= unpackGaps(this.data.patterns[pattern][0]);
+    const at = this.patterns[pattern].indexOf(cell);
+    return at < 0 ? null : this.data.writers[this.data.patterns[pattern][1][at]];
   }
 
   explainUnwritten(cell, begins) {

@@ -8,7 +8,7 @@ from kleene.lowering.layout import show_value
 from kleene.lowering.updates import guarded_updates
 from kleene.machines.program import HeadSpec, ProgramClass, Spec
 from kleene.machines.trace import HeadOutput, Trace
-from kleene.show.page import Numbered, Page
+from kleene.show.page import Numbered, Page, gaps
 from kleene.show.page.writers import Writers, moves
 
 MAX_WEIGHTS = 3_000_000  # of a network, zeros included, that is compiled for a page without being asked to
@@ -16,31 +16,31 @@ MAX_WEIGHTS = 3_000_000  # of a network, zeros included, that is compiled for a 
 
 def program_page(trace: Trace, *, weights: bool | None = None, text: str | None = None) -> Page:
     """The page of a trace."""
-    spec, shown = trace.spec, Numbered()
+    spec, shown, rows = trace.spec, _Texts(trace), Numbered()
     written = Writers(trace, updates_of(trace))
-    rows = Numbered()
     network, without = _weights(trace, weights)
     data = {
         "title": spec.name,
         "text": text,
         "evaluator": trace.evaluator,
-        "tokens": [_label(trace, "tokens", token) for token in trace.tokens],
+        "tokens": [shown.label("tokens", token) for token in trace.tokens],
         "variables": [_variable(spec, name) for name in spec.variables],
         "heads": [_head(head) for head in (*spec.heads.values(), *spec.moves.values())],
         "cycle": [name for name, _ in spec.cycle],
         "output": spec.output,
         "decoder": spec.max_tokens is not None,
-        "initial": _cells(trace, trace.states[0], shown),
+        "initial": [shown(name, state[name]) for name in spec.variables for state in trace.states[0]],
         "changes": [_changes(trace, layer, shown) for layer in range(trace.layers)],
-        "looks": [_looks(trace, heads, shown, rows) for heads in trace.heads],
+        "looks": [_looks(heads, shown, rows) for heads in trace.heads],
         "moved": [_moved(trace, layer, shown) for layer in range(trace.layers)] if spec.moves else [],
         "writes": written.by_layer,
+        "patterns": written.patterns,
         "writers": written.table,
         "sources": written.sources,
         "weights": network,
         "without_weights": without,
     }
-    data |= {"values": shown.items, "rows": rows.items}
+    data |= {"values": shown.numbered.items, "rows": rows.items}
     title = f"{spec.name}: {text}" if text else f"{spec.name}, {len(trace.tokens)} tokens"
     return Page("program", title, data)
 
@@ -56,12 +56,29 @@ def updates_of(trace: Trace) -> Any:
     return saved_updates(trace.origin, trace.spec)
 
 
-def _label(trace: Trace, name: str, value: Any) -> str:
-    """A value by the name that the program's `labels` gives it, else as it is."""
-    given = getattr(trace.origin, "labels", None) if isinstance(trace.origin, ProgramClass) else None
-    labels = given.get(name, ()) if isinstance(given, dict) else ()
-    index = value if name == "tokens" else trace.spec.kinds[name].index(value)
-    return str(labels[index]) if index is not None and index < len(labels) else show_value(value)
+class _Texts:
+    """Numbers the texts that values are shown as: by the program's `labels`, where it has them, else as they are."""
+
+    def __init__(self, trace: Trace) -> None:
+        labels = getattr(trace.origin, "labels", None) if isinstance(trace.origin, ProgramClass) else None
+        self.labels: dict[str, Any] = labels if isinstance(labels, dict) else {}
+        self.spec, self.numbered = trace.spec, Numbered()
+        self._known: dict[tuple[str, Any], int] = {}
+
+    def __call__(self, name: str, value: Any) -> int:
+        """The number of the text of a variable's, or head's, value."""
+        key = name, value
+        if key not in self._known:
+            self._known[key] = self.numbered(self.label(name, value))
+        return self._known[key]
+
+    def label(self, name: str, value: Any) -> str:
+        head = self.spec.heads.get(name) or self.spec.moves.get(name)
+        if head is not None:  # what it gives is called what its value is called
+            return self.label(head.value, value) if head.kind == self.spec.kinds[head.value] else show_value(value)
+        labels = self.labels.get(name, ())
+        index = value if name == "tokens" else self.spec.kinds[name].index(value)
+        return str(labels[index]) if index is not None and index < len(labels) else show_value(value)
 
 
 def _variable(spec: Spec, name: str) -> dict[str, Any]:
@@ -93,47 +110,36 @@ def _head(head: HeadSpec) -> dict[str, Any]:
     return {"name": head.name, "value": head.value, "told": f"{kind}({', '.join(parts)})", "into": head.into}
 
 
-def _cells(trace: Trace, states: Any, shown: Numbered) -> list[int]:
-    """Variable by variable, position by position: the number of each cell's text."""
-    return [shown(_label(trace, name, state[name])) for name in trace.spec.variables for state in states]
+def _changes(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
+    """The cells that a layer changes, as `gaps`, and the numbers of their new texts."""
+    before, after = trace.states[layer], trace.states[layer + 1]
+    found = {
+        row * len(after) + place: shown(name, new[name])
+        for row, name in enumerate(trace.spec.variables)
+        for place, (old, new) in enumerate(zip(before, after))
+        if old[name] != new[name]
+    }
+    return [gaps(found), list(found.values())]
 
 
-def _changes(trace: Trace, layer: int, shown: Numbered) -> list[int]:
-    """The cells that a layer changes, each followed by the number of its new text."""
-    before, after, size = trace.states[layer], trace.states[layer + 1], len(trace.tokens)
-    found = []
-    for row, name in enumerate(trace.spec.variables):
-        for place in range(size):
-            if before[place][name] != after[place][name]:
-                found += [row * size + place, shown(_label(trace, name, after[place][name]))]
-    return found
-
-
-def _looks(trace: Trace, heads: dict[str, list[HeadOutput]], shown: Numbered, rows: Numbered) -> dict[str, list[int]]:
+def _looks(heads: dict[str, list[HeadOutput]], shown: _Texts, rows: Numbered) -> dict[str, list[int]]:
     """For each head of a layer two rows, which many layers share: what it gives, and which positions it selects."""
     found = {}
     for name, outputs in heads.items():
-        values = tuple(-1 if at.value is None else shown(_head_label(trace, name, at.value)) for at in outputs)
+        values = tuple(-1 if at.value is None else shown(name, at.value) for at in outputs)
         found[name] = [rows(values), rows(tuple(_runs(at.selected) for at in outputs))]
     return found
 
 
-def _moved(trace: Trace, layer: int, shown: Numbered) -> list[list[int]]:
+def _moved(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
     """What heads had written into variables when `step` began: cells, and the numbers of their texts."""
     part, rows = trace.spec.by_layer[layer % len(trace.spec.by_layer)], list(trace.spec.variables)
     return [
-        [rows.index(head.into or "") * len(trace.tokens) + place, shown(_head_label(trace, name, at.value))]
+        [rows.index(head.into or "") * len(trace.tokens) + place, shown(name, at.value)]
         for name, head in part.moves.items()
         for place, at in enumerate(trace.heads[layer][name])
         if moves(trace, layer, part, name, place)
     ]
-
-
-def _head_label(trace: Trace, name: str, value: Any) -> str:
-    """What a head gives is called what its value is called."""
-    head = trace.spec.heads.get(name) or trace.spec.moves[name]
-    same = head.kind == trace.spec.kinds[head.value]
-    return _label(trace, head.value, value) if same else show_value(value)
 
 
 def _runs(selected: tuple[int, ...]) -> tuple[int, ...]:

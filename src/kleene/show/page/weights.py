@@ -17,7 +17,8 @@ def weights_data(net: Transformer) -> dict[str, Any]:
     """`lists` are the lists of names; a matrix has the numbers of two of them and its entries (row, column, weight)."""
     made = _Matrices()
     dims = net.layout.names
-    made.add("embedding", "token embedding", [f"token {n}" for n in range(net.config.tokens)], dims, net.token_embedding)
+    tokens = [f"token {n}" for n in range(net.config.tokens)]
+    made.add("embedding", "token embedding", tokens, dims, net.token_embedding)
     if net.config.positions is not None:
         places = [f"position {n}" for n in range(net.config.positions)]
         made.add("embedding", "position embedding", places, dims, net.position_embedding)

@@ -12,7 +12,7 @@ from kleene.errors import RangeError
 from kleene.lowering.machine import UNDEFINED, RuleMachine
 from kleene.machines.program import Kind, Numerical, ProgramClass, Spec
 from kleene.machines.trace import Trace
-from kleene.show.page import Numbered
+from kleene.show.page import Numbered, gaps
 from kleene.show.terminal import assignment_text, guard_text
 
 Array = np.ndarray[Any, Any]
@@ -21,10 +21,12 @@ MADE_FROM_RULES = "kleene.lowering.rules"
 
 
 class Writers:
-    """`table` lists the different writers; `by_layer[k]` is cell, writer, cell, writer … of layer k + 1.
+    """Who wrote what, by layer.
 
-    A cell is the variable's place times the number of positions, plus the position. `sources` has, for each layer
-    of the cycle, the name of the file of `step` and the lines around those that wrote something.
+    `table` lists the different writers. A pattern says which cells they write in a layer: `gaps` of the cells, and
+    the writers' numbers; layers share `patterns`, and `by_layer[k]` is the number of that of layer k + 1. A cell is
+    the variable's place times the number of positions, plus the position. `sources` has, for each layer of the
+    cycle, the name of the file of `step` and the lines around those that wrote something.
     """
 
     def __init__(self, trace: Trace, updates: Any) -> None:
@@ -41,7 +43,9 @@ class Writers:
                 if updates is not None:
                     self._updates(updates.by_layer[part], part, layers, _written_as_rules(steps[part]))
                 self._kept(part, layers, _written_as_rules(steps[part]))
-        self.by_layer = [[n for pair in sorted(found.items()) for n in pair] for found in self.cells]
+        patterns = Numbered()
+        self.by_layer = [patterns(tuple(sorted(found.items()))) for found in self.cells]
+        self.patterns = [[gaps(cell for cell, _ in one), [writer for _, writer in one]] for one in patterns.items]
         self.table = self._told
         self.sources = [self._source(step, part) for part, step in enumerate(steps)]
 
@@ -74,11 +78,13 @@ class Writers:
                 "text": assignment_text(updates.spec, update), "guard": guard_text(updates.spec, update.guard),
                 "reads": sorted(_named(updates, update.reads)),
             }  # fmt: skip
+            first, writers = self.rows[update.variable] * self.size, dict[int | None, int]()
             for row in rows.tolist():
                 layer, place = layers[row // self.size], row % self.size
                 at = None if by_rules else self._line(layer, place, update.variable, update.line)
-                cell = self.rows[update.variable] * self.size + place
-                self.cells[layer][cell] = self._writer((part, number, at), {**told, "line": at})
+                if at not in writers:
+                    writers[at] = self._writer((part, number, at), {**told, "line": at})
+                self.cells[layer][first + place] = writers[at]
 
     def _line(self, layer: int, place: int, variable: str, otherwise: int | None) -> int | None:
         """The line that wrote this cell, as the interpreter saw it; of a network, the first that writes so."""

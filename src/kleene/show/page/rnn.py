@@ -1,0 +1,86 @@
+"""The page of an RNN's run: hidden units by time, with the automaton's state or the machine's tape beside them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from kleene.errors import NotExact
+from kleene.evidence.rnn_traces import RnnTrace
+from kleene.networks.digits import to_digits
+from kleene.networks.exact_matrix import Matrix, Number, Vector
+from kleene.show.page import Numbered, Page
+from kleene.words import show_word
+
+SHORT, LONG = 7, 90  # characters of a number in the grid, and of an exact one beside it
+MAX_UNITS = 600
+
+
+def rnn_page(trace: RnnTrace, title: str | None = None) -> Page:
+    """The page of a trace."""
+    net, shown = trace.network, Numbered()
+    base = int(net.about.get("base", 0))
+    named = trace.named
+    units = min(net.units, MAX_UNITS)
+    data = {
+        "title": title or ("Turing machine" if trace.tapes else "RNN"),
+        "text": show_word(trace.word),
+        "evaluator": trace.evaluator,
+        "answer": trace.answer,
+        "activation": "ReLU" if net.activation == "relu" else "SLU",
+        "symbols": list(trace.symbols),
+        "alphabet": list(net.alphabet),
+        "states": trace.states,
+        "tapes": None if trace.tapes is None else [[t.state, t.left, t.symbol, t.right] for t in trace.tapes],
+        "blank": net.about.get("blank"),
+        "names": [] if named is None or net.readout is None else list(net.readout.names),
+        "named": [] if named is None else [_cells(h, shown, base) for h in named],
+        "base": base,
+        "units": units,
+        "left_out": net.units - units,
+        "hidden": [_cells({i: v for i, v in g.items() if i < units}, shown, base) for g in trace.hidden],
+        "outputs": [[_number(y, base)[0] for y in net.output(g)] for g in trace.hidden],
+        "into": _rows(net.V if net.readout is None else net.readout.A, units),
+        "reads": _rows(net.W, units),
+        "bias": {i: str(v) for i, v in net.b.items() if i < units},
+        "values": [],
+    }
+    data["values"] = shown.items
+    return Page("rnn", f"{data['title']}: {data['text']}", data)
+
+
+def _cells(values: Vector, shown: Numbered, base: int) -> list[int]:
+    """The values that are not zero: place, and the number of its texts."""
+    return [n for i in sorted(values) for n in (i, shown(_number(values[i], base)))]
+
+
+def _number(value: Number, base: int) -> tuple[str, str]:
+    """A number for the grid, and exactly. Stacks are read by their digits, so their base is used where there is one."""
+    exact = str(value)
+    if Fraction(value).denominator == 1:
+        return exact, exact
+    digits = _digits(value, base) if base else None
+    if digits is None:
+        return exact if len(exact) <= SHORT else f"≈{float(value):.3f}", exact
+    shown = [digits if len(digits) <= size else f"{digits[:size]}…" for size in (SHORT, LONG)]
+    return shown[0], f"{exact} = {shown[1]} in base {base}" if len(exact) <= LONG else f"{shown[1]} in base {base}"
+
+
+def _digits(value: Number, base: int) -> str | None:
+    """`.202` in a base; None where it does not end there."""
+    if base > 10:
+        return None
+    try:
+        whole, *digits = to_digits(value, base, 1)
+    except NotExact:
+        return None
+    return f"{whole or ''}.{''.join(map(str, digits))}"
+
+
+def _rows(matrix: Matrix, units: int) -> dict[int, list[Any]]:
+    """For each unit what enters it: place, weight, place, weight …"""
+    found: dict[int, list[Any]] = {}
+    for (row, column), weight in matrix.entries.items():
+        if row < units:
+            found.setdefault(row, []).extend([column, str(weight)])
+    return found
