@@ -10,7 +10,7 @@ class Grid {
     this.cells = [];
     this.heads = [];
     this.strip = make("tr", { class: "strip", hidden: true });
-    this.head = make("tr", {}, make("th", { class: "corner", scope: "col" }, corner));
+    this.head = make("tr", {}, make("th", { class: "corner", scope: "col" }, make("span", {}, corner)));
     this.body = make("tbody");
     const table = make("table", { role: "grid", "aria-label": label },
       make("thead", {}, this.head, this.strip), this.body);
@@ -54,8 +54,8 @@ class Grid {
       this.body.append(line);
       return line;
     });
-    const longest = Math.max(...this.rows.map((row) => [...row.name].length), 8);
-    this.head.firstChild.style.width = `min(38vw, ${longest + 3}ch)`;
+    const longest = Math.max(...this.rows.map((row) => [...row.name].length + (row.kind.includes("output") ? 2 : 0)), 8);
+    this.head.firstChild.style.width = `min(38vw, calc(${longest}ch + 32px))`;
     this.setColumns();
   }
 
