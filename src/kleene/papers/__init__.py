@@ -23,6 +23,8 @@ EXPERIMENTS: dict[str, str] = {
     "alta.parity-minimal": "kleene.papers.alta_parity_minimal:parity_minimal",
     "alta.parity-trace": "kleene.papers.alta_parity_trace:parity_trace",
     "alta.parity-end-to-end": "kleene.papers.alta_parity_end_to_end:parity_end_to_end",
+    "alta.addition": "kleene.papers.alta_addition:addition",
+    "alta.scan-end-to-end": "kleene.papers.alta_scan_end_to_end:scan_end_to_end",
     "synthesizer.memorise": "kleene.papers.synthesizer_memorise:memorise_programs",
     "synthesizer.soft-instruction": "kleene.papers.synthesizer_soft:soft_instruction",
     "synthesizer.soft-imperative": "kleene.papers.synthesizer_soft:soft_imperative",

@@ -1,0 +1,191 @@
+"""ALTA, appendix D.4: SCAN learned end to end by encoder–decoder transformers (Table 6, Figure 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kleene.errors import FileError, InputError
+from kleene.machines.scan_grammar import ACTIONS, WORDS, Pair, length_split, published_split
+from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.papers.alta_parity import percent
+from kleene.papers.report import Result, plot
+from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.training.end_to_end import IGNORED, Data, share_right, train_standard
+from kleene.training.loop import seeded
+
+LAYERS = (2, 6, 16, 32, 64, 128, 256)  # of the encoder, and as many of the decoder
+PAPER: dict[str, tuple[int | None, ...]] = {  # percent; None: not trained
+    "length-shared-relative": (11, 10, 9, 7, 7, 7, 5), "length-shared-absolute": (8, 9, 7, 5, 5, 6, 4),
+    "length-own-relative": (9, 9, 11, 10, 10, None, None), "length-own-absolute": (9, 6, 7, 6, 4, None, None),
+    "mcd1-shared-relative": (5, 3, 2, 4, 3, 3, 2), "mcd1-shared-absolute": (4, 1, 3, 2, 2, 2, 1),
+    "mcd1-own-relative": (4, 4, 3, 2, 2, None, None), "mcd1-own-absolute": (5, 2, 1, 1, 2, None, None),
+    "mcd2-shared-relative": (9, 13, 9, 5, 4, 7, 3), "mcd2-shared-absolute": (5, 6, 2, 2, 2, 2, 2),
+    "mcd2-own-relative": (13, 7, 4, 5, 4, None, None), "mcd2-own-absolute": (4, 4, 2, 2, 1, None, None),
+    "mcd3-shared-relative": (12, 12, 6, 5, 7, 2, 3), "mcd3-shared-absolute": (3, 4, 3, 3, 3, 2, 2),
+    "mcd3-own-relative": (8, 8, 7, 3, 2, None, None), "mcd3-own-absolute": (4, 5, 2, 3, 1, None, None),
+}  # fmt: skip
+FULL_STEPS = 100_000
+STOP, START = len(ACTIONS), len(ACTIONS) + 1  # of the decoder
+SPLITS = ("length", "mcd1", "mcd2", "mcd3")
+
+SCALES: dict[str, dict[str, Any]] = {  # `layers`, `splits`: the cells that are run unless --only names others
+    "paper": {
+        "layers": [2, 6, 16], "splits": list(SPLITS), "steps": 10_000, "every": 500, "batch": 128, "rate": 5e-4,
+        "optimiser": "adafactor", "tested": None,
+        "shape": {"width": 128, "hidden": 512, "heads": 8, "head_size": 128},
+    },
+    "small": {
+        "layers": [2, 6], "splits": ["length", "mcd1"], "steps": 1_200, "every": 300, "batch": 32, "rate": 1e-3,
+        "optimiser": "adam", "tested": 1_000,
+        "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
+    },
+    "tiny": {
+        "layers": [2], "splits": ["length"], "steps": 4, "every": 2, "batch": 4, "rate": 1e-3,
+        "optimiser": "adam", "tested": 20, "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
+    },
+}  # fmt: skip
+
+
+def scan_end_to_end(
+    scale: str = "small",
+    data: Path | None = None,
+    folder: Path | str = "results/alta.scan-end-to-end",
+    progress: bool = True,
+    plan: Plan | None = None,
+) -> Result:
+    """Train on each split's commands and test on its others; by default some cells of Table 6, by `only` any."""
+    if scale not in SCALES:
+        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
+    config, plan = SCALES[scale], plan or Plan()
+    result = Result("alta.scan-end-to-end", Path(folder), {"scale": scale, **config})
+    kept = ("every", "batch", "rate", "optimiser", "tested", "shape")
+    tasks = {
+        f"{name}-{layers}": {
+            "row": name, "layers": layers, "seed": 0, "data": None if data is None else Path(data),
+            "steps": plan.step_count(config["steps"]), **{key: config[key] for key in kept},
+        }
+        for name, cells in PAPER.items() for layers, paper in zip(LAYERS, cells) if paper is not None
+    }  # fmt: skip
+    default = [f"{split}-shared-relative-{layers}" for split in config["splits"] for layers in config["layers"]]
+    for name in plan.chosen(tasks, default):
+        split_pairs(name.partition("-")[0], data)  # a clear error before any work
+    result.runs = run_tasks(
+        learn_one, tasks, result.folder / "runs", plan=plan, default=default, progress=progress, title=result.name
+    )
+    result.metrics["runs"] = result.runs
+    for name, cells in PAPER.items():
+        _rows(result, name, cells)
+    _trend(result)
+    _draw(result)
+    result.write()
+    return result
+
+
+# --- data -------------------------------------------------------------------------------------------------
+
+
+@cache
+def split_pairs(name: str, data: Path | None) -> tuple[list[Pair], list[Pair]]:
+    """The training and the test set of a split; the length split needs no files."""
+    try:
+        return published_split(name, data)
+    except FileError:
+        if name != "length":
+            raise
+        return length_split()
+
+
+def examples(pairs: Sequence[Pair]) -> tuple[Data, Tensor]:
+    """Commands as words, and actions that the decoder is to say (then STOP) and has said (after START)."""
+    commands = [[WORDS.index(word) for word in command.split()] for command, _ in pairs]
+    actions = [[ACTIONS.index(action) for action in said.split()] for _, said in pairs]
+    words, longest = max(map(len, commands)), max(map(len, actions)) + 1
+    tokens = torch.tensor([[*row, *[0] * (words - len(row))] for row in commands])
+    real = torch.arange(words) < torch.tensor([len(row) for row in commands])[:, None]
+    labels = torch.tensor([[*row, STOP, *[IGNORED] * (longest - 1 - len(row))] for row in actions])
+    heard = torch.tensor([[START, *row, *[STOP] * (longest - 1 - len(row))] for row in actions])
+    return (tokens, real, labels), heard
+
+
+# --- one cell ---------------------------------------------------------------------------------------------
+
+
+def learn_one(
+    row: str, layers: int, seed: int, data: Path | None, steps: int, every: int, batch: int, rate: float,
+    optimiser: str, tested: int | None, shape: dict[str, int], folder: Path, deadline: float | None,
+) -> dict[str, Any]:  # fmt: skip
+    """One cell of Table 6."""
+    split, weights, positions = row.split("-")
+    train, test = split_pairs(split, data)
+    chosen = test if tested is None else test[:: max(1, len(test) // tested)]
+    torch.manual_seed(seeded(seed, -1))
+    net = StandardTransformer(StandardConfig(
+        tokens=len(WORDS), classes=STOP + 1, target_tokens=START + 1, layers=layers, shared=weights == "shared",
+        positions=positions, max_length=max(len(command.split()) for command, _ in [*train, *test]),
+        name=f"SCAN, {row}", **shape,
+    ))  # fmt: skip
+    known, heard = examples(train)
+    train_standard(
+        net, known, targets=heard, steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed, every=every,
+        folder=folder, save_seconds=60, deadline=deadline, device=fast_device(),
+    )  # fmt: skip
+    last = net.metrics[-1] if net.metrics else {"step": 0}
+    return {
+        "right": share_right(net, *examples(chosen)), "tested": len(chosen), **last,
+        "parameters": sum(p.numel() for p in net.parameters()), "finished": last["step"] >= steps,
+    }  # fmt: skip
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+
+def _rows(result: Result, name: str, cells: Sequence[int | None]) -> None:
+    split, weights, positions = name.split("-")
+    paper = " / ".join("—" if cell is None else f"{cell} %" for cell in cells)
+    runs = [result.runs.get(f"{name}-{layers}") for layers in LAYERS]
+    ours = " / ".join(
+        "—" if cell is None else "not run" if run is None else percent(run["right"]) for cell, run in zip(cells, runs)
+    )
+    found = {layers: run for layers, run in zip(LAYERS, runs) if run is not None}
+    parts = [
+        f"{layers} layers: {run['step']:,} steps, {percent(run.get('accuracy', 0.0))} of training commands"
+        + ("" if run.get("accuracy") == 1.0 else " (**not converged**)")
+        for layers, run in found.items()
+    ]
+    cut = f"; paper {FULL_STEPS:,} steps" if found else ""
+    title = f"{split}, {weights} weights, {positions}: 2 / 6 / 16 / 32 / 64 / 128 / 256 layers"
+    result.row(title, paper, ours, "; ".join(parts) + cut)
+
+
+def _trend(result: Result) -> None:
+    """More layers do not help: no deeper cell is better than the shallowest by more than two points."""
+    for name in PAPER:
+        found = {layers: run["right"] for layers in LAYERS if (run := result.runs.get(f"{name}-{layers}"))}
+        if len(found) > 1:
+            first, *rest = found.values()
+            said = ", ".join(f"{layers}: {percent(share)}" for layers, share in found.items())
+            result.row(
+                f"more layers do not help: {name.replace('-', ', ')}", "they do not", said,
+                "holds where no deeper one is above the shallowest by more than 2 points",
+                all(share <= first + 0.02 for share in rest),
+            )  # fmt: skip
+
+
+def _draw(result: Result) -> None:
+    title = "Figure 18: test accuracy by layers"
+    with plot(result.folder / "scan-end-to-end.png", panels=4, title=title, width=3) as axes:
+        for axis, split in zip(axes, SPLITS):
+            name = f"{split}-shared-relative"
+            found = {n: run["right"] for n in LAYERS if (run := result.runs.get(f"{name}-{n}"))}
+            axis.plot(LAYERS, [(cell or 0) / 100 for cell in PAPER[name]], marker=".", label="paper")
+            axis.plot(list(found), list(found.values()), marker="o", ls="--", label="ours")
+            axis.set(xlabel="layers", ylabel="right", title=split, xscale="log")
+            axis.set_xticks(LAYERS, [str(n) for n in LAYERS], fontsize=7)
+            axis.minorticks_off()
+            axis.legend(fontsize=7)
