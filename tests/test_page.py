@@ -12,9 +12,10 @@ from collections import Counter
 import pytest
 
 import kleene as kl
+from kleene.cli import main
 from kleene.errors import InputError
 from kleene.lowering.updates import guarded_updates
-from kleene.show.page import gaps
+from kleene.show.page import _asset, gaps
 from kleene.show.page.program import program_page, updates_of
 from kleene.show.page.writers import Writers, indices
 
@@ -275,3 +276,87 @@ def test_interdependence_has_a_page():
     assert data["sentences"][0]["matrix"][0][1] == round(float(found[0][0, 1]), 5)
     with pytest.raises(InputError, match="words="):
         found.to_html(words=[["a"]])
+
+
+# --- the command line -------------------------------------------------------------------------------------
+
+
+def kleene(capsys, *arguments: object) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+def test_trace_writes_a_page(capsys, tmp_path):
+    path = tmp_path / "scan.html"
+    code, said, _ = kleene(capsys, "trace", "scan", "jump twice", "--html", path)
+    data = content(path.read_text(encoding="utf-8"))
+    assert code == 0 and f"saved {path}" in said and "by the interpreter" in said
+    assert data["text"] == "jump twice" and data["weights"] is not None
+    kleene(capsys, "trace", "parity_relative", "101", "--html", path, "--no-weights")
+    assert content(path.read_text(encoding="utf-8"))["weights"] is None
+
+
+def test_regex_and_tm_write_pages(capsys, tmp_path):
+    path = tmp_path / "page.html"
+    assert kleene(capsys, "regex", "(0|10*1)*", "0110", "--html", path)[0] == 0
+    assert content(path.read_text(encoding="utf-8"))["answer"] == "accept"
+    assert kleene(capsys, "tm", "1RB1LB_1LA1RZ", "--html", path)[0] == 0
+    assert content(path.read_text(encoding="utf-8"))["tapes"][-1][0] == "Z"
+
+
+def test_explain_writes_the_page_that_fits(capsys, tmp_path):
+    page = tmp_path / "page.html"
+    kl.compile(kl.regex("(0|10*1)*", "01")).save(tmp_path / "rnn")
+    kl.compile(kl.library.parity_relative).save(tmp_path / "net")
+    for folder, given, kind in (("rnn", "0110", "rnn"), ("net", "[2,1,0]", "program")):
+        code, said, _ = kleene(capsys, "explain", tmp_path / folder, given, "--html", page)
+        assert code == 0 and f"saved {page}" in said
+        assert content(page.read_text(encoding="utf-8"))["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["trace", "parity_relative", "101", "--weights"], "--html"),
+        (["trace", "parity_relative", "101", "--html", "/proc/none/p.html"], "cannot be written"),
+        (["regex", "0*", "0", "00", "--html", "p.html"], "one word"),
+        (["regex", "0*", "--html", "p.html"], "one word"),
+    ],
+)
+def test_what_no_page_can_be_made_of(capsys, arguments, said):
+    code, _, error = kleene(capsys, *arguments)
+    assert code == 2 and said in error and len(error.splitlines()) == 1
+
+
+# --- the looks --------------------------------------------------------------------------------------------
+
+
+def colours(css: str) -> list[dict[str, str]]:
+    """The colours of the light and of the dark scheme."""
+    parts = css.split("prefers-color-scheme: dark")[:2]
+    return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part)) for part in parts]
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours, as WCAG defines it."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((light(one), light(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_texts_can_be_read(scheme):
+    found = colours(_asset("page.css"))[scheme]
+    pairs = [(text, ground) for text in ("ink", "quiet", "accent", "head") for ground in ("bg", "panel")]
+    pairs += [("faint", "panel"), ("changed-ink", "changed"), ("accent", "accent-soft"), ("head", "accent-soft")]
+    pairs += [("ink", "soft"), ("quiet", "soft"), ("bg", "accent"), ("minus", "panel"), ("faint", "accent-soft")]
+    poor = {pair: round(contrast(*(found[name] for name in pair)), 2) for pair in pairs}
+    assert {pair: ratio for pair, ratio in poor.items() if ratio < 4.5} == {}

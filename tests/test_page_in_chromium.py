@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 import kleene as kl
-from browser import chromium, needs_chromium
 from kleene.lowering.layout import show_value
+from kleene.papers.bench_pages import large_trace
+from kleene.papers.chromium import chromium, find_chromium
 from test_page import Hostile
 
-pytestmark = needs_chromium
+pytestmark = pytest.mark.skipif(
+    find_chromium() is None, reason="Chromium is not installed (Debian: apt-get install chromium); .ci/run installs it"
+)
+SCREENSHOTS = Path("results/pages")
 MOST_BYTES, MOST_MS = 5_000_000, 2_000
 LONGEST = "jump around right thrice and look around left thrice"
 
@@ -274,6 +279,30 @@ def test_words_by_words(opened):
     assert page.do("document.querySelectorAll('.bars li').length") == 8
 
 
+def test_it_can_be_used_without_a_mouse(opened):
+    """The tabulator reaches every control in turn, what has the focus is outlined, and everything is named."""
+    page = opened(addition())
+    reached = []
+    for _ in range(16):
+        page.press("Tab")
+        reached.append(page.do(
+            "(() => { const e = document.activeElement, s = getComputedStyle(e);"
+            "const seen = s.outlineStyle !== 'none' && s.outlineWidth !== '0px';"
+            "return [e.getAttribute('aria-label') ?? e.textContent, seen]; })()"
+        ))  # fmt: skip
+    names = [name for name, _ in reached]
+    assert {"Run", "Weights", "first", "play", "last", "layer", "speed", "positions by variables"} <= set(names)
+    assert next(iter(kl.library.addition.spec.heads)) in names
+    assert all(seen for name, seen in reached)
+    named = "(e) => Boolean(e.ariaLabel || e.textContent || e.labels?.length)"
+    assert page.do(f"[...document.querySelectorAll('button, input, select')].every({named})")
+    page.press("ArrowDown", shift=True)
+    page.press("ArrowDown", shift=True)
+    assert page.do("document.querySelector('.scroller').getAttribute('aria-activedescendant')") == page.do(
+        "document.querySelector('td.chosen').id"
+    )
+
+
 # --- sizes, speed and pictures ----------------------------------------------------------------------------
 
 
@@ -310,4 +339,17 @@ def test_pictures(opened, how):
             page = opened(thing, name=name, **PICTURES[how])
             page.press("ArrowRight")
         assert page.do("document.documentElement.scrollWidth <= innerWidth"), name
-        assert page.screenshot(f"{name}-{how}").stat().st_size > 10_000
+        assert page.screenshot(SCREENSHOTS / f"{name}-{how}.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_a_large_page_can_be_used(browser, tmp_path):
+    """100 positions × 50 variables × 400 layers, all changing."""
+    trace = large_trace()
+    path = tmp_path / "large.html"
+    assert len(trace.to_html(path).encode()) < MOST_BYTES
+    assert browser.open(path) < MOST_MS
+    for layer in (1, 250, 400, 3):
+        browser.do(f"view.player.go({layer})")
+        assert browser.do(GRID) == expected(trace, layer)
+    assert browser.complaints == []

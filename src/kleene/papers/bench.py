@@ -22,6 +22,7 @@ PARTS = (
     "kleene.papers.bench_interdependence",
     "kleene.papers.bench_computer",
     "kleene.papers.bench_synthesizer",
+    "kleene.papers.bench_pages",
 )
 
 

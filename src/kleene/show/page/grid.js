@@ -15,7 +15,7 @@ class Grid {
     const table = make("table", { role: "grid", "aria-label": label },
       make("thead", {}, this.head, this.strip), this.body);
     this.table = table;
-    this.scroller = make("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": label }, table);
+    this.scroller = make("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": label }, table);
     this.pages = make("div", { class: "pages" });
     this.element = make("div", { class: "grid" }, this.pages, this.scroller);
     this.build();

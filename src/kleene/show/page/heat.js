@@ -4,7 +4,7 @@ class View {
   constructor(page, data) {
     Object.assign(this, { data, sentence: 0, chosen: null });
     this.table = make("table", { class: "heat", role: "grid", "aria-label": "interdependence, words by words" });
-    this.scroller = make("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "interdependence, words by words" }, this.table);
+    this.scroller = make("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": "interdependence, words by words" }, this.table);
     this.detail = make("aside", { class: "detail" });
     const choice = data.sentences.length > 1
       ? make("select", { "aria-label": "sentence", onchange: (event) => this.open(Number(event.target.value)) },

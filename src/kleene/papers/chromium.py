@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by the DevTools protocol: what the tests of pages need of it, and no more."""
+"""A headless Chromium, driven over its debugging pipe: what the tests and benchmarks of pages need, and no more."""
 
 from __future__ import annotations
 
@@ -7,56 +7,74 @@ import contextlib
 import itertools
 import json
 import os
-import re
+import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+PATIENCE = 60  # seconds that an answer may take
+KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35, " ": 32,
+        "Escape": 27, "Tab": 9}  # fmt: skip
+OPTIONS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+    "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking",
+    "--disable-features=IsolateSandboxedIframes",  # so that a notebook's frames can be looked into
+)  # fmt: skip
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SCREENSHOTS = Path("results/pages")
-KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35, " ": 32, "Escape": 27}
+# The pipe must be file 3 for what Chromium reads and 4 for what it writes; first out of the way, as they may be either.
+LAUNCH = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (Debian: apt-get install chromium); .ci/run installs it"
-)
+
+class BrowserError(Exception):
+    """What the browser, or a script on a page, complained about."""
+
+
+def find_chromium() -> str | None:
+    """Where Chromium is, if it is installed."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
     """A browser with an empty profile, closed at the end."""
-    assert CHROMIUM is not None
-    profile = tempfile.mkdtemp(prefix="kleene-chromium-")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
-    options += ["--disable-features=IsolateSandboxedIframes"]  # so that tests can look into a notebook's frames
-    process = subprocess.Popen(
-        [CHROMIUM, *options, "--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={profile}"],
-        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ, "HOME": profile},
-    )  # fmt: skip
-    try:
-        assert process.stderr is not None
-        lines = (re.search(r"ws://127.0.0.1:(\d+)/\S*", line) for line in process.stderr)
-        found = next(filter(None, lines), None)
-        assert found is not None, "Chromium ended before it listened"
-        yield Browser(found[0])
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-        shutil.rmtree(profile, ignore_errors=True)
+    program = find_chromium()
+    if program is None:
+        raise BrowserError("Chromium is not installed (Debian: apt-get install chromium)")
+    (its_input, our_output), (our_input, its_output) = os.pipe(), os.pipe()
+    with tempfile.TemporaryDirectory(prefix="kleene-chromium-", ignore_cleanup_errors=True) as profile:
+        ends = (str(its_input), str(its_output))
+        process = subprocess.Popen(
+            [sys.executable, "-c", LAUNCH, *ends, program, *OPTIONS, f"--user-data-dir={profile}"],
+            pass_fds=(its_input, its_output), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "HOME": profile},
+        )  # fmt: skip
+        os.close(its_input)
+        os.close(its_output)
+        try:
+            yield Browser(our_input, our_output)
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+            os.close(our_input)
+            os.close(our_output)
 
 
 class Browser:
     """One tab. Errors and console messages since the page was opened are in `complaints`."""
 
-    def __init__(self, address: str) -> None:
-        import websocket
-
-        self._socket = websocket.create_connection(address, timeout=30)
+    def __init__(self, input: int, output: int) -> None:
+        self._input, self._output, self._heard = input, output, b""
         self._numbers = itertools.count(1)
         self._session: str | None = None
         self.complaints: list[str] = []
@@ -66,15 +84,33 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
 
+    def _say(self, message: dict[str, Any]) -> None:
+        rest = json.dumps(message).encode() + b"\0"
+        while rest:
+            rest = rest[os.write(self._output, rest) :]
+
+    def _hear(self) -> Any:
+        """The next message; messages end with a zero byte."""
+        while b"\0" not in self._heard:
+            if not select.select([self._input], [], [], PATIENCE)[0]:
+                raise BrowserError(f"Chromium said nothing for {PATIENCE} seconds")
+            more = os.read(self._input, 1 << 16)
+            if not more:
+                raise BrowserError("Chromium has ended")
+            self._heard += more
+        message, _, self._heard = self._heard.partition(b"\0")
+        return json.loads(message)
+
     def ask(self, method: str, **parameters: Any) -> Any:
         """Send a command and wait for its answer; events that come first are looked at."""
         number = next(self._numbers)
         message = {"id": number, "method": method, "params": parameters}
-        self._socket.send(json.dumps(message | ({"sessionId": self._session} if self._session else {})))
+        self._say(message | ({"sessionId": self._session} if self._session else {}))
         while True:
-            answer = json.loads(self._socket.recv())
+            answer = self._hear()
             if answer.get("id") == number:
-                assert "error" not in answer, answer["error"]
+                if "error" in answer:
+                    raise BrowserError(f"{method}: {answer['error']['message']}")
                 return answer["result"]
             self._note(answer)
 
@@ -93,7 +129,9 @@ class Browser:
     def do(self, script: str) -> Any:
         """The value of a JavaScript expression on the page; promises are waited for."""
         answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        if "exceptionDetails" in answer:
+            detail = answer["exceptionDetails"]
+            raise BrowserError(f"{script}: {detail.get('exception', {}).get('description') or detail['text']}")
         return answer["result"].get("value")
 
     def open(
@@ -115,11 +153,11 @@ class Browser:
         """Wait until an expression is true; its value."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            with contextlib.suppress(AssertionError):  # the page may just be changing
+            with contextlib.suppress(BrowserError):  # the page may just be changing
                 if (value := self.do(script)) not in (None, False, ""):
                     return float(value) if isinstance(value, str) and value.isdigit() else value
             time.sleep(0.02)
-        raise AssertionError(f"never true: {script}; complaints: {self.complaints}")
+        raise BrowserError(f"never true: {script}; complaints: {self.complaints}")
 
     def press(self, key: str, *, shift: bool = False) -> None:
         """A key, as if it was pressed."""
@@ -143,9 +181,8 @@ class Browser:
         """The text of the first element that a selector finds."""
         return str(self.do(f"document.querySelector({json.dumps(selector)}).textContent"))
 
-    def screenshot(self, name: str) -> Path:
-        """A picture of what is seen, in the results folder."""
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        path = SCREENSHOTS / f"{name}.png"
+    def screenshot(self, path: Path) -> Path:
+        """A picture of what is seen."""
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))
         return path
