@@ -137,10 +137,13 @@ class Side(nn.Module):
 
     def forward(
         self, tokens: Tensor, real: Tensor, memory: Tensor | None = None, cross: Tensor | None = None,
-        watch: list[Tensor] | None = None,
+        watch: list[Tensor] | None = None, added: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """(batch, position) → (batch, position, width); `watch` is given the residual stream of every layer."""
-        x = self.embedding(tokens)
+        """(batch, position) → (batch, position, width); `watch` is given the residual stream of every layer.
+
+        `added` (batch, position, width) joins the embeddings.
+        """
+        x = self.embedding(tokens) if added is None else self.embedding(tokens) + added
         bias = torch.zeros(real.shape[0], 1, 1, real.shape[1], device=x.device)
         bias = bias.masked_fill(~real[:, None, None, :], -torch.inf)
         here = torch.arange(tokens.shape[1], device=x.device)

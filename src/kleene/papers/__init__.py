@@ -25,6 +25,8 @@ EXPERIMENTS: dict[str, str] = {
     "alta.parity-end-to-end": "kleene.papers.alta_parity_end_to_end:parity_end_to_end",
     "alta.addition": "kleene.papers.alta_addition:addition",
     "alta.scan-end-to-end": "kleene.papers.alta_scan_end_to_end:scan_end_to_end",
+    "alta.frozen": "kleene.papers.alta_frozen:frozen",
+    "alta.probes": "kleene.papers.alta_probes:probes",
     "synthesizer.memorise": "kleene.papers.synthesizer_memorise:memorise_programs",
     "synthesizer.soft-instruction": "kleene.papers.synthesizer_soft:soft_instruction",
     "synthesizer.soft-imperative": "kleene.papers.synthesizer_soft:soft_imperative",

@@ -15,7 +15,7 @@ from kleene.papers.report import Result, plot
 from kleene.papers.tasks import Plan
 
 Bits = list[int]
-LENGTHS = {"paper": (20, 40), "small": (10, 20), "tiny": (4, 8)}  # the longest in training, the longest in the test
+LENGTHS = {"paper": (20, 40), "small": (8, 16), "tiny": (4, 8)}  # the longest in training, the longest in the test
 TITLES = {"relative": "Sequential (Relative)", "absolute": "Sequential (Absolute)", "sum": "Sum + Modulo"}
 
 

@@ -1,0 +1,133 @@
+"""A frozen compiled block inside a trained transformer, with and without (the ALTA paper's section 5 suggests it).
+
+The task: does a word's parity equal its last bit? Words in training are short. A standard transformer learns it
+alone, or with a compiled parity network inside, which it must learn to read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import kleene as kl
+from kleene.errors import InputError
+from kleene.library.parity import START, parity_relative
+from kleene.networks.assisted import AssistedTransformer
+from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.papers.alta_parity import LENGTHS, Bits, percent, words
+from kleene.papers.report import Result, plot
+from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.training.end_to_end import Data, labelled, train_standard
+from kleene.training.loop import seeded
+
+SCALES: dict[str, dict[str, Any]] = {
+    "paper": {
+        "seeds": [0, 1, 2], "train_each": 1_000, "test_each": 100, "steps": 5_000, "every": 250, "batch": 128,
+        "rate": 5e-4, "optimiser": "adafactor", "layers": 4,
+        "shape": {"width": 512, "hidden": 2048, "heads": 6, "head_size": 64},
+    },
+    "small": {
+        "seeds": [0], "train_each": 200, "test_each": 50, "steps": 1_500, "every": 250, "batch": 64, "rate": 1e-3,
+        "optimiser": "adam", "layers": 2, "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
+    },
+    "tiny": {
+        "seeds": [0], "train_each": 10, "test_each": 4, "steps": 10, "every": 5, "batch": 8, "rate": 1e-3,
+        "optimiser": "adam", "layers": 1, "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
+    },
+}  # fmt: skip
+TITLES = {"with": "with the frozen block", "without": "without it"}
+
+
+def frozen(
+    scale: str = "small",
+    data: Path | None = None,
+    folder: Path | str = "results/alta.frozen",
+    progress: bool = True,
+    plan: Plan | None = None,
+) -> Result:
+    """Train with and without the block on short words, and test on longer ones."""
+    if scale not in SCALES:
+        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
+    config, plan = SCALES[scale], plan or Plan()
+    trained, longest = LENGTHS[scale]
+    result = Result("alta.frozen", Path(folder), {"scale": scale, "trained": trained, "longest": longest, **config})
+    tasks = {
+        f"{kind}-seed-{seed}": {
+            "kind": kind, "seed": seed, "trained": trained, "longest": longest,
+            **{key: value for key, value in config.items() if key != "seeds"},
+            "steps": plan.step_count(config["steps"]),
+        }
+        for kind in TITLES for seed in config["seeds"]
+    }  # fmt: skip
+    result.runs = run_tasks(
+        learn_one, tasks, result.folder / "runs", plan=plan, progress=progress, title=result.name
+    )
+    result.metrics["runs"] = result.runs
+    for kind, title in TITLES.items():
+        found = [result.runs[name] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
+        _row(result, kind, title, found, trained)
+    _draw(result, trained)
+    result.write()
+    return result
+
+
+def examples(given: list[Bits]) -> Data:
+    """START and the bits; the last position's label says whether the parity is the last bit (of none: START's 0)."""
+    wanted = [int(sum(word) % 2 == (word[-1] if word else 0)) for word in given]
+    return labelled([[START, *word] for word in given], [[*[0] * len(w), y] for w, y in zip(given, wanted)], "last")
+
+
+def learn_one(
+    kind: str, seed: int, trained: int, longest: int, train_each: int, test_each: int, layers: int, steps: int,
+    every: int, batch: int, rate: float, optimiser: str, shape: dict[str, int], folder: Path, deadline: float | None,
+) -> dict[str, Any]:  # fmt: skip
+    """One transformer, with a compiled parity network inside or without."""
+    torch.manual_seed(seeded(seed, -1))
+    config = StandardConfig(
+        tokens=3, classes=2, layers=layers, shared=False, positions="relative", max_length=longest + 1,
+        name=f"{kind} frozen parity", **shape,
+    )  # fmt: skip
+    net = AssistedTransformer(config, kl.compile(parity_relative)) if kind == "with" else StandardTransformer(config)
+    train_standard(
+        net, examples(words(trained, train_each, seed=1)), steps=steps, rate=rate, optimiser=optimiser, batch=batch,
+        seed=seed, every=every, folder=folder, save_seconds=60, deadline=deadline, device=fast_device(),
+    )  # fmt: skip
+    right: dict[str, float] = {}
+    for length in range(longest + 1):
+        given = [word for word in words(longest, test_each, seed=2) if len(word) == length]
+        if given:
+            labels = examples(given)[2][:, -1].tolist()
+            said = [output[-1] for output in net.run_batch([[START, *word] for word in given])]
+            right[str(length)] = sum(a == b for a, b in zip(said, labels)) / len(given)
+    last = net.metrics[-1] if net.metrics else {"step": 0}
+    return {"right": right, **last, "finished": last["step"] >= steps}
+
+
+def _row(result: Result, kind: str, title: str, found: list[dict[str, Any]], trained: int) -> None:
+    name = f"{title}: length ≤ {trained} / > {trained}"
+    if not found:
+        result.row(name, "", "not run")
+        return
+    each = []
+    for run in found:
+        parts: list[list[float]] = [[], []]
+        for length, share in run["right"].items():
+            parts[int(length) > trained].append(share)
+        each.append([sum(part) / len(part) for part in parts])
+    mean = [sum(values) / len(values) for values in zip(*each)]
+    note = f"{len(found)} seed{'s' * (len(found) > 1)}, {found[0]['step']:,} steps; means over lengths"
+    if mean[0] < 1:
+        note += ". **not converged**"
+    result.row(name, "", " / ".join(map(percent, mean)), note, mean[1] == 1.0 if kind == "with" else None)
+
+
+def _draw(result: Result, trained: int) -> None:
+    with plot(result.folder / "frozen.png", title="parity = last bit, by length") as (axis,):
+        for name, run in result.runs.items():
+            axis.plot([int(n) for n in run["right"]], list(run["right"].values()), label=name, lw=1.2)
+        axis.axvline(trained + 0.5, color="black", lw=0.8, ls=":")
+        axis.set(xlabel="length", ylabel="right", ylim=(-0.05, 1.05))
+        if result.runs:
+            axis.legend(fontsize=7)

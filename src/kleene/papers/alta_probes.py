@@ -1,0 +1,205 @@
+"""Trace supervision without compiled weights (the ALTA paper's appendix C.1 leaves it to future work).
+
+A standard transformer with shared weights and a layer for each bit of the longest word is trained on parity. Linear probes, one a variable, must read the
+program's variables after each of its layers off the residual stream after each layer; probes are trained with it.
+Then it is trained on a second task, the number of ones modulo 3, end to end: does what it learned help?
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from kleene.errors import InputError
+from kleene.library.parity import START, parity_relative
+from kleene.lowering.machine import RuleMachine
+from kleene.lowering.updates import guarded_updates
+from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.papers.alta_parity import Bits, percent, words
+from kleene.papers.report import Result, plot
+from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.training.end_to_end import IGNORED, Data, labelled, train_standard
+from kleene.training.loop import seeded
+
+SCALES: dict[str, dict[str, Any]] = {
+    "paper": {
+        "lengths": [12, 24], "seeds": [0, 1, 2], "train_each": 500, "test_each": 50, "steps": 10_000, "every": 500,
+        "batch": 128, "rate": 3e-4, "shape": {"width": 256, "hidden": 1024, "heads": 4, "head_size": 64},
+    },
+    "small": {
+        "lengths": [6, 12], "seeds": [0], "train_each": 100, "test_each": 30, "steps": 1_000, "every": 100,
+        "batch": 64, "rate": 1e-3, "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
+    },
+    "tiny": {
+        "lengths": [3, 5], "seeds": [0], "train_each": 10, "test_each": 3, "steps": 6, "every": 3,
+        "batch": 8, "rate": 1e-3, "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
+    },
+}  # fmt: skip
+TITLES = {"probes": "probes at every layer", "plain": "answers alone"}
+MODULUS = 3  # of the second task
+
+
+def probes(
+    scale: str = "small",
+    data: Path | None = None,
+    folder: Path | str = "results/alta.probes",
+    progress: bool = True,
+    plan: Plan | None = None,
+) -> Result:
+    """Parity with and without probes, and the second task from either's weights and from none."""
+    if scale not in SCALES:
+        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
+    config, plan = SCALES[scale], plan or Plan()
+    trained, longest = config["lengths"]
+    result = Result("alta.probes", Path(folder), {"scale": scale, **config})
+    tasks = {
+        f"{kind}-seed-{seed}": {
+            "kind": kind, "seed": seed, "trained": trained, "longest": longest,
+            **{key: value for key, value in config.items() if key not in ("seeds", "lengths")},
+            "steps": plan.step_count(config["steps"]),
+        }
+        for kind in TITLES for seed in config["seeds"]
+    }  # fmt: skip
+    result.runs = run_tasks(
+        learn_one, tasks, result.folder / "runs", plan=plan, progress=progress, title=result.name
+    )
+    result.metrics["runs"] = result.runs
+    for kind, title in TITLES.items():
+        found = [result.runs[name] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
+        _row(result, f"parity, {title}", found, "parity", trained, kind == "probes")
+        _row(result, f"then ones modulo {MODULUS}, from {title}", found, "second", trained, False)
+        if kind == "plain":
+            _row(result, f"ones modulo {MODULUS}, from nothing", found, "scratch", trained, False)
+    _draw(result, trained)
+    result.write()
+    return result
+
+
+class Probed(StandardTransformer):
+    """A standard transformer with a linear probe for each variable of a program."""
+
+    def __init__(self, config: StandardConfig, sizes: dict[str, int]) -> None:
+        super().__init__(config)
+        self.probes = nn.ModuleDict({name: nn.Linear(config.width, size) for name, size in sizes.items()})
+
+
+def states(given: list[Bits], layers: int) -> dict[str, Tensor]:
+    """The program's variables after each layer: (word, layer, position), IGNORED beyond a word's end."""
+    inputs, spec = [[START, *word] for word in given], parity_relative.spec
+    size = max(map(len, inputs))
+    found = {name: np.full((len(given), layers, size), IGNORED) for name in spec.variables}
+    real = np.arange(size) < np.array([len(tokens) for tokens in inputs])[:, None]
+
+    def watch(layer: int, rows: Any, state: dict[str, Any]) -> None:
+        for name, values in found.items():
+            values[:, layer - 1] = np.where(real, state[name], IGNORED)
+
+    RuleMachine(guarded_updates(parity_relative)).run_batch(inputs, layers=layers, check=False, watch=watch)
+    return {name: torch.from_numpy(values).long() for name, values in found.items()}
+
+
+def examples(given: list[Bits], modulus: int) -> Data:
+    """START and the bits; the last position's label is the number of ones modulo `modulus`."""
+    labels = [[*[0] * len(word), sum(word) % modulus] for word in given]
+    return labelled([[START, *word] for word in given], labels, "last")
+
+
+def learn_one(
+    kind: str, seed: int, trained: int, longest: int, train_each: int, test_each: int, steps: int, every: int,
+    batch: int, rate: float, shape: dict[str, int], folder: Path, deadline: float | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Parity, with probes or without; then the second task from these weights, and (plain) from none."""
+    device = fast_device()
+    train, test = words(trained, train_each, seed=1), words(longest, test_each, seed=2)
+    sizes = {name: len(v.kind) for name, v in parity_relative.spec.variables.items()}
+    known = {name: values.to(device) for name, values in states(train, longest).items()}
+
+    def probe_loss(net: nn.Module, layers: list[Tensor], indices: Tensor) -> Tensor:
+        seen = torch.stack(layers, dim=1)  # (batch, layer, position, width)
+        parts = [
+            F.cross_entropy(probe(seen).flatten(0, 2).float(), known[name][indices].flatten(), ignore_index=IGNORED)
+            for name, probe in net.probes.items()  # type: ignore[union-attr, operator]
+        ]
+        return torch.stack(parts).sum()
+
+    found: dict[str, Any] = {}
+    step = 0
+
+    def stage(name: str, net: Probed, modulus: int, extra: Any) -> None:
+        nonlocal step
+        train_standard(
+            net, examples(train, modulus), extra=extra, steps=steps, rate=rate, optimiser="adam", batch=batch,
+            seed=seed, every=every, folder=folder / name, save_seconds=60, deadline=deadline, device=device,
+        )  # fmt: skip
+        step += net.metrics[-1]["step"] if net.metrics else 0
+        found[name] = by_length(net, test, modulus)
+
+    parity = _fresh(2, longest, shape, sizes, seed)
+    stage("parity", parity, 2, probe_loss if kind == "probes" else None)
+    second = _fresh(MODULUS, longest, shape, sizes, seed)
+    second.encoder.load_state_dict(parity.encoder.state_dict())
+    stage("second", second, MODULUS, None)
+    stages = 2
+    if kind == "plain":
+        stage("scratch", _fresh(MODULUS, longest, shape, sizes, seed), MODULUS, None)
+        stages = 3
+    return {**found, "step": step, "finished": step >= stages * steps}
+
+
+def _fresh(
+    classes: int, longest: int, shape: dict[str, int], sizes: dict[str, int], seed: int
+) -> Probed:
+    torch.manual_seed(seeded(seed, -1))
+    config = StandardConfig(
+        tokens=3, classes=classes, layers=longest, shared=True, positions="relative", max_length=longest + 1,
+        name="probed", **shape,
+    )  # fmt: skip
+    return Probed(config, sizes)
+
+
+def by_length(net: Probed, test: list[Bits], modulus: int) -> dict[str, float]:
+    """The share right by length."""
+    found = {}
+    for length in sorted({len(word) for word in test}):
+        given = [word for word in test if len(word) == length]
+        said = [output[-1] for output in net.run_batch([[START, *word] for word in given])]
+        found[str(length)] = sum(a == sum(word) % modulus for a, word in zip(said, given)) / len(given)
+    return found
+
+
+def _row(result: Result, title: str, found: list[dict[str, Any]], part: str, trained: int, claimed: bool) -> None:
+    name = f"{title}: length ≤ {trained} / > {trained}"
+    each = []
+    for run in found:
+        parts: list[list[float]] = [[], []]
+        for length, share in run[part].items():
+            parts[int(length) > trained].append(share)
+        each.append([sum(values) / len(values) for values in parts])
+    if not each:
+        result.row(name, "", "not run")
+        return
+    mean = [sum(values) / len(values) for values in zip(*each)]
+    note = f"{len(found)} seed{'s' * (len(found) > 1)}; means over lengths"
+    if mean[0] < 1:
+        note += ". **not converged**"
+    result.row(name, "", " / ".join(map(percent, mean)), note, mean[1] > 0.99 if claimed else None)
+
+
+def _draw(result: Result, trained: int) -> None:
+    parts = {"parity": "parity", "second": f"then ones modulo {MODULUS}"}
+    with plot(result.folder / "probes.png", panels=2, title="linear probes instead of compiled weights") as axes:
+        for axis, (part, title) in zip(axes, parts.items()):
+            for name, run in result.runs.items():
+                axis.plot([int(n) for n in run[part]], list(run[part].values()), label=name, lw=1.2)
+                if part == "second" and "scratch" in run:
+                    alone = run["scratch"]
+                    axis.plot([int(n) for n in alone], list(alone.values()), label="from nothing", lw=1)
+            axis.axvline(trained + 0.5, color="black", lw=0.8, ls=":")
+            axis.set(xlabel="length", ylabel="right", ylim=(-0.05, 1.05), title=title)
+            if result.runs:
+                axis.legend(fontsize=7)
