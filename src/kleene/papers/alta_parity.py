@@ -139,7 +139,8 @@ def draw_lines(
                 axis.plot(x, y, label=label, lw=1.2)
             axis.axvline(trained + 0.5, color="black", lw=0.8, ls=":")
             axis.set(xlabel=name, ylabel=ylabel, ylim=(-0.05, 1.05))
-            axis.legend(fontsize=6)
+            if curves:
+                axis.legend(fontsize=6)
 
 
 def parity(

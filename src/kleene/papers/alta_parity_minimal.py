@@ -85,11 +85,11 @@ def _rows(
     )  # fmt: skip
     everything = whole.share(lambda *at: True)
     result.row(f"{title}: the whole program, compiled", "100 %", percent(everything or 0), "", everything == 1.0)
-    undefined = sum(not _defined(small, tokens(kind, word)) for word in test if len(word) > trained)
-    longer = sum(len(word) > trained for word in test)
+    longer = {len(word): word for word in test if len(word) > trained}  # a word of each length
+    undefined = sum(not _defined(small, tokens(kind, word)) for word in longer.values())
     result.row(
         f"{title}: the minimal version generalises", GENERALISES[kind], _verdict(kind, program, small, found),
-        f"compiled, dense; the interpreter finds a read undefined in {undefined:,} of {longer:,} longer words",
+        f"compiled, dense; the interpreter meets undefined reads at {undefined} of {len(longer)} longer lengths",
         _as_claimed(kind, found),
     )  # fmt: skip
     slices = [
