@@ -165,6 +165,26 @@ def test_a_network_page_has_the_same_data_as_the_interpreters():
         assert ours[part] == theirs[part], part
 
 
+class Unset(kl.Program):
+    """Reads a head that is undefined at the first position: the interpreter refuses, the network reads zeros."""
+
+    tokens = 2
+    x = kl.cat(2, token=lambda t: t)
+    left = kl.relative(x, -1)
+    output = x
+    layers = 1
+
+    def step(z):
+        if z.left == 0:
+            z.x = 1
+
+
+def test_an_update_that_reads_an_undefined_head_did_not_fire():
+    trace = kl.explain(kl.compile(Unset), [0, 0])
+    assert trace.outputs == [0, 1]
+    assert list(written(Writers(trace, updates_of(trace)), 0)) == [1]
+
+
 def test_attention_is_what_was_selected():
     trace = kl.library.addition.trace(kl.library.addition.encode("34+56"))
     data = program_page(trace, weights=False).data

@@ -165,6 +165,9 @@ def test_it_plays_and_pauses(opened):
     page.press(" ")
     at = page.do("view.player.at")
     assert page.do("new Promise((done) => setTimeout(() => done(view.player.at), 400))") == at
+    page.press(" ")
+    page.wait(f"view.player.at > {at}")
+    page.press(" ")
     page.do("(view.player.range.value = 2, view.player.range.dispatchEvent(new Event('input')))")
     assert page.do("view.layer") == 2 and "layer 2 of" in page.text(".said")
 
