@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -188,17 +189,53 @@ def test_the_network_says_that_it_was_the_network(opened):
     assert "Written by the head fetch_a" in page.text(".detail")
 
 
-def test_weights_by_dimension(opened):
-    page = opened(kl.library.parity_relative.trace([2, 1, 0]))
+@pytest.mark.parametrize("how", [{}, {"phone": True, "width": 390, "height": 844}], ids=["laptop", "phone"])
+def test_weights_by_dimension(opened, how):
+    page = opened(kl.library.parity_relative.trace([2, 1, 0]), **how)
     page.click("#tab-weights")
     chosen = "document.querySelector('.filters select')"
     page.do(f"({chosen}.value = 'parity', {chosen}.dispatchEvent(new Event('change')))")
     page.do("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     page.wait("document.querySelectorAll('.terms > div').length > 5")
-    assert page.do("[...document.querySelectorAll('.terms .hit')].every((c) => /parity=[01]$/.test(c.textContent))")
+    hits = page.do("[...document.querySelectorAll('.terms .hit')].map((c) => c.textContent)")
+    assert hits and all(re.fullmatch(r"[+−]\d+ parity=[01]|[01]: [+−]\d+", hit) for hit in hits)
+    purpose, why = kl.compile(kl.library.parity_relative).description["units"][1][0]
+    rows = page.do("[...document.querySelectorAll('.terms > div')].map((d) => d.textContent)")
+    assert any(row.startswith(f"unit 2.0{purpose}: {why}") for row in rows)
     assert "8 dimensions" in page.text(".weights .facts")
+    assert page.do("document.documentElement.scrollWidth <= innerWidth")
     page.click("#tab-run")
     assert page.do("!document.querySelector('.run').hidden")
+
+
+def test_every_weight_can_be_read_off(opened):
+    """What the page says that each unit reads is what the matrix holds."""
+    page = opened(addition())
+    page.click("#tab-weights")
+    block = "[...document.querySelectorAll('details')].find((d) => /second half reads/.test(d.textContent))"
+    page.do(f"{block}.open = true")
+    page.wait(f"{block}.querySelectorAll('.terms > div').length > 5")
+    page.do(f"(() => {{ let more; while ((more = {block}.querySelector('.terms > button'))) more.click(); }})()")
+    rows = page.do(
+        f"[...{block}.querySelectorAll('.terms > div')].map((d) =>"
+        "[d.querySelector('b').textContent, [...d.querySelectorAll('code')].map((c) => c.textContent.trim())])"
+    )
+    net = kl.compile(kl.library.addition)
+    block, names = net.block(0), net.layout.names
+    assert len(rows) == len(block.bias2)
+    for unit, (name, terms) in enumerate(rows):
+        said = {}
+        for term in terms:
+            alone = re.fullmatch(r"([+−]\d+) (\S+)", term)
+            variable, _, listed = term.partition(" ")
+            if alone:
+                said[alone[2]] = int(alone[1].replace("−", "-"))
+            else:
+                found = re.findall(r"(\S+): ([+−]\d+)", listed)
+                said |= {f"{variable}={value}": int(weight.replace("−", "-")) for value, weight in found}
+        held = {names[d]: int(block.in2[unit, d]) for d in block.in2[unit].nonzero().flatten().tolist()}
+        bias = {"(bias)": int(block.bias2[unit])} if block.bias2[unit] else {}
+        assert (name, said) == (f"unit 2.{unit}", held | bias)
 
 
 def test_hostile_texts_do_no_harm(opened):

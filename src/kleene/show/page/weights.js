@@ -50,13 +50,34 @@ class Weights {
     this.found.firstChild?.setAttribute("open", "");
   }
 
+  /** Terms of one variable together: [variable, [[value, weight, name], …]]; the variable is null for a name without a value. */
+  grouped(terms) {
+    const groups = [];
+    for (const [name, weight] of terms) {
+      const at = name.search(/[=.](?!.*[=.])/), variable = at > 0 ? name.slice(0, at) : null;
+      const last = groups[groups.length - 1];
+      if (variable !== null && last && last[0] === variable) last[1].push([name.slice(at + 1), weight, name]);
+      else groups.push([variable, [[variable === null ? name : name.slice(at + 1), weight, name]]]);
+    }
+    return groups;
+  }
+
+  told([variable, terms], wanted) {
+    const hit = (name) => wanted && wanted(name) ? "hit" : null;
+    const number = (weight) => make("em", { class: weight < 0 ? "minus" : "plus" }, `${weight < 0 ? "−" : "+"}${Math.abs(weight)}`);
+    if (terms.length === 1) {
+      const [, weight, name] = terms[0];
+      return make("code", { class: hit(name) }, number(weight), ` ${name === "1" ? "(bias)" : name}`);
+    }
+    return make("code", {}, `${variable} `, terms.map(([value, weight, name]) => [make("span", { class: `of ${hit(name) ?? ""}` }, `${value}: `, number(weight)), " "]));
+  }
+
   block(matrix, rows, kept, wanted) {
     const table = make("div", { class: "terms" });
     const fill = (from) => {
       for (const [row, terms] of kept.slice(from, from + MOST_ROWS)) {
         table.append(make("div", {}, make("b", {}, rows[row]), matrix.notes ? make("i", {}, matrix.notes[row]) : null,
-          make("span", {}, terms.map(([name, weight]) =>
-            make("code", { class: wanted && wanted(name) ? "hit" : null }, make("em", { class: weight < 0 ? "minus" : "plus" }, `${weight < 0 ? "−" : "+"}${Math.abs(weight)}`), ` ${name === "1" ? "(bias)" : name}`)))));
+          make("span", {}, this.grouped(terms).map((group) => this.told(group, wanted)))));
       }
       if (from + MOST_ROWS < kept.length) {
         const more = make("button", { type: "button", class: "link", onclick: () => { more.remove(); fill(from + MOST_ROWS); } },
