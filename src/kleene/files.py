@@ -42,6 +42,13 @@ def read_json(path: str | Path, limit: int = MAX_JSON_BYTES) -> Any:
         raise FileError(f"{path}: not JSON ({error})") from None
 
 
+def check_version(path: Path, content: Any, version: int) -> None:
+    """A FileError where a file was written by a Kleene that writes it in another way."""
+    found = content.get("version") if isinstance(content, dict) else None
+    if found != version:
+        raise FileError(f"{path}: version {found!r}; this Kleene reads version {version}")
+
+
 @contextlib.contextmanager
 def written_atomically(path: str | Path) -> Iterator[Path]:
     """A path beside `path` to write to; it takes the place of `path` when the block ends without error.

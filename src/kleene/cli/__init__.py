@@ -21,6 +21,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+INTERRUPTED = 130  # the exit code after Ctrl-C
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -30,15 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(arguments, prog_name="kleene", standalone_mode=False)
     except KleeneError as error:
         sys.exit(complain(str(error)))
-    except KeyboardInterrupt:
-        complain("interrupted")
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:
         sys.exit(complain(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
     except Exception as error:
         sys.exit(_usage_error(error))
+    if code == INTERRUPTED:  # typer makes an exit code of Ctrl-C
+        complain("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
 
 

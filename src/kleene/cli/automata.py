@@ -48,7 +48,8 @@ def verify_folder(
     from kleene.files import read_json
 
     path = Path(folder) / "kleene.json"
-    if not path.is_file() or read_json(path).get("kind") not in ("rnn", "decider"):
+    content = read_json(path) if path.is_file() else None
+    if not isinstance(content, dict) or content.get("kind") not in ("rnn", "decider"):
         return None
     machine = None if other is None else find_machine(other)
     if other is not None and machine is None:

@@ -11,7 +11,7 @@ import typer
 
 from kleene.cli import app
 from kleene.cli.names import read_tokens
-from kleene.errors import InputError
+from kleene.errors import FileError, InputError
 
 
 @app.command(
@@ -101,6 +101,8 @@ def reproduce(
         return
     if scale not in ("small", "paper", "tiny"):
         raise InputError(f"--scale {scale!r}: unknown; use small or paper")
+    if output is not None and output.exists() and not output.is_dir():
+        raise FileError(f"{output}: a file; -o needs the name of a folder")
     run = experiment(name)
     known = signature(run).parameters
     options: dict[str, Any] = {} if treebank is None else {"treebank": treebank}

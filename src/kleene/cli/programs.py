@@ -134,18 +134,16 @@ def run_program(
             )
         machine, evaluator = find_network(program), Evaluator.network
         tokens, runner = read_tokens(None, text), machine
-        if not hasattr(machine, "run"):
-            raise NotSupported(
-                f"{program}: a {type(machine).__name__}, which 'run' cannot take; it takes a transformer"
-            )
+        options = network_options(program, machine, layers, max_layers)
     else:
         machine, evaluator = find_program(program), on or Evaluator.interpreter
         tokens = machine.spec.check_input(read_tokens(machine, text))
         with busy(f"preparing the {evaluator}", as_json):
             runner = _runner(machine, evaluator)
-    options = {"layers": layers, "max_layers": max_layers}
+        options = {"layers": layers, "max_layers": max_layers}
+        options |= {"check": True} if evaluator is Evaluator.network else {}
     with busy(f"running {program}", as_json):
-        outputs = runner.run(tokens, **options, **({"check": True} if evaluator is Evaluator.network else {}))
+        outputs = runner.run(tokens, **options)
     decoded = answer(machine, outputs)
     if as_json:
         return print_json({
@@ -153,7 +151,21 @@ def run_program(
             "outputs": list(outputs), "decoded": decoded, "layers": outputs.layers,
         })  # fmt: skip
     show(outputs_text(outputs if decoded is None else decoded))
-    show(f"by the {NAMES[evaluator]}, in {layers_text(outputs.layers)}")
+    learned = evaluator is Evaluator.network and "check" not in options
+    show(f"by the {'learned network' if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
+
+
+def network_options(name: str, network: Any, layers: int | None, max_layers: int) -> dict[str, Any]:
+    """What a saved network's `run` is given; refused where it is no transformer, or has its own number of layers."""
+    kind = type(network).__name__
+    if kind == "StandardTransformer":
+        if layers is not None:
+            raise InputError(f"{name}: a trained transformer with layers of its own; leave --layers out")
+        return {}
+    if kind not in ("Transformer", "LearnedTransformer"):
+        raise NotSupported(f"{name}: holds a {kind}, which 'run' cannot take; it takes a transformer")
+    given: dict[str, Any] = {"layers": layers, "max_layers": max_layers}
+    return given if kind == "LearnedTransformer" else {**given, "check": True}
 
 
 def _runner(program: ProgramClass, evaluator: Evaluator) -> Any:
@@ -362,6 +374,7 @@ def verify(
     tokens = [read_tokens(machine, text) for text in inputs or []]
     net = find_network(first, as_json)
     reference = machine if machine is not None else saved_machine(net)
+    tokens = [reference.spec.check_input(given) for given in tokens]
     options: dict[str, Any] = {"inputs": tokens} if tokens else {"seed": seed}
     if not tokens:
         options |= {"lengths": read_lengths(lengths)} if lengths is not None else {}

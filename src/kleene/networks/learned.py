@@ -13,11 +13,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from kleene.errors import FileError
-from kleene.files import read_json, written_atomically
+from kleene.files import check_version, read_json, written_atomically
 from kleene.networks.dense import pad
 from kleene.networks.transformer import Transformer
 from kleene.results import Output
 
+VERSION = 1
 MAX_PARAMETERS = 2_000_000_000
 
 
@@ -100,7 +101,7 @@ class LearnedTransformer(nn.Module):
             weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.mlp.state_dict().items()}
             save_file(weights, made / "mlp.safetensors")
             linear = [part for part in self.mlp if isinstance(part, nn.Linear)]
-            content = {"kind": "learned", "version": 1, "size": self.size, "depth": len(linear) - 1,
+            content = {"kind": "learned", "version": VERSION, "size": self.size, "depth": len(linear) - 1,
                        "width": linear[0].out_features, "metrics": self.metrics}  # fmt: skip
             (made / "kleene.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
@@ -110,6 +111,7 @@ def load(folder: Path) -> LearnedTransformer:
     from kleene.networks.saving import load_transformer
 
     content = read_json(folder / "kleene.json")
+    check_version(folder / "kleene.json", content, VERSION)
     try:
         size, depth, width = (int(content[key]) for key in ("size", "depth", "width"))
         if min(size, width) < 1 or not 0 <= depth <= 1000 or size * width + depth * width * width > MAX_PARAMETERS:

@@ -12,9 +12,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError
-from kleene.files import read_json, written_atomically
+from kleene.files import check_version, read_json, written_atomically
 
 UNKNOWN = "<unk>"
+VERSION = 1
 MAX_PARAMETERS = 2_000_000_000
 
 
@@ -101,7 +102,7 @@ class LanguageModel(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write weights (safetensors), sizes and words (JSON) to a folder that `kl.load` reads."""
-        description: dict[str, Any] = {"kind": "lstm", "version": 1, "sizes": self.sizes}
+        description: dict[str, Any] = {"kind": "lstm", "version": VERSION, "sizes": self.sizes}
         if self.vocabulary is not None:
             description["words"] = self.vocabulary.words
         with written_atomically(folder) as made:
@@ -117,6 +118,7 @@ def load(folder: str | Path) -> LanguageModel:
     """A language model that was saved with `.save(folder)`."""
     folder = Path(folder)
     found = read_json(folder / "kleene.json")
+    check_version(folder / "kleene.json", found, VERSION)
     sizes = found.get("sizes") if isinstance(found, dict) else None
     wanted = {"tokens", "embedding", "hidden", "layers"}
     if (

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from kleene.errors import FileError
-from kleene.files import read_json, written_atomically
+from kleene.files import check_version, read_json, written_atomically
 from kleene.networks.transformer import DTYPES, BlockShape, Config, Transformer
 from kleene.residual import Layout
 
@@ -47,8 +47,7 @@ def load_transformer(folder: Path) -> Transformer:
     """Read a transformer; a file that is not exactly what was saved is refused."""
     path = folder / "kleene.json"
     content = read_json(path)
-    if content.get("version") != VERSION:
-        raise FileError(f"{path}: version {content.get('version')!r}; this Kleene reads version {VERSION}")
+    check_version(path, content, VERSION)
     digest = content.pop("digest", None)
     if digest != _digest(content):
         raise FileError(f"{path}: its content has changed since it was saved (the digest differs)")

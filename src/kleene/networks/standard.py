@@ -21,12 +21,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kleene.errors import FileError, InputError
-from kleene.files import read_json, written_atomically
+from kleene.files import check_version, read_json, written_atomically
 from kleene.results import Output
 
 POSITIONS = ("relative", "absolute")
 BUCKETS, FURTHEST = 32, 128
 CHUNK = 1024
+VERSION = 1
 MAX_PARAMETERS = 2_000_000_000
 
 
@@ -237,7 +238,7 @@ class StandardTransformer(nn.Module):
             made.mkdir()
             weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
             save_file(weights, made / "weights.safetensors")
-            content = {"kind": "standard", "version": 1, "config": asdict(self.config), "metrics": self.metrics}
+            content = {"kind": "standard", "version": VERSION, "config": asdict(self.config), "metrics": self.metrics}
             (made / "kleene.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
@@ -260,6 +261,7 @@ def padded(
 def load(folder: Path) -> StandardTransformer:
     """Read a saved standard transformer (through kl.load)."""
     content = read_json(folder / "kleene.json")
+    check_version(folder / "kleene.json", content, VERSION)
     try:
         config = StandardConfig(**content["config"])
         if config.parameters > MAX_PARAMETERS:

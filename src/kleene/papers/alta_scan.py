@@ -120,7 +120,8 @@ def _bar(doing: str, total: int, progress: bool) -> Iterator[Callable[[int], Non
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not progress) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not progress or not console.is_terminal) as bar:
         task = bar.add_task(doing, total=total)
         yield lambda count: bar.advance(task, count)
 

@@ -162,7 +162,8 @@ def _bars(
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                TextColumn("{task.fields[state]}"))  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not shown or not console.is_terminal) as bar:
         whole = bar.add_task(title, total=len(steps), state="")
         rows: dict[str, Any] = {}
         ended = threading.Event()

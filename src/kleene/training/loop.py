@@ -184,7 +184,8 @@ def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics
         TimeRemainingColumn(),
         TextColumn("{task.fields[state]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
+    console = Console(stderr=True)  # a bar that does not move is not shown: it would leave empty lines in a file
+    with Progress(*columns, console=console, disable=not shown or not console.is_terminal, transient=True) as bar:
         task = bar.add_task(title, total=steps, state="")
 
         def show(step: int, metrics: Metrics) -> None:
