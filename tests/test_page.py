@@ -16,6 +16,7 @@ from kleene.cli import main
 from kleene.errors import InputError
 from kleene.lowering.updates import guarded_updates
 from kleene.show.page import _asset, gaps
+from kleene.show.page.heat import interdependence_page
 from kleene.show.page.program import program_page, updates_of
 from kleene.show.page.writers import Writers, indices
 
@@ -129,11 +130,11 @@ def test_what_has_no_source_says_so():
     )
     exec(compile(source, "<typed>", "exec"), {"kl": kl, "__name__": "typed"}, made)
     data = program_page(made["Flip"].trace([0, 1]), weights=False).data
-    assert data["sources"][0]["why"] == "the source text is not available"
+    assert data["sources"][0]["why"] == "The source text is not available."
     assert data["writers"][0]["line"] == 7
     net = kl.compile(made["Flip"])
     data = content(kl.explain(net, [0, 1]).to_html())
-    assert "saved with the network" in data["sources"][0]["why"]
+    assert "holds no source text" in data["sources"][0]["why"]
     assert data["evaluator"] == "network (dense, float32)"
 
 
@@ -296,6 +297,8 @@ def test_interdependence_has_a_page():
     assert data["sentences"][0]["matrix"][0][1] == round(float(found[0][0, 1]), 5)
     with pytest.raises(InputError, match="words="):
         found.to_html(words=[["a"]])
+    first = interdependence_page(found, None, 1)
+    assert len(first.data["sentences"]) == 1 and "the first 1 of 2 sentences" in first.title
 
 
 # --- the command line -------------------------------------------------------------------------------------

@@ -91,6 +91,26 @@ def test_every_layer_is_shown_as_it_was(opened, program):
         assert page.do(GRID) == expected(trace, layer)
 
 
+def test_a_long_input_is_shown_part_by_part(opened):
+    trace = kl.library.parity_relative.trace([2, *[1, 0, 1] * 133])
+    page = opened(trace, options={"weights": False})
+    page.do("view.player.go(200)")
+    rows = expected(trace, 200)
+    for part in range(3):
+        first = 160 * part
+        shown = page.do(GRID)
+        for name, row in rows.items():
+            assert shown[name][: len(row) - first] == row[first : first + 160]
+        if part == 1:
+            page.press("h")
+            assert page.do("+document.querySelector('.strip svg').dataset.links") == 160  # of the positions shown
+            assert sum(page.do(LINES)) == 160
+            page.click("#c2-40")
+            assert "position 200" in page.text(".detail") and "Guarded update" in page.text(".detail")
+        if part < 2:
+            page.click(".pages button:last-child")
+
+
 def test_the_last_layer_has_the_programs_output(opened):
     trace = addition()
     page = opened(trace)

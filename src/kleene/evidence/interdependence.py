@@ -65,9 +65,9 @@ class Interdependence:
         return interdependence_page(self, words).write(path)
 
     def _repr_html_(self) -> str:
-        from kleene.show.page.heat import interdependence_page
+        from kleene.show.page.heat import IN_A_NOTEBOOK, interdependence_page
 
-        return interdependence_page(self, None).framed()
+        return interdependence_page(self, None, IN_A_NOTEBOOK).framed()
 
 
 def triangle(weight: Tensor | None) -> Tensor | None:

@@ -42,10 +42,9 @@ class Attention {
       for (let r = 0; r < runs.length; r += 2) {
         for (let to = runs[r]; to <= runs[r + 1]; to++) {
           count += 1;
-          if (!inside(to)) continue;
-          const y = middles[to - grid.first];
+          const y = inside(to) ? middles[to - grid.first] : to < grid.first ? 0 : width; // towards the edge
           lines[which] += `M${x} ${STRIP}C${x} ${STRIP * 0.45} ${y} ${STRIP * 0.55} ${y} 7`;
-          dots[which] += `M${y} 5h0`;
+          if (inside(to)) dots[which] += `M${y} 5h0`;
         }
       }
     });

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kleene.evidence.explanation import Explanation
     from kleene.evidence.interdependence import Interdependence
 
+IN_A_NOTEBOOK = 100  # sentences
 DECOMPOSITION = "contextual decomposition, in float64"
 
 
@@ -35,15 +36,18 @@ def explanation_page(found: Explanation) -> Page:
     return Page("heat", f"interdependence: {text}", data)
 
 
-def interdependence_page(found: Interdependence, words: Sequence[Sequence[str]] | None) -> Page:
-    """The page of many sentences; without their words, words are called by their places."""
+def interdependence_page(
+    found: Interdependence, words: Sequence[Sequence[str]] | None, most: int | None = None
+) -> Page:
+    """The page of many sentences, or the first of them; without their words, words are called by their places."""
     named = [[str(place) for place in range(len(matrix))] for matrix in found.matrices]
     if words is not None:
         named = [list(sentence) for sentence in words]
         if [len(sentence) for sentence in named] != [len(matrix) for matrix in found.matrices]:
             raise InputError("to_html: words= must have the words of every sentence, as many as were measured")
-    sentences = [_sentence(sentence, matrix) for sentence, matrix in zip(named, found.matrices)]
-    title = f"interdependence of {len(sentences)} sentence{'' if len(sentences) == 1 else 's'}"
+    sentences = [_sentence(sentence, matrix) for sentence, matrix in zip(named[:most], found.matrices)]
+    count = f"{len(found)} sentence{'' if len(found) == 1 else 's'}"
+    title = f"interdependence of {count if len(sentences) == len(found) else f'the first {most} of {count}'}"
     precision = "float64" if found.noise is None else f"float32, at most {found.noise:.1e} off where compared"
     data = {"title": title, "text": None, "evaluator": f"contextual decomposition, in {precision}"}
     return Page("heat", title, {**data, "sentences": sentences, "unknown": [], "contributions": []})

@@ -108,15 +108,15 @@ class Writers:
         """The file of a layer's step, by its last name, and the text around the lines that wrote; or why not."""
         wanted = sorted({w["line"] for w in self._told if w.get("part") == part and w.get("line") is not None})
         if _written_as_rules(step):
-            return {"file": None, "lines": {}, "why": "the program is written as rules; there is no line of step"}
+            return {"file": None, "lines": {}, "why": "The program is written as rules: there is no line of step."}
         if step is None:
-            said = "line numbers are those saved with the network; it holds no source text"
+            said = "The network holds no source text, and of lines that write the same only the first."
             return {"file": None, "lines": {}, "why": said}
         filename = step.__code__.co_filename
         shown = {n for line in wanted for n in range(max(1, line - AROUND), line + AROUND + 1)}
         texts = {n: linecache.getline(filename, n).rstrip("\n") for n in sorted(shown)}
         if not any(texts.values()):
-            return {"file": Path(filename).name, "lines": {}, "why": "the source text is not available"}
+            return {"file": Path(filename).name, "lines": {}, "why": "The source text is not available."}
         return {"file": Path(filename).name, "lines": texts, "why": None}
 
 
