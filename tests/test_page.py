@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import random
 import re
 import zlib
 from collections import Counter
@@ -15,10 +16,12 @@ import kleene as kl
 from kleene.cli import main
 from kleene.errors import InputError
 from kleene.lowering.updates import guarded_updates
+from kleene.networks.lstm import LanguageModel, Vocabulary
 from kleene.show.page import _asset, gaps
 from kleene.show.page.heat import interdependence_page
 from kleene.show.page.program import program_page, updates_of
 from kleene.show.page.writers import Writers, indices
+from random_machines import random_slu_rnn, random_two_tape
 
 SAMPLES = [
     (kl.library.parity_relative, "1011"),
@@ -34,8 +37,6 @@ SAMPLES = [
 
 
 def traced(program, given):
-    import random
-
     if given is None:
         spec, chance = program.spec, random.Random(3)
         sample = getattr(program, "sample", None)
@@ -286,6 +287,16 @@ def test_a_turing_machines_tape_is_read_from_the_numbers(form):
     assert kl.explain(net, "", max_steps=3).answer is None
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_networks_of_other_machines_have_pages_too(seed):
+    tapes = kl.compile(random_two_tape(random.Random(seed)))
+    data = content(kl.explain(tapes, "aa", max_steps=5).to_html())
+    assert data["names"] == list(tapes.readout.names) and data["tapes"]
+    rnn = random_slu_rnn(random.Random(seed))  # made from no machine: it has no states
+    data = content(kl.explain(rnn, "a" * 4).to_html())
+    assert data["states"] is None and data["activation"] == "SLU" and len(data["hidden"]) == 5
+
+
 def test_interdependence_has_a_page():
     import torch
     from torch import nn
@@ -334,7 +345,8 @@ def test_explain_writes_the_page_that_fits(capsys, tmp_path):
     page = tmp_path / "page.html"
     kl.compile(kl.regex("(0|10*1)*", "01")).save(tmp_path / "rnn")
     kl.compile(kl.library.parity_relative).save(tmp_path / "net")
-    for folder, given, kind in (("rnn", "0110", "rnn"), ("net", "[2,1,0]", "program")):
+    LanguageModel(4, 5, 6, vocabulary=Vocabulary(["<unk>", "the", "cat", "sat"])).save(tmp_path / "lm")
+    for folder, given, kind in (("rnn", "0110", "rnn"), ("net", "[2,1,0]", "program"), ("lm", "the cat", "heat")):
         code, said, _ = kleene(capsys, "explain", tmp_path / folder, given, "--html", page)
         assert code == 0 and f"saved {page}" in said
         assert content(page.read_text(encoding="utf-8"))["kind"] == kind

@@ -49,7 +49,7 @@ class View {
 
   layout(page) {
     const { data } = this;
-    const said = { accept: "accepts", reject: "rejects" }[data.answer] ?? "cut off before it answers";
+    const said = { accept: "accepts", reject: "rejects" }[data.answer] ?? `has no answer within these ${counted(this.times - 1, "step")}`;
     const facts = [`run by the ${data.evaluator}`, counted(data.units + data.left_out, "unit"), data.activation, counted(this.times - 1, "step")];
     const answer = make("p", { class: "result" }, make("b", {}, data.text), " ", make("output", { id: "output" }, said),
       data.left_out ? ` · ${counted(data.left_out, "unit")} more are not shown` : "");
