@@ -166,6 +166,7 @@ def test_hugging_face(name, nets, tmp_path):
     assert sorted(path.name for path in (tmp_path / "hf").iterdir()) == ["config.json", "model.safetensors"]
     assert AutoConfig.from_pretrained(tmp_path / "hf").model_type == "kleene"
     model = AutoModel.from_pretrained(tmp_path / "hf")
+    assert not any(parameter.requires_grad for parameter in model.parameters())
     rows = inputs(name)
     tokens, mask = map(torch.tensor, padded(rows))
     made = model(input_ids=tokens, attention_mask=mask)

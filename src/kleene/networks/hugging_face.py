@@ -71,6 +71,13 @@ class KleeneModel(PreTrainedModel):
         self.network = Transformer(shape, description, dtype)
         self.post_init()
 
+    @classmethod
+    def from_pretrained(cls, *arguments: Any, **options: Any) -> Any:
+        """The model in a folder; its weights are not for training, as in any compiled network."""
+        made = super().from_pretrained(*arguments, **options)
+        (made[0] if isinstance(made, tuple) else made).requires_grad_(False)
+        return made
+
     def _init_weights(self, module: Any) -> None:
         """Nothing: weights are constructed, and loaded."""
 
