@@ -65,8 +65,8 @@ class Page:
         """The page for a notebook: in a frame of its own, so that several do not meet."""
         return (
             f'<iframe srcdoc="{html.escape(self.html())}" sandbox="allow-scripts" title="{html.escape(self.title)}" '
-            f'style="box-sizing:border-box;width:100%;height:{FRAME_HEIGHT}px;border:1px solid #8884;border-radius:8px">'
-            "</iframe>"
+            f'style="box-sizing:border-box;width:100%;height:{FRAME_HEIGHT}px;border:1px solid #8884;border-radius:8px"'
+            "></iframe>"
         )
 
 
