@@ -149,6 +149,10 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
     "reproduce": [("missing", ["no.experiment"]), ("type", ["alta.scan", "--scale", "huge"]),
                   ("missing", ["interdependence.natural", "--data", "nowhere"]),
                   ("missing", ["interdependence.english", "--data", "nowhere"]),
+                  ("broken", ["interdependence.natural", "--data", "data"]),
+                  ("broken", ["interdependence.english", "--data", "data"]),
+                  ("broken", ["synthesizer.soft-instruction", "--data", "data"]),
+                  ("broken", ["alta.scan", "--data", "data"]),
                   ("type", ["alta.scan", "--treebank", "x.conllu"]), ("type", ["alta.scan", "-o", "notes.txt"])],
     "learn trace": [*PROGRAMS, *NOT_PROGRAMS, ("type", ["parity_relative", "--lengths", "few"]),
                     ("type", ["parity_relative", "-o", "notes.txt"]), ("type", ["parity_relative", "--input", "xyz"]),
@@ -169,10 +173,7 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
 }  # fmt: skip
 
 NEEDED = {"missing", "type", "range", "broken"}
-NONE = {  # kinds that a command has no such input for
-    "list": NEEDED - {"type"}, "demo": NEEDED - {"type"},
-    "reproduce": {"broken", "range"},  # what it reads is data sets, whose readers have tests of their own
-}  # fmt: skip
+NONE = {"list": NEEDED - {"type"}, "demo": NEEDED - {"type"}}  # kinds that a command has no such input for
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +200,9 @@ def furniture(tmp_path_factory):
     for weights in (folder / "cut").rglob("weights.json"):
         weights.write_bytes(weights.read_bytes()[:-20])
     (folder / "empty").mkdir()
+    for name in ("wikitext-2/train.txt", "ud-english-ewt/en_ewt-ud-test.conllu", "sst2/dev.tsv", "scan/tasks.txt"):
+        (folder / "data" / name).parent.mkdir(parents=True)
+        (folder / "data" / name).write_bytes(bytes(range(256)))
     (folder / "programs.py").write_text(PROGRAM)
     (folder / "broken.py").write_text("class Copy(:\n")
     (folder / "raises.py").write_text("raise ZeroDivisionError('no')\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 
@@ -13,6 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 import kleene as kl
+from kleene.checks.agreement import choose_inputs
+from kleene.cli.names import find_program, library_programs
 
 START = 2
 
@@ -38,6 +41,7 @@ PROGRAMS = {
     "shift": Shift,  # a null value that stays
     "computer": kl.library.computer(4),  # three blocks that take turns, bits
 }
+DECODERS = ("addition_scratchpad", "parity_scratchpad")
 LENGTHS = {"parity": 7, "addition": 9, "histogram": 5, "sort": 5, "shift": 5, "computer": 12}
 
 
@@ -278,6 +282,37 @@ def test_onnx_decoder_gives_the_next_token(tmp_path):
         row = np.array([[*tokens, *made]])
         made.append(int(run(None, {"tokens": row, "mask": np.ones_like(row, dtype=bool)})[0][0, -1]))
     assert made == answer
+
+
+# --- the whole library --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in library_programs() if n not in ("computer", *DECODERS)])
+def test_every_program_of_the_library(name, tmp_path):
+    """Those above are chosen for their corners; this is all that halts by itself or runs a fixed number of layers."""
+    program = find_program(name)
+    net = kl.compile(program)
+    longest = min(net.config.positions or 10, 10)
+    chosen = choose_inputs(program.spec, None, range(1, longest + 1), 12, 0, getattr(program, "sample", None))[0]
+    answers = {}
+    for tokens in chosen:
+        with contextlib.suppress(kl.DidNotHalt):  # random tokens need not make sense
+            answers[tuple(tokens)] = net.run(tokens, max_layers=300)
+    assert answers
+    layers, length = min(12, max(a.layers for a in answers.values())), max(map(len, answers))
+    lens = kl.export(net, "transformer-lens", layers=layers, length=length)
+    model = kl.export(net, "hugging-face")
+    kl.export(net, "onnx", tmp_path / "net.onnx")
+    run = session(tmp_path / "net.onnx").run
+    for tokens, answer in answers.items():
+        row = np.array([tokens])
+        outputs, _, counted, _ = run(None, {"tokens": row, "mask": np.ones_like(row, dtype=bool)})
+        assert (outputs[0].tolist(), counted[0]) == (answer, answer.layers)
+        assert model.run(tokens) == answer
+        _, cache = lens.run_with_cache(torch.tensor([[lens.kleene["sink_token"], *tokens]]))
+        found = cache["resid_post", lens.cfg.n_layers - 1][0, 1:, : net.config.dim]
+        assert torch.equal(found, stream(net, list(tokens), layers))
 
 
 # --- all of them --------------------------------------------------------------------------------------------------

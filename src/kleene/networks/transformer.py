@@ -203,7 +203,7 @@ class Transformer(nn.Module):
         return every_unit(self)
 
     def __repr__(self) -> str:
-        return describe(self)
+        return describe(self) if "program" in self.description else super().__repr__()
 
     def note_certificate(self, certificate: Any) -> None:
         """Keep what certify found, to be told by print."""
