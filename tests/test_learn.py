@@ -207,6 +207,8 @@ def test_what_cannot_be_learned_is_said():
         kl.learn(parity, SHORT, supervision="end-to-end", read="first")
     with pytest.raises(kl.NotSupported, match="optimiser 'sgd'"):
         kl.learn(parity, SHORT, optimiser="sgd")
+    with pytest.raises(kl.InputError, match="rate=-1: a learning rate is above 0"):
+        kl.learn(parity, SHORT, rate=-1)
     with pytest.raises(kl.InputError, match="a decoder"):
         kl.learn(kl.library.parity_scratchpad(4), [[1, 2]], supervision="end-to-end")
     with pytest.raises(kl.NotSupported, match="learn"):

@@ -44,7 +44,7 @@ Seed = Annotated[int, typer.Option(help="The seed of inputs, first weights and b
 Steps = Annotated[int, typer.Option(min=1, help="Training steps.")]
 Rate = Annotated[float, typer.Option(help="The learning rate.")]
 Batch = Annotated[int, typer.Option(min=1, help="Examples a step.")]
-Target = Annotated[float | None, typer.Option(help="Stop when this share of training examples is right.")]
+Target = Annotated[float | None, typer.Option(min=0, max=1, help="Stop when this share of training examples is right.")]
 Checkpoints = Annotated[
     Path | None, typer.Option(help="Folder for checkpoints and metrics.jsonl; a killed run goes on from it.")
 ]

@@ -24,7 +24,7 @@ SHORT = 3  # digits in training
 SCALES: dict[str, dict[str, Any]] = {  # `pairs`: how many of at most 3 digits (None: all); `each`: sums of each length
     "paper": {
         "pairs": None, "longest": 50, "each": 100, "seeds": [0, 1, 2],
-        "trace": {"pairs": 20_000, "depth": 3, "width": 1024, "batch": 512, "rate": 1e-3, "steps": 20_000},
+        "trace": {"pairs": 20_000, "depth": 3, "width": 512, "batch": 512, "rate": 1e-3, "steps": 10_000},
         "end-to-end": {"pairs": 200_000, "layers": 8, "shared": True, "positions": "relative", "width": 512,
                        "hidden": 2048, "heads": 6, "head_size": 64, "batch": 128, "rate": 5e-4, "steps": 20_000,
                        "optimiser": "adafactor"},

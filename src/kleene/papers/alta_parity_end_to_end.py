@@ -48,7 +48,7 @@ SCALES: dict[str, dict[str, Any]] = {  # `layers`: few and many, with the steps 
         "shape": {"width": 512, "hidden": 2048, "heads": 6, "head_size": 64},
     },
     "small": {
-        "layers": {2: 2_000, 4: 2_000}, "seeds": [0], "train_each": 400, "test_each": 50, "every": 250,
+        "layers": {2: 4_000, 4: 2_500}, "seeds": [0], "train_each": 400, "test_each": 50, "every": 250,
         "batch": 64, "rate": 5e-4, "optimiser": "adam",
         "shape": {"width": 64, "hidden": 256, "heads": 4, "head_size": 16},
     },

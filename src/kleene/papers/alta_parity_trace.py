@@ -36,7 +36,7 @@ SCALES: dict[str, dict[str, Any]] = {  # paper: Table 1
     "small": {
         "seeds": [0, 1], "train_each": 100, "test_each": 50, "every": 250,
         "relative": {**NARROW, "steps": 2_000}, "absolute": {**MIDDLE, "steps": 3_000},
-        "sum": {**MIDDLE, "steps": 5_000},
+        "sum": {**MIDDLE, "steps": 8_000},
     },
     "tiny": {
         "seeds": [0], "train_each": 20, "test_each": 5, "every": 50,

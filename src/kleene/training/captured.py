@@ -81,9 +81,11 @@ class Captured:
 
 def make_optimiser(name: str, model: nn.Module, rate: float) -> torch.optim.Optimizer:
     """ "adafactor" or "adam", in a form that a CUDA graph can hold."""
-    from kleene.errors import NotSupported
+    from kleene.errors import InputError, NotSupported
     from kleene.training.adafactor import Adafactor
 
+    if not rate > 0:
+        raise InputError(f"rate={rate}: a learning rate is above 0")
     trained = [p for p in model.parameters() if p.requires_grad]
     if name == "adafactor":
         return Adafactor(trained, lr=rate)
