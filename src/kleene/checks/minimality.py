@@ -85,8 +85,9 @@ def seen_rules(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Seen:
     if program.spec.max_tokens is not None:
         given = [[*tokens, *recorder.run(tokens)] for tokens in given]
     else:
+        ordered = sorted(given, key=len)  # little padding
         for start in range(0, len(given), BATCH):
-            recorder.run_batch(sorted(given, key=len)[start : start + BATCH])
+            recorder.run_batch(ordered[start : start + BATCH])
     return Seen(
         tuple(_covering(rules, recorder.instances())),
         {name: frozenset(np.nonzero(flags)[0].tolist()) for name, flags in recorder.head_values.items()},
