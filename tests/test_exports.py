@@ -284,6 +284,21 @@ def test_onnx_decoder_gives_the_next_token(tmp_path):
     assert made == answer
 
 
+@pytest.mark.parametrize("method, activation", [("smallest", "relu"), ("scalar", "relu"), ("minsky", "slu")])
+def test_onnx_rnn(method, activation, tmp_path):
+    """Words of all lengths in one batch, the empty one included."""
+    dfa = kl.regex("(0|10*1)*|1+", alphabet="01")
+    rnn = kl.compile(dfa, method=method, activation=activation)
+    kl.export(rnn, "onnx", tmp_path / "rnn.onnx")
+    words = [format(number, f"0{length}b") for length in range(1, 8) for number in range(2**length)] + [""]
+    codes, mask = padded([[int(letter) for letter in word] for word in words])
+    accepts, output = session(tmp_path / "rnn.onnx").run(None, {"codes": codes, "lengths": mask.sum(axis=1)})
+    assert accepts.tolist() == [dfa.accepts(word) for word in words]
+    assert output[:, 0].tolist() == [rnn.output(rnn.run(word))[0] for word in words]
+    properties = {p.key: p.value for p in onnx.load(tmp_path / "rnn.onnx").metadata_props}
+    assert json.loads(properties["alphabet"]) == ["0", "1"]
+
+
 # --- the whole library --------------------------------------------------------------------------------------------
 
 
@@ -320,11 +335,15 @@ def test_every_program_of_the_library(name, tmp_path):
 
 def test_what_cannot_be_exported_is_said(nets, tmp_path):
     rnn = kl.compile(kl.regex("a*", "ab"))
-    for to in ("transformer-lens", "hugging-face", "onnx", "circuit"):
-        with pytest.raises(kl.NotSupported, match=f"{to}: cannot take a ExactRNN"):
+    for to in ("transformer-lens", "hugging-face", "circuit"):
+        with pytest.raises(kl.NotSupported, match=f"{to}: cannot take a ExactRNN; it takes: Transformer"):
             kl.export(rnn, to, tmp_path / "out")
-    with pytest.raises(kl.NotSupported, match="graphviz: cannot take a Transformer"):
+    with pytest.raises(kl.NotSupported, match="graphviz: cannot take a Transformer; it takes: AFA, DFA, ExactRNN"):
         kl.export(nets["parity"], "graphviz", tmp_path / "out")
+    with pytest.raises(kl.NotSupported, match="onnx: there is no option layers= for a ExactRNN"):
+        kl.export(rnn, "onnx", tmp_path / "out", layers=3)
+    with pytest.raises(kl.NotExact, match="not all integers"):  # tapes are fractions
+        kl.export(kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ")), "onnx", tmp_path / "out")
     with pytest.raises(kl.NotSupported, match="there is no 'keras'; there are transformer-lens"):
         kl.export(nets["parity"], "keras")
     assert not (tmp_path / "out").exists()

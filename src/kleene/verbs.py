@@ -6,6 +6,7 @@ A new machine or network adds a line to `ARROWS`; torch is imported by the arrow
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,27 @@ ARROWS: dict[str, dict[str, str]] = {
     },
 }
 
-# the tool or format → what writes it
-EXPORTS: dict[str, str] = {
-    "transformer-lens": "kleene.exporters.transformer_to_lens:export_lens",
-    "hugging-face": "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
-    "onnx": "kleene.exporters.transformer_to_onnx:export_onnx",
-    "graphviz": "kleene.exporters.machine_to_graphviz:export_graphviz",
-    "circuit": "kleene.exporters.transformer_to_circuit:export_circuit",
+# the tool or format → (class of what is exported → "module:function")
+EXPORTS: dict[str, dict[str, str]] = {
+    "transformer-lens": {
+        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_lens:export_lens",
+    },
+    "hugging-face": {
+        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
+    },
+    "onnx": {
+        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_onnx:export_onnx",
+        "kleene.networks.exact_rnn.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
+    },
+    "graphviz": {
+        "kleene.machines.automaton.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.machines.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.networks.exact_rnn.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
+    },
+    "circuit": {
+        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_circuit:export_circuit",
+    },
 }
 
 # kind written in a saved folder's kleene.json → the loader of such a folder
@@ -80,12 +95,12 @@ def _resolve(target: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _arrow(verb: str, thing: Any) -> Any:
+def _arrow(verb: str, thing: Any, arrows: dict[str, dict[str, str]] = ARROWS) -> Any:
     for cls in type(thing).__mro__:
-        target = ARROWS[verb].get(f"{cls.__module__}.{cls.__qualname__}")
+        target = arrows[verb].get(f"{cls.__module__}.{cls.__qualname__}")
         if target is not None:
             return _resolve(target)
-    kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in ARROWS[verb]}))
+    kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
     raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
 
 
@@ -124,7 +139,10 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
     is written there."""
     if to not in EXPORTS:
         raise NotSupported(f"export: there is no {to!r}; there are {', '.join(EXPORTS)}")
-    return _resolve(EXPORTS[to])(thing, path, **options)
+    found = _arrow(to, thing, EXPORTS)
+    for option in options.keys() - signature(found).parameters.keys():
+        raise NotSupported(f"{to}: there is no option {option}= for a {type(thing).__name__}")
+    return found(thing, path, **options)
 
 
 def load(folder: str | Path) -> Any:

@@ -1,18 +1,9 @@
-"""What exporters ask of a transformer: that it is one, how many layers, how long inputs may be."""
+"""What exporters ask of a transformer: how many layers, and how long inputs may be."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError
 from kleene.networks.transformer import Transformer
-
-
-def transformer(net: Any, to: str) -> Transformer:
-    """The compiled transformer that was given; anything else is refused."""
-    if not isinstance(net, Transformer):
-        raise NotSupported(f"{to}: cannot take a {type(net).__name__}; it takes a compiled transformer")
-    return net
 
 
 def number_of_layers(net: Transformer, layers: int | None) -> int:

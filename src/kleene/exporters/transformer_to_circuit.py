@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from kleene.exporters.choices import transformer
 from kleene.files import write_json
 from kleene.lowering.updates import Updates
 from kleene.machines.program import Spec
@@ -28,7 +27,7 @@ HEADS, FIRST, SECOND = 0, 1, 2  # the order in a layer
 
 def export_circuit(net: Transformer, path: str | Path | None = None) -> dict[str, Any]:
     """The circuit as plain data; with a path it is written there, too."""
-    made = circuit(transformer(net, "circuit"))
+    made = circuit(net)
     if path is not None:
         write_json(path, made)
     return made

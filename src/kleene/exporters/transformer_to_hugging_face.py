@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from kleene.errors import NotSupported
-from kleene.exporters.choices import transformer
 from kleene.files import written_atomically
 from kleene.networks.transformer import Transformer
 
 
 def export_hugging_face(net: Transformer, path: str | Path | None = None) -> Any:
     """The model (`kleene.networks.hugging_face.KleeneModel`); with a path it is saved there, too."""
-    net = transformer(net, "hugging-face")
     try:
         from kleene.networks.hugging_face import as_model
     except ImportError:

@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from kleene.errors import InputError, NotSupported
-from kleene.exporters.choices import longest_input, number_of_layers, transformer
+from kleene.exporters.choices import longest_input, number_of_layers
 from kleene.files import written_atomically
 from kleene.networks.transformer import Block, Transformer
 
@@ -71,7 +71,7 @@ def export_lens(
 ) -> Any:
     """A HookedTransformer of `layers` layers for inputs of up to `length` tokens; with a path, the folder is written
     instead, which needs no TransformerLens here."""
-    made = to_lens(transformer(net, "transformer-lens"), layers, length)
+    made = to_lens(net, layers, length)
     if path is None:
         return made.model()
     made.save(path)

@@ -16,13 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.errors import NotSupported
-from kleene.exporters.choices import number_of_layers, transformer
-from kleene.files import written_atomically
+from kleene.exporters.choices import number_of_layers
+from kleene.exporters.onnx_graph import Graph, Kind, finished
 from kleene.networks.transformer import Block, Transformer
 
-OPSET = 18
-IR_VERSION = 10
 MAX_LAYERS = 10_000
 FORMAT, VERSION = "kleene onnx", 1
 
@@ -32,89 +29,33 @@ def export_onnx(
 ) -> Any:
     """The ONNX model; with a path it is written there, too. `layers`: unrolled, so many; by default looped, where a
     sequence that has not halted is left after `max_layers`."""
-    net = transformer(net, "onnx")
-    try:
-        import onnx
-    except ImportError:
-        raise NotSupported("onnx: the package is not here; pip install onnx onnxruntime") from None
-    model = _model(net, None if layers is None else number_of_layers(net, layers), max_layers)
-    onnx.checker.check_model(model, full_check=True)
-    if path is not None:
-        with written_atomically(path) as beside:
-            beside.write_bytes(model.SerializeToString())
-    return model
-
-
-class _Graph:
-    """Collects nodes and constants; `add` gives the name of a node's output."""
-
-    def __init__(self, dtype: type[np.generic]) -> None:
-        self.dtype, self.nodes, self.constants = dtype, [], {}  # type: type[np.generic], list[Any], dict[str, Any]
-        self.count = 0
-
-    def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        from onnx import helper
-
-        self.count += 1
-        output = name or f"{operator}_{self.count}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], name=f"node {output}", **attributes))
-        return output
-
-    def constant(self, name: str, value: Any) -> str:
-        from onnx import numpy_helper
-
-        self.constants.setdefault(name, numpy_helper.from_array(np.asarray(value, order="C"), name))
-        return name
-
-    def weight(self, name: str, value: torch.Tensor) -> str:
-        return self.constant(name, value.detach().cpu().double().numpy().astype(self.dtype))
-
-    def number(self, value: float) -> str:
-        return self.constant(f"number {value}", np.array(value, dtype=self.dtype))
-
-    def integers(self, *values: int) -> str:
-        return self.constant(f"integers {values}", np.array(values, dtype=np.int64))
-
-    def integer(self, value: int) -> str:
-        return self.constant(f"integer {value}", np.array(value, dtype=np.int64))
-
-
-def _model(net: Transformer, layers: int | None, max_layers: int) -> Any:
-    from onnx import TensorProto, helper
-
+    layers = None if layers is None else number_of_layers(net, layers)
     # bfloat16 is not computed by onnxruntime on a CPU: float32 holds the same numbers, and more
-    dtype = np.float64 if net.dtype == torch.float64 else np.float32
-    kind = TensorProto.DOUBLE if net.dtype == torch.float64 else TensorProto.FLOAT
-    graph = _Graph(dtype)
+    graph = Graph(np.float64 if net.dtype == torch.float64 else np.float32)
     x = _embed(graph, net)
     offsets = _offsets(graph)
     if layers is None:
-        x, counted, halted = _looped(graph, net, x, offsets, kind, max_layers)
+        x, counted, halted = _looped(graph, net, x, offsets, max_layers)
     else:
         for layer in range(layers):
             x = _block(graph, net.block(layer), f"block {layer % len(net.blocks)}", x, offsets)
-        batch = graph.add("Shape", "tokens", start=0, end=1)
-        counted = graph.add("Expand", graph.integer(layers), batch)
-        halted = graph.add("Expand", graph.constant("no", np.array(False)), batch)
+        counted, halted = _each(graph, graph.integer(layers)), _each(graph, graph.constant("no", np.array(False)))
     _outputs(graph, net, x, counted, halted)
     shape = ["batch", "position"]
-    inputs = [
-        helper.make_tensor_value_info("tokens", TensorProto.INT64, shape),
-        helper.make_tensor_value_info("mask", TensorProto.BOOL, shape),
-    ]
-    outputs = [
-        helper.make_tensor_value_info("outputs", TensorProto.INT64, shape),
-        helper.make_tensor_value_info("logits", kind, [*shape, net.config.classes]),
-        helper.make_tensor_value_info("layers", TensorProto.INT64, ["batch"]),
-        helper.make_tensor_value_info("halted", TensorProto.BOOL, ["batch"]),
-    ]
-    made = helper.make_graph(graph.nodes, net.config.name, inputs, outputs, list(graph.constants.values()))
-    model = helper.make_model(
-        made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="kleene",
-        doc_string=f"{net.config.name}: {_runs(net, layers)}",
+    return finished(
+        graph, net.config.name,
+        inputs={"tokens": (np.int64, shape), "mask": (np.bool_, shape)},
+        outputs={
+            "outputs": (np.int64, shape), "logits": (graph.dtype, [*shape, net.config.classes]),
+            "layers": (np.int64, ["batch"]), "halted": (np.bool_, ["batch"]),
+        },
+        names=_names(net, layers), doc=_runs(net, layers), path=path,
     )  # fmt: skip
-    helper.set_model_props(model, _names(net, layers))
-    return model
+
+
+def _each(g: Graph, value: str) -> str:
+    """The same for each sequence."""
+    return g.add("Expand", value, g.add("Shape", "tokens", start=0, end=1))
 
 
 def _runs(net: Transformer, layers: int | None) -> str:
@@ -133,7 +74,7 @@ def _names(net: Transformer, layers: int | None) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _embed(g: _Graph, net: Transformer) -> str:
+def _embed(g: Graph, net: Transformer) -> str:
     x = g.add("Gather", g.weight("token_embedding", net.token_embedding), "tokens")
     if net.config.positions is None:
         return x
@@ -142,14 +83,14 @@ def _embed(g: _Graph, net: Transformer) -> str:
     return g.add("Add", x, rows)
 
 
-def _offsets(g: _Graph) -> str:
+def _offsets(g: Graph) -> str:
     """How far each key is from each query: (query, key)."""
     length = g.add("Squeeze", g.add("Shape", "tokens", start=1, end=2), g.integers(0))
     here = g.add("Range", g.integer(0), length, g.integer(1))
     return g.add("Sub", g.add("Unsqueeze", here, g.integers(0)), g.add("Unsqueeze", here, g.integers(1)))
 
 
-def _block(g: _Graph, block: Block, name: str, x: str, offsets: str) -> str:
+def _block(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
     """Attention, then the two halves of the MLP block; one node for each product in `networks.transformer.Block`."""
     if block.heads:
         x = g.add("Add", x, _attention(g, block, name, x, offsets))
@@ -164,7 +105,7 @@ def _block(g: _Graph, block: Block, name: str, x: str, offsets: str) -> str:
     return x
 
 
-def _attention(g: _Graph, block: Block, name: str, x: str, offsets: str) -> str:
+def _attention(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
     def side(part: str, weight: torch.Tensor, bias: torch.Tensor | None) -> str:
         made = g.add("MatMul", each, g.weight(f"{name} {part}", weight.transpose(1, 2)))  # (batch, head, n, size)
         return made if bias is None else g.add("Add", made, g.weight(f"{name} {part} bias", bias[:, None]))
@@ -190,72 +131,49 @@ def _attention(g: _Graph, block: Block, name: str, x: str, offsets: str) -> str:
     return g.add("ReduceSum", out, g.integers(1), keepdims=0)
 
 
-def _looped(
-    g: _Graph, net: Transformer, x: str, offsets: str, kind: int, max_layers: int
-) -> tuple[str, str, str]:
+def _looped(g: Graph, net: Transformer, x: str, offsets: str, max_layers: int) -> tuple[str, str, str]:
     """A Loop over the cycle of blocks; what it carries is (residual stream, layers, halted), a row a sequence."""
-    from onnx import TensorProto, helper
-
     most = max_layers if net.config.halts or net.config.layers is None else net.config.layers
     g.constant("max_layers", np.array(most, dtype=np.int64))
-    batch = g.add("Shape", "tokens", start=0, end=1)
-    counts = g.add("Expand", g.integer(0), batch)
-    halted = g.add("Expand", g.constant("no", np.array(False)), batch)
-    body = _Graph(g.dtype)
-    body.count, body.constants = 1_000_000, g.constants  # names of their own; constants are the outer graph's
-    state = ("carried x", "carried layers", "carried halted")
+    first = [x, _each(g, g.integer(0)), _each(g, g.constant("no", np.array(False)))]
+    body = g.inside()
+    state: dict[str, Kind] = {
+        "x": (g.dtype, ["batch", "position", net.config.dim]), "count": (np.int64, ["batch"]),
+        "stopped": (np.bool_, ["batch"]),
+    }  # fmt: skip
+    after = ("x", "count", "stopped")
     for number in range(len(net.blocks)):
-        state = _halting_layer(body, net, number, state, offsets)
-    going = body.add("Not", state[2])
-    going = body.add("And", going, body.add("Less", state[1], "max_layers"))
-    again = body.add("Cast", body.add("ReduceMax", body.add("Cast", going, to=TensorProto.INT32), keepdims=0), to=9)
-    shape = ["batch", "position", net.config.dim]
-    types: list[tuple[int, Any]] = [(kind, shape), (TensorProto.INT64, ["batch"]), (TensorProto.BOOL, ["batch"])]
-    names = ("carried x", "carried layers", "carried halted")
-    inputs = [
-        helper.make_tensor_value_info("iteration", TensorProto.INT64, []),
-        helper.make_tensor_value_info("going", TensorProto.BOOL, []),
-        *(helper.make_tensor_value_info(name, *what) for name, what in zip(names, types)),
-    ]
-    outputs = [
-        helper.make_tensor_value_info(again, TensorProto.BOOL, []),
-        *(helper.make_tensor_value_info(name, *what) for name, what in zip(state, types)),
-    ]
-    made = helper.make_graph(body.nodes, "layers", inputs, outputs)
-    first = g.constant("yes", np.array(True))
-    ends = ["looped x", "looped layers", "looped halted"]
-    g.nodes.append(helper.make_node("Loop", ["", first, x, counts, halted], ends, name="layers", body=made))
-    return ends[0], ends[1], ends[2]
+        after = _halting_layer(body, net, number, after, offsets)
+    going = body.add("And", body.add("Not", after[2]), body.add("Less", after[1], "max_layers"))
+    again = body.cast(body.add("ReduceMax", body.cast(going, np.int32), keepdims=0), np.bool_)
+    x, counted, halted = g.loop(body, state, first, after, again)
+    return x, counted, halted
 
 
 def _halting_layer(
-    g: _Graph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
+    g: Graph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
 ) -> tuple[str, str, str]:
     """One layer for the sequences that have not halted and may run on; the others stay as they are."""
-    from onnx import TensorProto
-
     x, counts, halted = state
     active = g.add("And", g.add("Not", halted), g.add("Less", counts, "max_layers"))
     after = _block(g, net.block(number), f"block {number}", x, offsets)
     x = g.add("Where", g.add("Unsqueeze", active, g.integers(1, 2)), after, x)
-    counts = g.add("Add", counts, g.add("Cast", active, to=TensorProto.INT64))
+    counts = g.add("Add", counts, g.cast(active, np.int64))
     if net.config.halts:
         score = g.add("MatMul", x, g.weight("halt weight", net.halt_weight[:, None]))
         on = g.add("Greater", g.add("Add", score, g.weight("halt bias", net.halt_bias)), g.number(0))
         on = g.add("Or", g.add("Squeeze", on, g.integers(2)), g.add("Not", "mask"))
-        every = g.add("ReduceMin", g.add("Cast", on, to=TensorProto.INT32), g.integers(1), keepdims=0)
-        halted = g.add("Or", halted, g.add("And", active, g.add("Cast", every, to=TensorProto.BOOL)))
+        every = g.add("ReduceMin", g.cast(on, np.int32), g.integers(1), keepdims=0)
+        halted = g.add("Or", halted, g.add("And", active, g.cast(every, np.bool_)))
     else:
         halted = g.add("Identity", halted)
     return x, counts, halted
 
 
-def _outputs(g: _Graph, net: Transformer, x: str, counts: str, halted: str) -> None:
-    from onnx import TensorProto
-
+def _outputs(g: Graph, net: Transformer, x: str, counts: str, halted: str) -> None:
     logits = g.add("MatMul", x, g.weight("unembedding", net.unembedding.T), name="logits")
     if net.config.output_coding == "bits":
-        bits = g.add("Cast", g.add("Greater", logits, g.number(0.5)), to=TensorProto.INT64)
+        bits = g.cast(g.add("Greater", logits, g.number(0.5)), np.int64)
         powers = g.constant("powers", 2 ** np.arange(net.config.classes, dtype=np.int64))
         g.add("ReduceSum", g.add("Mul", bits, powers), g.integers(-1), keepdims=0, name="outputs")
     else:
