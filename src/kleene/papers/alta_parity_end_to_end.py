@@ -85,7 +85,7 @@ def parity_end_to_end(
     for (layers, shared, positions), paper in PAPER.items():
         _row(result, (few if layers == 8 else many, shared, positions), paper, config, test, trained)
     _simplicity(result, test, trained, longest)
-    _draw(result, config, test, trained, longest)
+    _draw(result, test, trained)
     result.write()
     return result
 
@@ -217,33 +217,27 @@ def _mean_slices(result: Result, positions: str, test: list[Bits], trained: int)
 # --- figures ----------------------------------------------------------------------------------------------
 
 
-def _draw(result: Result, config: Mapping[str, Any], test: list[Bits], trained: int, longest: int) -> None:
+def _draw(result: Result, test: list[Bits], trained: int) -> None:
     if not result.runs:
         return
     found = {name: _cells(run, test, trained) for name, run in result.runs.items()}
     relative = {name: cells for name, cells in found.items() if name.startswith("relative")}
     absolute = {name: cells for name, cells in found.items() if name.startswith("absolute")}
     compared = {**{f"traces, {name}": cells for name, cells in _traced(result.folder, trained).items()}, **found}
-    draw_lines(
-        result.folder / "figure5.png",
-        {"length": {name: cells.by(0) for name, cells in compared.items()},
-         "ones": {name: cells.by(1) for name, cells in compared.items()}},
-        "Figure 5: trace and end-to-end supervision", "right", trained,
+
+    def draw(figure: str, title: str, panels: dict[str, Any], ylabel: str = "right") -> None:
+        draw_lines(result.folder / f"parity-end-to-end{figure}.png", panels, title, ylabel, trained)
+
+    def curves(some: dict[str, Cells], axis: int, column: int = 3) -> dict[str, Any]:
+        return {name: cells.by(axis, column) for name, cells in some.items()}
+
+    draw("", "Figure 5: trace and end-to-end supervision", {"length": curves(compared, 0), "ones": curves(compared, 1)})
+    draw(
+        "-figure9", "Figure 9: by length",
+        {"length, relative positions": curves(relative, 0), "length, absolute positions": curves(absolute, 0)},
     )  # fmt: skip
-    draw_lines(
-        result.folder / "figure9.png",
-        {"length, relative positions": {name: cells.by(0) for name, cells in relative.items()},
-         "length, absolute positions": {name: cells.by(0) for name, cells in absolute.items()}},
-        "Figure 9: by length", "right", trained,
-    )  # fmt: skip
-    draw_lines(
-        result.folder / "figure10.png", {"ones": {name: cells.by(1) for name, cells in relative.items()}},
-        "Figure 10: by number of ones", "right", trained,
-    )  # fmt: skip
-    draw_lines(
-        result.folder / "figure11.png", {"ones": {name: cells.by(1, 4) for name, cells in relative.items()}},
-        "Figure 11: mean prediction", "share of 1", trained,
-    )  # fmt: skip
+    draw("-figure10", "Figure 10: by number of ones", {"ones, relative positions": curves(relative, 1)})
+    draw("-figure11", "Figure 11: mean prediction", {"ones, relative positions": curves(relative, 1, 4)}, "share of 1")
 
 
 def _traced(folder: Path, trained: int) -> dict[str, Cells]:

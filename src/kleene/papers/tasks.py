@@ -110,8 +110,12 @@ def _run_apart(
         for name, job in jobs.items():
             futures[name] = pool.submit(_run, *job)
             started(name)
-        for name, future in futures.items():
-            saved[name] = future.result()
+        try:
+            for name, future in futures.items():
+                saved[name] = future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # tasks that run end, and are kept; no other begins
+            raise
 
 
 def _alone() -> None:
