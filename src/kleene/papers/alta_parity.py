@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kleene.library.parity import START, parity_absolute, parity_count, parity_relative, parity_sum
+from kleene.library.parity import START, parity_absolute, parity_relative, parity_sum
 from kleene.papers.report import Result, plot
 from kleene.papers.tasks import Plan
 
@@ -46,13 +46,13 @@ def every_cell(longest: int, each: int, seed: int) -> list[Bits]:
     return found
 
 
-def make_program(kind: str, longest: int, traced: bool = False) -> Any:
-    """One of the three programs; `traced` is the form of Sum + Modulo that trace supervision uses."""
+def make_program(kind: str, longest: int) -> Any:
+    """One of the three programs."""
     if kind == "relative":
         return parity_relative
     if kind == "absolute":
         return parity_absolute(longest)
-    return parity_count(longest) if traced else parity_sum(longest)
+    return parity_sum(longest)
 
 
 def tokens(kind: str, word: Bits) -> list[int]:
