@@ -191,7 +191,7 @@ def _simplicity(result: Result, test: list[Bits], trained: int, longest: int) ->
             f"simplicity bias: agreement with the minimal {TITLES[kind]}, at most / more than {trained} ones", "",
             " / ".join(map(percent, mean)) or "not run",
             f"{count} rules, {1 if kind == 'sum' else trained} layers for {trained} bits, {sizes.parameters:,} "
-            f"parameters ({sizes.nonzero:,} not zero); longer words, mean of {len(runs)} networks of relative positions",
+            f"parameters ({sizes.nonzero:,} not zero); longer words, mean of {len(runs)} networks",
         )  # fmt: skip
     if runs:
         result.row(

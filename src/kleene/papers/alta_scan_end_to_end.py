@@ -41,7 +41,7 @@ SCALES: dict[str, dict[str, Any]] = {  # `layers`, `splits`: the cells that are 
         "shape": {"width": 128, "hidden": 512, "heads": 8, "head_size": 128},
     },
     "small": {
-        "layers": [2, 6], "splits": ["length", "mcd1"], "steps": 1_200, "every": 300, "batch": 32, "rate": 1e-3,
+        "layers": [2, 6], "splits": ["length", "mcd1"], "steps": 2_000, "every": 250, "batch": 32, "rate": 1e-3,
         "optimiser": "adam", "tested": 1_000,
         "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
     },
