@@ -84,6 +84,8 @@ def test_slices_are_the_tables_columns():
     cells = Cells.of(given, [1, 1, 1, 1, 0], trained=2)
     assert cells.slices == (1 / 2, 2 / 3, 1 / 2)
     assert cells.by(0) == ([1, 2, 3], [1.0, 0.0, 2 / 3]) and cells.by(1, 4)[1] == [1.0, 1.0, 1 / 2]
+    other = Cells.of([[1, 1]], [0], trained=2)
+    assert Cells.joined([cells, other]).slices == (2 / 3, 2 / 3, 1 / 2)
 
 
 def test_parity_count_is_parity():

@@ -82,6 +82,15 @@ class Cells:
             cell[2] += answer == 1
         return cls([[*key, *cell] for key, cell in sorted(found.items())], trained)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Cells]) -> Cells:
+        """All networks' answers together."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for length, ones, *counts in (row for cells in parts for row in cells.rows):
+            old = found.get((length, ones), [0, 0, 0])
+            found[length, ones] = [a + b for a, b in zip(old, counts)]
+        return cls([[*key, *counts] for key, counts in sorted(found.items())], parts[0].trained)
+
     def share(self, where: Callable[[int, int], bool], column: int = 3) -> float | None:
         """The share of right answers (or of 1s, column 4) where (length, ones) is so."""
         chosen = [row for row in self.rows if where(row[0], row[1])]

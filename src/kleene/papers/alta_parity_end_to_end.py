@@ -235,7 +235,11 @@ def _draw(result: Result, test: list[Bits], trained: int) -> None:
     found = {name: _cells(run, test, trained) for name, run in result.runs.items()}
     relative = {name: cells for name, cells in found.items() if name.startswith("relative")}
     absolute = {name: cells for name, cells in found.items() if name.startswith("absolute")}
-    compared = {**{f"traces, {name}": cells for name, cells in _traced(result.folder, trained).items()}, **found}
+    compared = {f"from traces: {TITLES[kind]}": cells for kind, cells in _traced(result.folder, trained).items()}
+    for name, some in (("relative", relative), ("absolute", absolute)):
+        if some:
+            label = f"end to end: {name} positions, mean of {len(some)}"
+            compared[label] = Cells.joined(list(some.values()))
 
     def draw(figure: str, title: str, panels: dict[str, Any], ylabel: str = "right") -> None:
         draw_lines(result.folder / f"parity-end-to-end{figure}.png", panels, title, ylabel, trained)
