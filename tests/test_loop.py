@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ class Killed(Exception):
 
 
 def go(
-    folder: Path | None, kind: str = "adam", die_at: int | None = None, steps: int = 30, seed: int = 3
+    folder: Path | None, kind: str = "adam", die_at: int | None = None, steps: int = 30, seed: int = 3,
+    deadline: float | None = None,
 ) -> tuple[Run, nn.Module]:
     torch.manual_seed(7)
     model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.3), nn.BatchNorm1d(8), nn.Linear(8, 1))
@@ -35,6 +37,8 @@ def go(
     def batch(step: int) -> Tensor:
         if step == die_at:
             raise Killed
+        while deadline is not None and step == 6 and time.monotonic() < deadline:
+            time.sleep(0.01)
         return order(step)
 
     run = train(
@@ -49,6 +53,7 @@ def go(
         clip=0.5,
         seed=seed,
         folder=folder,
+        deadline=deadline,
         progress=False,
     )
     return run, model
@@ -68,6 +73,17 @@ def test_killed_run_ends_the_same(tmp_path: Path, kind: str, die_at: int) -> Non
     files = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "killed")]
     assert files[0] == files[1]
     assert len(list((tmp_path / "killed").glob("checkpoint-*"))) == 1
+
+
+def test_a_deadline_stops_at_the_next_evaluation_with_a_checkpoint(tmp_path: Path) -> None:
+    whole, _ = go(tmp_path / "whole")
+    cut, _ = go(tmp_path / "cut", deadline=time.monotonic() + 1)  # step 6 waits for it
+    assert cut.step == 10 and cut.metrics == whole.metrics[:2]
+    assert [path.name for path in (tmp_path / "cut").glob("checkpoint-*")] == ["checkpoint-000000000010"]
+    late, _ = go(tmp_path / "cut", deadline=time.monotonic() - 1)
+    assert late.step == 10
+    again, _ = go(tmp_path / "cut")
+    assert again == whole
 
 
 def test_finished_run_is_not_trained_again(tmp_path: Path) -> None:
