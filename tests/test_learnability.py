@@ -197,16 +197,17 @@ def test_an_experiment_that_is_killed_ends_as_one_that_is_not(tmp_path):
         return subprocess.Popen([*arguments, str(tmp_path / folder)], env=environment, stdout=subprocess.DEVNULL)
 
     running = start("killed")
-    lines = tmp_path / "killed/runs/relative-seed-0/metrics.jsonl"
+    lines = tmp_path / "killed/runs/tiny/relative-seed-0/metrics.jsonl"
     while running.poll() is None and (not lines.exists() or len(lines.read_text().splitlines()) < 3):
         time.sleep(0.01)
     assert running.poll() is None, "it was too quick to be killed"
     running.send_signal(signal.SIGKILL)
     running.wait()
     assert start("killed").wait() == 0 and start("whole").wait() == 0
-    metrics = [(tmp_path / name / "runs/relative-seed-0/metrics.jsonl").read_text() for name in ("killed", "whole")]
+    folders = [tmp_path / name / "runs/tiny" for name in ("killed", "whole")]
+    metrics = [(folder / "relative-seed-0/metrics.jsonl").read_text() for folder in folders]
     assert metrics[0] == metrics[1] and len(metrics[0].splitlines()) == 12
-    ends = [json.loads((tmp_path / name / "runs/relative-seed-0.json").read_text()) for name in ("killed", "whole")]
+    ends = [json.loads((folder / "relative-seed-0.json").read_text()) for folder in folders]
     for end in ends:
         del end["result"]["seconds"], end["result"]["commit"]
     assert ends[0] == ends[1]

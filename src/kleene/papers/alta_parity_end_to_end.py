@@ -77,7 +77,7 @@ def parity_end_to_end(
     )
     tasks = _tasks(config, trained, longest, plan)
     result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs", plan=plan, progress=progress, title=result.name
+        learn_one, tasks, result.folder / "runs" / scale, plan=plan, progress=progress, title=result.name
     )
     result.metrics["runs"] = result.runs
     test = words(longest, config["test_each"], seed=2)
@@ -235,7 +235,7 @@ def _draw(result: Result, test: list[Bits], trained: int) -> None:
     found = {name: _cells(run, test, trained) for name, run in result.runs.items()}
     relative = {name: cells for name, cells in found.items() if name.startswith("relative")}
     absolute = {name: cells for name, cells in found.items() if name.startswith("absolute")}
-    compared = {f"from traces: {TITLES[kind]}": cells for kind, cells in _traced(result.folder, trained).items()}
+    compared = {f"from traces: {TITLES[kind]}": cells for kind, cells in _traced(result, trained).items()}
     for name, some in (("relative", relative), ("absolute", absolute)):
         if some:
             label = f"end to end: {name} positions, mean of {len(some)}"
@@ -256,12 +256,12 @@ def _draw(result: Result, test: list[Bits], trained: int) -> None:
     draw("-figure11", "Figure 11: mean prediction", {"ones, relative positions": curves(relative, 1, 4)}, "share of 1")
 
 
-def _traced(folder: Path, trained: int) -> dict[str, Cells]:
+def _traced(result: Result, trained: int) -> dict[str, Cells]:
     """The networks learned from traces, where that experiment's results lie beside these."""
     found = {}
     for kind in TITLES:
         for beside in ("parity-trace", "alta.parity-trace"):
-            path = folder.parent / beside / "runs" / f"{kind}-seed-0.json"
+            path = result.folder.parent / beside / "runs" / result.config["scale"] / f"{kind}-seed-0.json"
             if path.exists():
                 found[kind] = Cells(read_json(path)["result"]["cells"], trained)
     return found

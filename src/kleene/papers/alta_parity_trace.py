@@ -73,7 +73,7 @@ def parity_trace(
         for kind in TITLES for seed in config["seeds"]
     }  # fmt: skip
     result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs", plan=plan, progress=progress, title=result.name
+        learn_one, tasks, result.folder / "runs" / scale, plan=plan, progress=progress, title=result.name
     )
     for kind in TITLES:
         _row(result, kind, [f"{kind}-seed-{seed}" for seed in config["seeds"]], trained)
@@ -118,7 +118,8 @@ def _row(result: Result, kind: str, names: list[str], trained: int) -> None:
         return
     each = [Cells(run["cells"], trained).slices for run in found]
     mean = [sum(values) / len(values) for values in zip(*each)]
-    notes = [f"{len(found)} seeds: " + "; ".join(map(shown, each))]
+    seeds = ", ".join(name.rpartition("-")[2] for name in names if name in result.runs)
+    notes = [f"seed{'s' * (len(found) > 1)} {seeds}: " + "; ".join(map(shown, each))]
     steps = sorted({run["step"] for run in found})
     notes.append(f"{', '.join(f'{step:,}' for step in steps)} steps (paper {FULL[kind]:,})")
     if mean[0] < 1:

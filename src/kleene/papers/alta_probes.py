@@ -69,7 +69,7 @@ def probes(
         for kind in TITLES for seed in config["seeds"]
     }  # fmt: skip
     result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs", plan=plan, progress=progress, title=result.name
+        learn_one, tasks, result.folder / "runs" / scale, plan=plan, progress=progress, title=result.name
     )
     result.metrics["runs"] = result.runs
     for kind, title in TITLES.items():

@@ -76,7 +76,8 @@ def scan_end_to_end(
     for name in plan.chosen(tasks, default):
         split_pairs(name.partition("-")[0], data)  # a clear error before any work
     result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs", plan=plan, default=default, progress=progress, title=result.name
+        learn_one, tasks, result.folder / "runs" / scale, plan=plan, default=default, progress=progress,
+        title=result.name,
     )
     result.metrics["runs"] = result.runs
     for name, cells in PAPER.items():
