@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from kleene.papers.report import commit
+
 Row = dict[str, Any]
 
 PARTS = (
@@ -53,11 +55,11 @@ def meets(row: Row) -> bool | None:
 
 
 def main() -> None:
-    """Measure, print the table, save results/bench/bench.json."""
+    """Measure, print the table, save it as results/bench/bench.json and bench.md."""
     from rich.console import Console
     from rich.table import Table
 
-    from kleene.files import write_json
+    from kleene.files import write_json, write_text
 
     only = sys.argv[1] if len(sys.argv) > 1 else None
     console, measured = Console(), []
@@ -65,23 +67,47 @@ def main() -> None:
         for row in rows(only):
             measured.append({**row, "meets": meets(row)})
             console.print(f"{row['name']}: {_number(row['ours'])} {row.get('unit', '')}")
-    table = Table("what", "published", "ours", "limit", "", title="make bench")
+    table = Table("what", "published", "ours", "limit", "met", title="make bench")
     for row in measured:
-        limit = f"≤ {_number(row['at_most'])}" if row.get("at_most") is not None else ""
-        limit = f"≥ {_number(row['at_least'])}" if row.get("at_least") is not None else limit
-        verdict = {True: "✓", False: "✗", None: ""}[row["meets"]]
-        table.add_row(
-            row["name"], str(row.get("paper") or "–"), f"{_number(row['ours'])} {row.get('unit', '')}", limit, verdict
-        )
+        table.add_row(*_cells(row))
     console.print(table)
-    write_json(Path("results/bench/bench.json"), {"machine": machine(), "rows": measured})
-    console.print("saved as results/bench/bench.json")
+    folder = Path("results/bench")
+    write_json(folder / "bench.json", {"machine": machine(), "commit": commit(), "rows": measured})
+    write_text(folder / "bench.md", _markdown(measured))
+    console.print(f"saved as {folder}/bench.json and bench.md")
     if any(row["meets"] is False for row in measured):
         sys.exit(1)
 
 
 def machine() -> dict[str, Any]:
     return {"python": platform.python_version(), "processor": platform.machine(), "cores": os.cpu_count()}
+
+
+def _cells(row: Row) -> list[str]:
+    limit = f"≤ {_number(row['at_most'])}" if row.get("at_most") is not None else ""
+    limit = f"≥ {_number(row['at_least'])}" if row.get("at_least") is not None else limit
+    ours = f"{_number(row['ours'])} {row.get('unit', '')}".strip()
+    return [row["name"], str(row.get("paper") or "–"), ours, limit, {True: "yes", False: "no", None: ""}[row["meets"]]]
+
+
+def _markdown(measured: list[Row]) -> str:
+    about = machine()
+    lines = [
+        "# make bench",
+        "",
+        f"One run on {about['cores']} CPU cores, {about['processor']}, Python {about['python']}, at {commit()}. One thread, "
+        "and CPU seconds of the process, unless a row says otherwise.",
+        "",
+        "| what | published | ours | limit | met |",
+        "|---|---|---|---|---|",
+        *("| " + " | ".join(cell.replace("|", r"\|") for cell in _cells(row)) + " |" for row in measured),
+        "",
+        "How sizes and times grow:",
+        "",
+        "![growth](growth.png)",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def _number(value: Any) -> str:
