@@ -95,8 +95,8 @@ def _markdown(measured: list[Row]) -> str:
     lines = [
         "# make bench",
         "",
-        f"One run on {about['cores']} CPU cores, {about['processor']}, Python {about['python']}, at {commit()}. One thread, "
-        "and CPU seconds of the process, unless a row says otherwise.",
+        f"One run on {about['cores']} CPU cores, {about['processor']}, Python {about['python']}, at {commit()}. "
+        "One thread, and CPU seconds of the process, unless a row says otherwise.",
         "",
         "| what | published | ours | limit | met |",
         "|---|---|---|---|---|",
