@@ -271,3 +271,26 @@ def test_the_certified_length_is_the_length_asked_for():
     made = kl.compile(kl.library.parity_sum(50), length=20)
     assert kl.certify(made).max_length == 20
     assert kl.certify(net("parity_relative")).max_length is None  # any length
+
+
+def test_a_query_that_matches_nothing_is_certified():
+    """A set variable that is always empty, as a query: its weights are zeros, and do not say whose they are."""
+
+    class Nowhere(kl.Program):
+        tokens = 3
+        key = kl.cat(3, token=lambda t: t)
+        none = kl.subset(3, [set()])
+        found = kl.attend(none, key, key, default=2)
+        result = kl.cat(3)
+        output = result
+        layers = 1
+
+        def step(z):
+            z.result = z.found
+
+    net = kl.compile(Nowhere)
+    assert net.run([0, 1, 2]) == Nowhere.run([0, 1, 2]) == [2, 2, 2]
+    assert kl.certify(net).holds and kl.decompile(net) == kl.guarded_updates(Nowhere)
+    with torch.no_grad():
+        net.blocks[0].query[0, 0, net.layout["none"].start] = 1  # now it looks for 0
+    assert not kl.certify(net).holds

@@ -189,7 +189,9 @@ def _read_head(
     elif spec.heads[name].default is not None:
         default = kind.index(frozenset() if isinstance(kind, Subset) else 0)  # coded as zeros
     s = selection
-    return HeadSpec(name, s.query, s.key, next(iter(reads)), s.offsets, default, kind, s.where, s.among)
+    # A query that matches nothing (empty sets only) is all zeros: which variable it is, only the declaration says.
+    query = spec.heads[name].query if s.query is None and s.key is not None else s.query
+    return HeadSpec(name, query, s.key, next(iter(reads)), s.offsets, default, kind, s.where, s.among)
 
 
 def _read_move(
