@@ -294,3 +294,28 @@ def test_a_query_that_matches_nothing_is_certified():
     with torch.no_grad():
         net.blocks[0].query[0, 0, net.layout["none"].start] = 1  # now it looks for 0
     assert not kl.certify(net).holds
+
+
+@pytest.mark.parametrize("values", [(0, 1, 2, 3), (-3, -1, 0, 2), (-1, 1), (2, 3)])
+def test_an_average_that_is_read_under_a_condition_is_certified(values):
+    """Where the head selects nothing it is 0, which its buckets tell apart; nothing may then leak through a guard."""
+
+    class Guarded(kl.Program):
+        tokens = 4
+        a = kl.cat(4, token=lambda t: t)
+        b = kl.cat(2)
+        c = kl.cat(4, token=lambda t: 3 - t)
+        level = kl.num(values, token=lambda t: values[t % len(values)])
+        mean = kl.attend(a, c, level, output=kl.num(sorted({*values, 0})))
+        output = b
+        layers = 2
+        positions = 4
+
+        def step(z):
+            if z.a + z.c <= 0:
+                z.b = z.mean >= 1
+
+    for lowering in ("thresholds", "rules"):
+        net = kl.compile(Guarded, lowering=lowering, length=4)
+        assert kl.certify(net).holds, kl.certify(net)
+        assert kl.verify(Guarded, net, lengths=range(1, 4)).holds

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -161,8 +162,11 @@ class WeightsFunction:
     def advance(self, state: State, place: int, indices: Sequence[int | None]) -> list[State]:
         """The states after each of some values of a variable; None is an undefined head."""
         into_first, into_second = self.tables[place]
+        name = self.order[place]
+        if name in self.spec.heads and self.layout[name].coding == "scalar":
+            indices = [self._at_zero(name) if index is None else index for index in indices]
         known = [index for index in indices if index is not None]
-        undefined = None if len(known) == len(indices) else self.order[place] in self.rough
+        undefined = None if len(known) == len(indices) else name in self.rough
         first = np.repeat(state.first[None], len(indices), axis=0)
         for part, added in zip((0, 1), _chosen(into_first, known, undefined)):
             first[:, part * added.shape[1] : (part + 1) * added.shape[1]] += added
@@ -172,6 +176,12 @@ class WeightsFunction:
             for part, added in zip((0, 1), _chosen(into_second, known, undefined)):
                 second[:, part * added.shape[1] : (part + 1) * added.shape[1]] += added
         return self._settle(first, second, place)
+
+    def _at_zero(self, head: str) -> int:
+        """The value that a numerical head is taken for where it selects nothing, and is 0: its buckets are those of
+        the declared value nearest to 0, exactly, since 0 is an average that they tell apart like any other."""
+        values = self.spec.kinds[head].values
+        return sum(below + above < 0 for below, above in pairwise(values))
 
     def _settle(self, first: Array, second: Array, place: int) -> list[State]:
         """Decide the units that are decided, pass scratch values on, and forget what no longer matters.
