@@ -21,7 +21,9 @@ def longest_input(net: Transformer, length: int | None) -> int:
     """As long as was asked for, else as long as the network takes."""
     limits = [limit for limit in (net.config.positions, net.config.max_length) if limit is not None]
     if length is None and not limits:
-        raise InputError(f"{net.config.name}: it takes inputs of any length; give length=, the longest to export")
+        raise InputError(
+            f"{net.config.name}: it takes inputs of any length; give length= (--length), the longest to export"
+        )
     if length is not None and (length < 1 or length > min([*limits, length])):
         raise InputError(f"{net.config.name}: length={length}; it should be 1 … {min(limits, default=length)}")
     return length if length is not None else min(limits)

@@ -10,13 +10,12 @@ from typing import Any
 
 import kleene as kl
 from kleene.checks.minimality import minimal
-from kleene.errors import InputError
 from kleene.library.addition import addition as program
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 from kleene.papers.alta_parity import percent
 from kleene.papers.report import Result, plot
-from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
 from kleene.training.end_to_end import learn_end_to_end
 from kleene.training.from_traces import learn_from_traces
 
@@ -55,9 +54,7 @@ def addition(
     plan: Plan | None = None,
 ) -> Result:
     """What a transformer that has seen sums of numbers of at most 3 digits makes of longer ones, four ways."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, plan = SCALES[scale], plan or Plan()
+    config, plan = at_scale(SCALES, scale), plan or Plan()
     result = Result("alta.addition", Path(folder), {"scale": scale, "digits": SHORT, **config})
     tasks = {
         f"{kind}-seed-{seed}": {
@@ -66,10 +63,7 @@ def addition(
         }
         for kind in TITLES for seed in config["seeds"]
     }  # fmt: skip
-    result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs" / scale, plan=plan, progress=progress, title=result.name
-    )
-    result.metrics["runs"] = result.runs
+    train_all(result, learn_one, tasks, scale, plan, progress)
     curves = {"compiled": _compiled(result, config), "minimal version": _minimal(result, config)}
     for kind, title in TITLES.items():
         names = [name for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]

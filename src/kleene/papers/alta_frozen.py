@@ -12,13 +12,12 @@ from typing import Any
 import torch
 
 import kleene as kl
-from kleene.errors import InputError
 from kleene.library.parity import START, parity_relative
 from kleene.networks.assisted import AssistedTransformer
 from kleene.networks.standard import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import LENGTHS, Bits, percent, words
 from kleene.papers.report import Result, plot
-from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
 from kleene.training.end_to_end import Data, labelled, train_standard
 from kleene.training.loop import seeded
 
@@ -48,9 +47,7 @@ def frozen(
     plan: Plan | None = None,
 ) -> Result:
     """Train with and without the block on short words, and test on longer ones."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, plan = SCALES[scale], plan or Plan()
+    config, plan = at_scale(SCALES, scale), plan or Plan()
     trained, longest = LENGTHS[scale]
     result = Result("alta.frozen", Path(folder), {"scale": scale, "trained": trained, "longest": longest, **config})
     tasks = {
@@ -61,10 +58,7 @@ def frozen(
         }
         for kind in TITLES for seed in config["seeds"]
     }  # fmt: skip
-    result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs" / scale, plan=plan, progress=progress, title=result.name
-    )
-    result.metrics["runs"] = result.runs
+    train_all(result, learn_one, tasks, scale, plan, progress)
     for kind, title in TITLES.items():
         found = [result.runs[name] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
         _row(result, kind, title, found, trained)

@@ -10,7 +10,6 @@ import torch
 
 import kleene as kl
 from kleene.checks.minimality import minimal
-from kleene.errors import InputError
 from kleene.files import read_json
 from kleene.library.parity import START
 from kleene.networks.standard import StandardConfig, StandardTransformer
@@ -29,7 +28,7 @@ from kleene.papers.alta_parity import (
 )  # fmt: skip
 from kleene.papers.alta_parity_minimal import answers
 from kleene.papers.report import Result
-from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
 from kleene.training.end_to_end import Data, labelled, train_standard
 from kleene.training.loop import seeded
 
@@ -68,18 +67,13 @@ def parity_end_to_end(
     plan: Plan | None = None,
 ) -> Result:
     """Train standard transformers on short words' parities; compare what they say of longer ones."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, plan = SCALES[scale], plan or Plan()
+    config, plan = at_scale(SCALES, scale), plan or Plan()
     trained, longest = LENGTHS[scale]
     result = Result(
         "alta.parity-end-to-end", Path(folder), {"scale": scale, "trained": trained, "longest": longest, **config}
     )
     tasks = _tasks(config, trained, longest, plan)
-    result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs" / scale, plan=plan, progress=progress, title=result.name
-    )
-    result.metrics["runs"] = result.runs
+    train_all(result, learn_one, tasks, scale, plan, progress)
     test = words(longest, config["test_each"], seed=2)
     few, many = config["layers"]
     for (layers, shared, positions), paper in PAPER.items():

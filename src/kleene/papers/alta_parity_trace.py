@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kleene.errors import InputError
 from kleene.library.parity import parity_count
 from kleene.papers.alta_parity import (
     LENGTHS,
@@ -19,7 +18,7 @@ from kleene.papers.alta_parity import (
     words,
 )  # fmt: skip
 from kleene.papers.report import Result
-from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
 from kleene.training.from_traces import learn_from_traces
 
 PAPER = {"relative": "100 % / 100 % / 100 %", "absolute": "100 % / 52 % / 51 %", "sum": "100 % / 78 % / 50 %"}
@@ -57,9 +56,7 @@ def parity_trace(
     plan: Plan | None = None,
 ) -> Result:
     """Learn each program's MLP from its traces on short words, and test the network on longer ones."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, plan = SCALES[scale], plan or Plan()
+    config, plan = at_scale(SCALES, scale), plan or Plan()
     trained, longest = LENGTHS[scale]
     result = Result("alta.parity-trace", Path(folder), {
         "scale": scale, "trained": trained, "longest": longest, "batch": BATCH, "noise": NOISE, **config,
@@ -72,12 +69,9 @@ def parity_trace(
         }
         for kind in TITLES for seed in config["seeds"]
     }  # fmt: skip
-    result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs" / scale, plan=plan, progress=progress, title=result.name
-    )
+    train_all(result, learn_one, tasks, scale, plan, progress)
     for kind in TITLES:
         _row(result, kind, [f"{kind}-seed-{seed}" for seed in config["seeds"]], trained)
-    result.metrics["runs"] = result.runs
     panels = {
         TITLES[kind]: Cells(result.runs[name]["cells"], trained)
         for kind in TITLES if (name := f"{kind}-seed-{config['seeds'][0]}") in result.runs

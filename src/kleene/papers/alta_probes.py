@@ -17,14 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from kleene.errors import InputError
 from kleene.library.parity import START, parity_relative
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 from kleene.networks.standard import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import Bits, percent, words
 from kleene.papers.report import Result, plot
-from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
 from kleene.training.end_to_end import IGNORED, Data, labelled, train_standard
 from kleene.training.loop import seeded
 
@@ -55,9 +54,7 @@ def probes(
     plan: Plan | None = None,
 ) -> Result:
     """Parity with and without probes, and the second task from either's weights and from none."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, plan = SCALES[scale], plan or Plan()
+    config, plan = at_scale(SCALES, scale), plan or Plan()
     trained, longest = config["lengths"]
     result = Result("alta.probes", Path(folder), {"scale": scale, **config})
     tasks = {
@@ -68,10 +65,7 @@ def probes(
         }
         for kind in TITLES for seed in config["seeds"]
     }  # fmt: skip
-    result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs" / scale, plan=plan, progress=progress, title=result.name
-    )
-    result.metrics["runs"] = result.runs
+    train_all(result, learn_one, tasks, scale, plan, progress)
     for kind, title in TITLES.items():
         found = [result.runs[name] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
         _row(result, f"parity, {title}", found, "parity", trained)

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError
 from kleene.machines.scan_grammar import ACTIONS, WORDS, Pair, length_split, published_split
 from kleene.networks.standard import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import percent
 from kleene.papers.report import Result, plot
-from kleene.papers.tasks import Plan, fast_device, run_tasks
+from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
 from kleene.training.end_to_end import IGNORED, Data, share_right, train_standard
 from kleene.training.loop import seeded
 
@@ -60,9 +60,7 @@ def scan_end_to_end(
     plan: Plan | None = None,
 ) -> Result:
     """Train on each split's commands and test on its others; by default some cells of Table 6, by `only` any."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, plan = SCALES[scale], plan or Plan()
+    config, plan = at_scale(SCALES, scale), plan or Plan()
     result = Result("alta.scan-end-to-end", Path(folder), {"scale": scale, **config})
     kept = ("every", "batch", "rate", "optimiser", "tested", "shape")
     tasks = {
@@ -75,11 +73,7 @@ def scan_end_to_end(
     default = [f"{split}-shared-relative-{layers}" for split in config["splits"] for layers in config["layers"]]
     for name in plan.chosen(tasks, default):
         split_pairs(name.partition("-")[0], data)  # a clear error before any work
-    result.runs = run_tasks(
-        learn_one, tasks, result.folder / "runs" / scale, plan=plan, default=default, progress=progress,
-        title=result.name,
-    )
-    result.metrics["runs"] = result.runs
+    train_all(result, learn_one, tasks, scale, plan, progress, default)
     for name, cells in PAPER.items():
         _rows(result, name, cells)
     _trend(result)

@@ -27,7 +27,7 @@ class Result:
     metrics: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
     seconds: float = 0.0
-    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # results of tasks, from this call or earlier
+    runs: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # results of tasks, from this call or earlier
 
     def row(self, name: str, paper: str, ours: str, note: str = "", holds: bool | None = None) -> None:
         """Add a row; `holds` says whether what the paper claims was found here."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from kleene.errors import InputError
 from kleene.files import read_json, write_json
+from kleene.papers.report import Result, commit, device
 
 Work = Callable[..., dict[str, Any]]
 Tasks = Mapping[str, Mapping[str, Any]]
@@ -61,6 +62,23 @@ class Plan:
 
     def step_count(self, steps: int) -> int:
         return steps if self.steps is None else self.steps
+
+
+def at_scale(scales: Mapping[str, dict[str, Any]], scale: str) -> dict[str, Any]:
+    """The settings of a scale, by name."""
+    if scale not in scales:
+        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(scales)}")
+    return scales[scale]
+
+
+def train_all(
+    result: Result, work: Work, tasks: Tasks, scale: str, plan: Plan, progress: bool,
+    default: Iterable[str] | None = None,
+) -> None:  # fmt: skip
+    """Run an experiment's tasks, in a folder of their scale; what came out is the result's `runs`."""
+    folder = result.folder / "runs" / scale
+    result.runs = run_tasks(work, tasks, folder, plan=plan, default=default, progress=progress, title=result.name)
+    result.metrics["runs"] = result.runs
 
 
 def run_tasks(
@@ -137,8 +155,6 @@ def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: P
     saved = _saved(folder, name, arguments)
     if plan is not None and plan.late:
         return saved
-    from kleene.papers.report import commit, device
-
     begin = time.monotonic()
     extra = {} if plan is None else {"folder": folder / name, "deadline": plan.deadline}
     result = work(**arguments, **extra)
