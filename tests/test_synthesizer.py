@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ from kleene.networks.bert import Bert
 from kleene.networks.bert_stack import BertStack
 from kleene.networks.descriptions import ByText, ByToken, ByVector, Words, by_index
 from kleene.networks.synthesizer import OneHot, Synthesizer
-from kleene.papers.tasks import run_tasks
+from kleene.papers.synthesizer_memorise import SCALES, table_1_run
+from kleene.papers.tasks import Plan, run_tasks
 from kleene.training.loop import train
 from kleene.training.stacked import Descent
 
@@ -367,13 +369,14 @@ def test_three_address_machine_at_its_edges():
 def test_tasks_go_on_where_they_were(tmp_path):
     done = []
 
-    def square(x):
+    def square(x, folder, deadline):
         done.append(x)
         return {"square": x * x}
 
     tasks = {f"t{x}": {"x": x} for x in range(3)}
-    assert run_tasks(square, tasks, tmp_path, progress=False)["t2"]["square"] == 4
-    again = run_tasks(square, {**tasks, "t1": {"x": 7}}, tmp_path, progress=False)
+    plan = Plan(workers=1)
+    assert run_tasks(square, tasks, tmp_path, plan=plan, progress=False)["t2"]["square"] == 4
+    again = run_tasks(square, {**tasks, "t1": {"x": 7}}, tmp_path, plan=plan, progress=False)
     assert [again[name]["square"] for name in tasks] == [0, 49, 4] and done == [0, 1, 2, 7]
 
 
@@ -409,6 +412,29 @@ def test_reproduce_memorise(tmp_path):
     assert sum("memorised and performed" in row["name"] for row in rows) == 4
 
 
+def test_memorising_that_is_stopped_goes_on_to_the_same_end(tmp_path):
+    config = SCALES["tiny"]
+    tokens = {"cls": 1, "numbers": [2, 3, 4, 5], "vocabulary": 6}
+    arguments = dict(
+        programs=2, dropout=0.0, seeds=[1, 2], length=4, addresses=4, tokens=tokens, bert=config["bert"],
+        rate=config["rate"], warmup=10, steps=400,
+    )  # fmt: skip
+    whole = table_1_run(**arguments, folder=tmp_path / "whole", deadline=None)
+    found, calls = {"finished": False}, 0
+    while not found["finished"]:
+        found = table_1_run(**arguments, folder=tmp_path / "parts", deadline=time.monotonic() + 0.05)
+        calls += 1
+    assert found == whole and whole["finished"] and any(whole["steps"]) and calls > 1
+    assert not list(tmp_path.glob("*/checkpoint-*"))  # what is done needs none
+
+
+def test_memorising_says_what_was_not_run(tmp_path):
+    arguments = ["reproduce", "synthesizer.memorise", "--scale", "tiny", "--limit", "0", "-o", str(tmp_path)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("not run") == 3  # a size of Table 1, and two sets of vectors
+
+
 @needs_sst2
 @pytest.mark.parametrize("name", ["soft-instruction", "soft-imperative"])
 def test_reproduce_soft_programs(name, tmp_path):
@@ -416,6 +442,8 @@ def test_reproduce_soft_programs(name, tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "whole run is right" in result.output and (tmp_path / f"{name}.png").exists()
+    late = CliRunner().invoke(app, [*arguments[:-1], str(tmp_path / "late"), "--limit", "0"])
+    assert late.exit_code == 0 and "not run" in late.output
 
 
 def test_missing_data_is_said(monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from kleene.networks.descriptions import ByVector, bert_tokenizer, by_index
 from kleene.networks.synthesizer import OneHot, Synthesizer
 from kleene.papers.report import Result, plot
 from kleene.papers.sst2 import vocabulary_file
-from kleene.papers.tasks import fast_device, run_tasks
+from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
 from kleene.training.loop import Metrics, shuffled, train
 from kleene.training.memorise import accuracies, memorise
 from kleene.training.stacked import Batch, Descent, adamw, endless
@@ -67,19 +67,17 @@ def memorise_programs(
     data: Path | None = None,
     folder: Path | str = "results/synthesizer.memorise",
     progress: bool = True,
+    plan: Plan | None = None,
 ) -> Result:
     """Table 1, Theorem 1's networks, programs that do something, and programs described by their instructions."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, folder = SCALES[scale], Path(folder)
-    result = Result("synthesizer.memorise", folder, {"scale": scale, **config})
-    tasks = {**table_1_tasks(config, data), **vector_tasks(config["vector"])}
-    runs = run_tasks(one_run, tasks, folder / "runs", progress=progress, title=result.name)
-    result.metrics["runs"] = runs
-    table_1(result, config, runs)
+    config, plan = at_scale(SCALES, scale), plan or Plan()
+    result = Result("synthesizer.memorise", Path(folder), {"scale": scale, **config})
+    tasks = {**table_1_tasks(config, data, plan), **vector_tasks(config["vector"], plan)}
+    train_all(result, one_run, tasks, scale, plan, progress)
+    table_1(result, config)
     theorem_1(result, config)
     useful_programs(result, progress)
-    vectors(result, config["vector"], runs)
+    vectors(result, config["vector"])
     result.write()
     return result
 
@@ -116,39 +114,40 @@ def number_tokens(config: dict[str, Any], data: Path | None) -> dict[str, Any]:
     return {"cls": rows[0][0], "numbers": [row[1] for row in rows], "vocabulary": tokenizer.get_vocab_size()}
 
 
-def table_1_tasks(config: dict[str, Any], data: Path | None) -> dict[str, dict[str, Any]]:
+def table_1_tasks(config: dict[str, Any], data: Path | None, plan: Plan) -> dict[str, dict[str, Any]]:
     """The training runs of Table 1, by name: all seeds of a size together."""
     tokens = number_tokens(config, data)
     return {
         f"programs-{count}-dropout-{dropout}": {
             "experiment": "table 1", "programs": count, "dropout": dropout, "seeds": config["seeds"],
             "length": config["length"], "addresses": config["addresses"], "tokens": tokens, "bert": config["bert"],
-            "rate": config["rate"], "warmup": config["warmup"], "steps": config["steps"],
+            "rate": config["rate"], "warmup": config["warmup"], "steps": plan.step_count(config["steps"]),
         }
         for dropout in config["dropouts"] for count in config["programs"]
     }  # fmt: skip
 
 
-def table_1(result: Result, config: dict[str, Any], runs: dict[str, dict[str, Any]]) -> None:
+def table_1(result: Result, config: dict[str, Any]) -> None:
     """Steps until every operand of random programs is right."""
     chosen = CHOSEN.format(length=config["length"], rate=config["rate"], warmup=config["warmup"], **config["bert"])
     for dropout in config["dropouts"]:
         for count in config["programs"]:
-            found = runs[f"programs-{count}-dropout-{dropout}"]["steps"]
+            title = f"steps to 100 %: {count} random programs of {config['length']}, dropout {dropout}"
+            paper = PAPER.get(count, "") if config["length"] == 256 else ""
+            run = result.runs.get(f"programs-{count}-dropout-{dropout}")
+            if run is None:
+                result.row(title, paper, "not run")
+                continue
+            found = run["steps"]
             steps = [step for step in found if step is not None]
             spread = f" ± {stdev(steps):.0f}" if len(steps) > 1 else ""
             ours = f"{mean(steps):.0f}{spread}" if steps else "not reached"
             if len(steps) < len(found):
-                ours += f" ({len(steps)} of {len(found)} seeds reached 100 %)"
+                ours += f" ({len(steps)} of {len(found)} seeds reached 100 % in {run['step']:,} steps)"
             batch = max(1, count * config["length"] // 20)
-            result.row(
-                f"steps to 100 %: {count} random programs of {config['length']}, dropout {dropout}",
-                PAPER.get(count, "") if config["length"] == 256 else "",
-                ours,
-                f"batch {batch}, {len(found)} seeds: {', '.join(map(str, steps))}. {chosen}",
-            )
+            result.row(title, paper, ours, f"batch {batch}, {len(found)} seeds: {', '.join(map(str, steps))}. {chosen}")
             chosen = "as above"
-    _draw(result, config, runs)
+    _draw(result, config)
 
 
 def table_1_run(
@@ -162,6 +161,8 @@ def table_1_run(
     rate: float,
     warmup: int,
     steps: int,
+    folder: Path,
+    deadline: float | None,
 ) -> dict[str, Any]:
     """One row of Table 1: a model a seed, each with programs of its own, trained side by side."""
     device = fast_device()
@@ -172,6 +173,8 @@ def table_1_run(
         torch.manual_seed(seed)
         models.append(Bert(sum(sizes), describe.size, dropout=dropout, positions=16, **bert))
     stack = BertStack(models).to(device)
+    stack.register_buffer("reached", torch.full((len(seeds),), -1))  # the step at which all was right: saved with it
+    reached = cast(Tensor, stack.reached)
     inputs = torch.cat([describe(program, range(length)) for program in range(programs)]).to(device)
     labels = torch.stack([torch.as_tensor(table.entries()[2]) for table in tables]).to(device)
     everything = inputs.expand(len(seeds), -1, -1)
@@ -179,7 +182,6 @@ def table_1_run(
     orders = [endless(seed, count, max(1, count // 20)) for seed in seeds]
     models_at = torch.arange(len(seeds), device=device)[:, None]
     sample = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:2048].to(device)
-    reached: list[int | None] = [None] * len(seeds)
 
     def batches(step: int) -> Batch:
         chosen = torch.stack([order(step) for order in orders]).to(device)
@@ -197,9 +199,9 @@ def table_1_run(
 
     def until(metrics: Metrics) -> bool:
         for model, right in enumerate(metrics["right"]):
-            if right == 1.0 and reached[model] is None:
+            if right == 1.0 and reached[model] < 0:
                 reached[model] = metrics["step"]
-        return None not in reached
+        return bool((reached >= 0).all())
 
     optimiser = adamw(stack, rate)
     run = train(
@@ -213,25 +215,38 @@ def table_1_run(
         until=until,
         descend=Descent(stack, optimiser, sizes, padded=False),
         seed=seeds[0],
+        folder=folder,
+        save_seconds=120,
+        keep=False,
+        deadline=deadline,
+        settings={"programs": programs, "seeds": seeds, "length": length, "addresses": addresses, "dropout": dropout,
+                  "bert": bert, "rate": rate, "warmup": warmup},
         progress=False,
     )
     curve = [[m["step"], *(round(right, 5) for right in m["right"])] for m in run.metrics]
-    parameters = sum(p.numel() for p in models[0].parameters())
-    return {"steps": reached, "curve": curve, "device": device, "parameters": parameters}
+    return {
+        "steps": [step if step >= 0 else None for step in reached.tolist()], "step": run.step, "curve": curve,
+        "parameters": sum(p.numel() for p in models[0].parameters()),
+        "finished": run.reached or run.step >= steps,
+    }  # fmt: skip
 
 
-def _draw(result: Result, config: dict[str, Any], runs: dict[str, dict[str, Any]]) -> None:
+def _draw(result: Result, config: dict[str, Any]) -> None:
     panels = len(config["dropouts"])
     with plot(result.folder / "memorise.png", panels=panels, title="random programs memorised") as axes:
         for axis, dropout in zip(axes, config["dropouts"]):
             for colour, count in enumerate(config["programs"]):
-                curve = np.array(runs[f"programs-{count}-dropout-{dropout}"]["curve"])
+                run = result.runs.get(f"programs-{count}-dropout-{dropout}")
+                if run is None or not run["curve"]:
+                    continue
+                curve = np.array(run["curve"])
                 axis.plot(curve[:, 0], curve[:, 1], color=f"C{colour}", lw=0.8, label=f"{count} programs")
                 axis.plot(curve[:, 0], curve[:, 2:], color=f"C{colour}", lw=0.8)
             axis.set_xlabel("step")
             axis.set_ylabel("instructions right")
             axis.set_title(f"dropout {dropout}", fontsize=9)
-            axis.legend(fontsize=7)
+            if axis.lines:
+                axis.legend(fontsize=7)
 
 
 # Theorem 1
@@ -325,25 +340,33 @@ class Reader(nn.Module):
         return torch.cat([head(read[:, k]) for k, head in enumerate(self.heads)], dim=-1)
 
 
-def vector_tasks(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def vector_tasks(config: dict[str, Any], plan: Plan) -> dict[str, dict[str, Any]]:
     """One training run for each number of programs."""
     shared = {key: value for key, value in config.items() if key != "sets"}
+    shared["steps"] = plan.step_count(shared["steps"])
     return {f"vector-{count}": {"experiment": "vector", "programs": count, **shared} for count in config["sets"]}
 
 
-def vectors(result: Result, config: dict[str, Any], runs: dict[str, dict[str, Any]]) -> None:
+def vectors(result: Result, config: dict[str, Any]) -> None:
     """The instruction vector as the description, on programs of the training set and on new ones."""
     for count in config["sets"]:
-        run = runs[f"vector-{count}"]
+        title = f"instruction vector as description, {count} programs of {config['length']} in training"
+        run = result.runs.get(f"vector-{count}")
+        if run is None:
+            result.row(title, "", "not run")
+            continue
         result.row(
-            f"instruction vector as description, {count} programs of {config['length']} in training",
+            title,
             "",
             f"{run['seen']:.1%} of instructions right on programs seen, {run['new']:.1%} on 256 new ones",
             f"a 2-layer transformer over the vector, {run['step']} steps of {config['batch']}",
         )
 
 
-def vector_run(programs: int, length: int, addresses: int, steps: int, batch: int, hidden: int) -> dict[str, Any]:
+def vector_run(
+    programs: int, length: int, addresses: int, steps: int, batch: int, hidden: int, folder: Path,
+    deadline: float | None,
+) -> dict[str, Any]:  # fmt: skip
     """Train on some programs that are described by their instructions; measure on them and on others."""
     device = fast_device()
     tables = {
@@ -375,9 +398,17 @@ def vector_run(programs: int, length: int, addresses: int, steps: int, batch: in
         evaluate=evaluate,
         until=lambda metrics: min(metrics["seen"], metrics["new"]) == 1.0,
         schedule=lambda step: 1e-3 * min(1.0, (step + 1) / 100),
+        folder=folder,
+        save_seconds=60,
+        keep=False,
+        deadline=deadline,
+        settings={"programs": programs, "length": length, "addresses": addresses, "batch": batch, "hidden": hidden},
         progress=False,
     )
-    return {"step": run.step, "seen": run.last["seen"], "new": run.last["new"], "curve": run.metrics}
+    return {
+        "step": run.step, "seen": run.last.get("seen", 0.0), "new": run.last.get("new", 0.0), "curve": run.metrics,
+        "finished": run.reached or run.step >= steps,
+    }  # fmt: skip
 
 
 def _questions(programs: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from kleene.compilers.classifier_to_synthesizer import soft_memory
-from kleene.errors import InputError
 from kleene.execution import Instruction, Store
 from kleene.machines.instruction_table import InstructionTable
 from kleene.machines.subleq import Executor
@@ -22,7 +21,7 @@ from kleene.networks.bert_stack import BertStack, predict
 from kleene.networks.descriptions import PAD, bert_tokenizer, padded
 from kleene.papers.report import Result, plot
 from kleene.papers.sst2 import read_sst2, vocabulary_file
-from kleene.papers.tasks import fast_device, run_tasks
+from kleene.papers.tasks import Plan, at_scale, fast_device, run_tasks, train_all
 from kleene.training.loop import Metrics, train
 from kleene.training.stacked import Batch, Descent, adamw, endless
 
@@ -77,10 +76,11 @@ def soft_instruction(
     data: Path | None = None,
     folder: Path | str = "results/synthesizer.soft-instruction",
     progress: bool = True,
+    plan: Plan | None = None,
 ) -> Result:
     """Experiment 2: the sentiment as operand A of one instruction, beside the classifier."""
     kinds = ["classifier", "instruction"]
-    return _experiment("synthesizer.soft-instruction", kinds, scale, data, Path(folder), progress)
+    return _experiment("synthesizer.soft-instruction", kinds, scale, data, Path(folder), progress, plan or Plan())
 
 
 def soft_imperative(
@@ -88,55 +88,70 @@ def soft_imperative(
     data: Path | None = None,
     folder: Path | str = "results/synthesizer.soft-imperative",
     progress: bool = True,
+    plan: Plan | None = None,
 ) -> Result:
     """Experiment 3: a program that goes on as long as the text is positive."""
-    return _experiment("synthesizer.soft-imperative", ["imperative"], scale, data, Path(folder), progress)
+    kinds = ["imperative"]
+    return _experiment("synthesizer.soft-imperative", kinds, scale, data, Path(folder), progress, plan or Plan())
 
 
 def _experiment(
-    name: str, kinds: list[str], scale: str, data: Path | None, folder: Path, progress: bool
+    name: str, kinds: list[str], scale: str, data: Path | None, folder: Path, progress: bool, plan: Plan
 ) -> Result:
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config = SCALES[scale]
+    config = at_scale(SCALES, scale)
     result = Result(name, folder, {"scale": scale, **config})
     vocabulary_file(data), read_sst2(data, "dev")  # a clear error before any work
-    chosen = _chosen(result, kinds, config, data, progress)
-    tasks = {kind: _task(kind, config["seeds"], chosen[kind], config, data) for kind in kinds}
-    runs = run_tasks(train_kind, tasks, folder / "runs", progress=progress, title=name)
-    result.metrics["runs"] = runs
+    chosen = _chosen(result, kinds, config, data, progress, plan)
+    tasks = {kind: _task(kind, config["seeds"], trial, config, data, plan) for kind, trial in chosen.items()}
+    if tasks:
+        train_all(result, train_kind, tasks, scale, plan, progress)
+    curves = {kind: run["seeds"] for kind, run in result.runs.items() if run["seeds"][0]["curve"]}
     for kind in kinds:
-        _rows(result, kind, runs[kind]["seeds"], {**config, **chosen[kind]})
-    draw(result.folder / f"{name.rpartition('.')[2]}.png", {kind: runs[kind]["seeds"] for kind in kinds})
+        if kind in curves:
+            _rows(result, kind, result.runs[kind], {**config, **chosen[kind]})
+        else:
+            result.row(TITLES[kind], PAPER[kind] if config["texts"] is None else "", "not run")
+    if curves:
+        draw(result.folder / f"{name.rpartition('.')[2]}.png", curves)
     result.write()
     return result
 
 
 def _task(
-    kind: str, seeds: list[int], trial: dict[str, Any], config: dict[str, Any], data: Path | None
+    kind: str, seeds: list[int], trial: dict[str, Any], config: dict[str, Any], data: Path | None, plan: Plan
 ) -> dict[str, Any]:
     settings = {key: value for key, value in config.items() if key not in ("seeds", "trials")}
-    return {"kind": kind, "seeds": seeds, "data": data, "config": {**settings, **trial}}
+    return {"kind": kind, "seeds": seeds, "data": data, "steps": plan.steps, "config": {**settings, **trial}}
 
 
 def _chosen(
-    result: Result, kinds: list[str], config: dict[str, Any], data: Path | None, progress: bool
+    result: Result, kinds: list[str], config: dict[str, Any], data: Path | None, progress: bool, plan: Plan
 ) -> dict[str, dict[str, Any]]:
-    """For each kind of model the settings with the best validation accuracy, by a seed of its own."""
+    """For each kind of model the settings with the best validation accuracy, by a seed of its own.
+
+    A kind is missing as long as not all of its trials are done.
+    """
     trials = config.get("trials")
     if trials is None:
         return {kind: {} for kind in kinds}
     tasks = {
-        f"{kind}-trial-{number}": _task(kind, [0], trial, config, data)
+        f"{kind}-trial-{number}": _task(kind, [0], trial, config, data, plan)
         for kind in kinds
         for number, trial in enumerate(trials[kind])
     }
-    runs = run_tasks(train_kind, tasks, result.folder / "runs", progress=progress, title="trials")
-    best = {name: max(point["right"] for point in run["seeds"][0]["curve"]) for name, run in runs.items()}
+    folder = result.folder / "runs" / result.config["scale"]
+    runs = run_tasks(train_kind, tasks, folder, plan=replace(plan, only=()), progress=progress, title="trials")
+    best = {
+        name: max(point["right"] for point in run["seeds"][0]["curve"])
+        for name, run in runs.items() if run["step"] == run["steps"]
+    }  # fmt: skip
     result.metrics["trials"] = best
     chosen = {}
     for kind in kinds:
-        found = [best[f"{kind}-trial-{number}"] for number in range(len(trials[kind]))]
+        names = [f"{kind}-trial-{number}" for number in range(len(trials[kind]))]
+        if not best.keys() >= set(names):
+            continue
+        found = [best[name] for name in names]
         chosen[kind] = trials[kind][found.index(max(found))]
         said = "; ".join(f"{_settings({**config, **trial})}: {100 * b:.1f}" for trial, b in zip(trials[kind], found))
         note = "validation chooses, so that the best of several is a little flattered; seed 0 is not among the five"
@@ -154,11 +169,14 @@ def _spread(values: list[float]) -> str:
     return f"{100 * mean(values):.1f}{spread}"
 
 
-def _rows(result: Result, kind: str, found: list[dict[str, Any]], config: dict[str, Any]) -> None:
+def _rows(result: Result, kind: str, trained: dict[str, Any], config: dict[str, Any]) -> None:
+    found = trained["seeds"]
     bert, sizes = config["bert"], tuple(config["sizes"])
     chosen = CHOSEN.format(**bert, **{"settings": _settings(config), "warmup": config["warmup"], "sizes": sizes})
     full = config["texts"] is None
     seeds = f"{len(found)} seeds" if len(found) > 1 else "1 seed"
+    if trained["step"] < trained["steps"]:
+        seeds += f", stopped after {trained['step']:,} of {trained['steps']:,} steps"
     best = [max(point["A"] for point in run["curve"]) for run in found]
     last = [run["curve"][-1]["A"] for run in found]
     what = "operand A" if kind != "classifier" else "the class"
@@ -262,7 +280,10 @@ class Maker:
         return Task(padded(rows), np.array([len(row) for row in rows]), torch.tensor(labels))
 
 
-def train_kind(kind: str, seeds: list[int], data: Path | None, config: dict[str, Any]) -> dict[str, Any]:
+def train_kind(
+    kind: str, seeds: list[int], data: Path | None, config: dict[str, Any], steps: int | None, folder: Path,
+    deadline: float | None,
+) -> dict[str, Any]:  # fmt: skip
     """Train one kind of model of Figure 3, all seeds side by side, and measure each."""
     device = torch.device(fast_device())
     makers = [Maker(data, config, seed) for seed in seeds]
@@ -285,7 +306,7 @@ def train_kind(kind: str, seeds: list[int], data: Path | None, config: dict[str,
     batch, rate, warmup = config["batch"], config["rate"], config["warmup"]
     orders = [endless(seed, len(texts), batch) for seed in seeds]
     models_at = torch.arange(len(seeds), device=device)[:, None]
-    steps = config["epochs"] * -(-len(texts) // batch)
+    steps = steps or config["epochs"] * -(-len(texts) // batch)
 
     def batches(step: int) -> Batch:
         chosen = [order(step) for order in orders]
@@ -310,6 +331,11 @@ def train_kind(kind: str, seeds: list[int], data: Path | None, config: dict[str,
         every=config["every"],
         descend=Descent(stack, optimiser, sizes, clip=1.0),
         seed=seeds[0],
+        folder=folder,
+        save_seconds=120,
+        keep=False,
+        deadline=deadline,
+        settings={"kind": kind, "seeds": seeds, "steps": steps, "config": config},
         progress=False,
     )
     stack.eval()
@@ -328,7 +354,9 @@ def train_kind(kind: str, seeds: list[int], data: Path | None, config: dict[str,
         for s, seed in enumerate(seeds)
     ]
     parameters = sum(p.numel() for p in models[0].parameters())
-    return {"seeds": each, "steps": steps, "device": str(device), "parameters": parameters}
+    return {
+        "seeds": each, "step": run.step, "steps": steps, "parameters": parameters, "finished": run.step >= steps,
+    }  # fmt: skip
 
 
 def stacked(parts: Sequence[Tensor]) -> Tensor:

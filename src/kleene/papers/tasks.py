@@ -86,7 +86,7 @@ def run_tasks(
     tasks: Tasks,
     folder: Path,
     *,
-    plan: Plan | None = None,
+    plan: Plan,
     default: Iterable[str] | None = None,
     progress: bool = True,
     title: str = "tasks",
@@ -94,18 +94,17 @@ def run_tasks(
     """`work(**arguments)` for each task by name; what it returns is written to `folder`/name.json as it arrives.
 
     Each result also has the `seconds` that it took, the `device` and the `commit`. A file with other arguments is
-    made again. With a plan, work is also given `folder` (for its checkpoints) and `deadline`, and says whether it
-    `finished`; if not, the next call goes on with it. Tasks that have no result yet are then missing in what
-    comes back.
+    made again. Work is also given `folder` (for its checkpoints) and `deadline`, and may say that it has not
+    `finished`; then the next call goes on with it. Tasks that have no result yet are missing in what comes back.
     """
-    names = list(tasks) if plan is None else plan.chosen(tasks, default)
+    names = plan.chosen(tasks, default)
     saved = {name: _saved(folder, name, tasks[name]) for name in tasks}
     open_ = [name for name in names if not saved[name].get("finished", bool(saved[name]))]
     jobs = {name: (work, name, dict(tasks[name]), folder, plan) for name in open_}
     with _bars(title, folder, {name: tasks[name].get("steps") for name in open_}, progress) as started:
-        if plan is None or (workers := _workers(plan, len(jobs))) == 1:
+        if (workers := _workers(plan, len(jobs))) == 1:
             for name, job in jobs.items():
-                if plan is None or not plan.late:
+                if not plan.late:
                     started(name)
                     saved[name] = _run(*job)
         else:
@@ -151,13 +150,12 @@ def _alone() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: Plan | None) -> dict[str, Any]:
+def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: Plan) -> dict[str, Any]:
     saved = _saved(folder, name, arguments)
-    if plan is not None and plan.late:
+    if plan.late:
         return saved
     begin = time.monotonic()
-    extra = {} if plan is None else {"folder": folder / name, "deadline": plan.deadline}
-    result = work(**arguments, **extra)
+    result = work(**arguments, folder=folder / name, deadline=plan.deadline)
     finished = bool(result.pop("finished", True))
     before = saved["result"]["seconds"] if saved else 0.0
     result |= {"seconds": round(before + time.monotonic() - begin, 1), "device": device(), "commit": commit()}

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from kleene.errors import InputError
 from kleene.machines.program import ProgramClass
-from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.networks.standard import StandardBlock, StandardConfig, StandardTransformer
 from kleene.training.captured import Captured, make_optimiser
 from kleene.training.from_traces import reference
 from kleene.training.loop import Metrics, seeded, train
@@ -143,10 +143,14 @@ def train_standard(
 
     def evaluate(_: nn.Module) -> Metrics:
         part = None if given is None else given[some]
-        found = {"accuracy": share_right(model, (tokens[some], real[some], labels[some]), part)}
-        return found | ({} if test is None else {"test": share_right(model, test, test_targets)})
+        with torch.compiler.set_stance("force_eager"):  # its batches have other shapes
+            found = {"accuracy": share_right(model, (tokens[some], real[some], labels[some]), part)}
+            return found | ({} if test is None else {"test": share_right(model, test, test_targets)})
 
     use_half = where.type == "cuda" if half is None else half
+    blocks = [part for part in model.modules() if isinstance(part, StandardBlock)] if where.type == "cuda" else []
+    for block in blocks:
+        block.compile(dynamic=False)  # fused kernels; all layers share one compilation
     descent = make_optimiser(optimiser, model, rate)
     settings = {**asdict(model.config), "examples": len(tokens), "rate": rate, "optimiser": optimiser, "batch": batch,
                 "half": use_half}  # fmt: skip
@@ -157,6 +161,8 @@ def train_standard(
         save_seconds=save_seconds, deadline=deadline, progress=progress,
         title=title or f"{model.config.name} end to end",
     )  # fmt: skip
+    for block in blocks:
+        block._compiled_call_impl = None
     model.metrics = [dict(entry) for entry in run.metrics]
     return model.eval()
 

@@ -91,6 +91,7 @@ def train(
     seed: int = 0,
     folder: str | Path | None = None,
     save_seconds: float = 0.0,
+    keep: bool = True,
     deadline: float | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: bool = True,
@@ -100,8 +101,9 @@ def train(
 
     Every `every` steps (and at the end) the mean loss since the last time and what `evaluate` says become
     one line of `folder/metrics.jsonl`, and a checkpoint is written, if `save_seconds` have passed since the
-    last; `until(metrics)` may end the run there. Past the `deadline` (of `time.monotonic`) it stops at the next
-    of these places, with a checkpoint, and `run.step` says how far it came.
+    last; `until(metrics)` may end the run there. With `keep=False` a run that is done leaves no checkpoint.
+    Past the `deadline` (of `time.monotonic`) it stops at the next of these places, with a checkpoint, and
+    `run.step` says how far it came.
     Calling it again with the same folder goes on where the last checkpoint was; `settings` is compared with
     the one stored, so that a folder never mixes two runs. `schedule(step)` is the learning rate.
     `descend(model, batch)` makes a whole step of its own (a captured CUDA graph, say) and returns the loss.
@@ -141,7 +143,10 @@ def train(
                 if checkpoints:
                     due = time.monotonic() - saved >= save_seconds
                     checkpoints.note(run)
-                    if due or late or run.reached or run.step == steps:
+                    done = run.reached or run.step == steps
+                    if done and not keep:
+                        checkpoints.clear()
+                    elif due or late or done:
                         checkpoints.save(model, optimiser, run)
                         saved = time.monotonic()
                 total, counted = torch.zeros_like(total), 0
@@ -215,7 +220,10 @@ class _Checkpoints:
             for name, value in entries.items():
                 place: dict[str, Any] = tensors if isinstance(value, Tensor) else numbers
                 place[f"{index}.{name}"] = value
-        groups = [{k: v for k, v in group.items() if k != "params"} for group in state["param_groups"]]
+        groups = [
+            {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
+            for group in state["param_groups"]
+        ]
         with written_atomically(self.folder / f"checkpoint-{run.step:012d}") as made:
             made.mkdir()
             save_file(_apart(model.state_dict()), made / "model.safetensors")
@@ -232,6 +240,11 @@ class _Checkpoints:
                 )
             )
         for path in old:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def clear(self) -> None:
+        """Remove what was saved; the metrics stay."""
+        for path in self._all():
             shutil.rmtree(path, ignore_errors=True)
 
     def note(self, run: Run) -> None:
@@ -278,7 +291,10 @@ def _restore(
         index, _, name = key.partition(".")
         state["state"].setdefault(int(index), {})[name] = value
     for group, values in zip(state["param_groups"], saved["groups"]):
-        group.update({k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        for key, value in values.items():
+            if isinstance(group.get(key), Tensor):  # a rate that a CUDA graph reads
+                value = torch.tensor(value, device=group[key].device)
+            group[key] = tuple(value) if isinstance(value, list) else value
     optimiser.load_state_dict(state)
 
 
