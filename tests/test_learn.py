@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import kleene as kl
 from kleene.cli import app
-from kleene.networks.standard import StandardConfig, StandardTransformer, bucket
+from kleene.networks.standard import StandardConfig, StandardTransformer, bucket, rows
 from kleene.training.adafactor import Adafactor
 from kleene.training.end_to_end import labelled, right
 from kleene.training.from_traces import vectors
@@ -129,6 +129,16 @@ def test_buckets_tell_near_offsets_apart():
     assert len(set(near)) == 15
     assert bucket(torch.arange(-15, 1), both_ways=False).unique().numel() == 16
     assert bucket(torch.tensor([5]), both_ways=False).item() == 0  # the future is left out anyway
+
+
+def test_rows_are_an_embedding_with_its_gradient():
+    torch.manual_seed(0)
+    mine, theirs = (torch.arange(12.0).reshape(4, 3).requires_grad_() for _ in range(2))
+    indices, weigh = torch.tensor([[2, 0, 2], [3, 2, 2]]), torch.randint(9, (2, 3, 3)).float()
+    one, other = rows(mine, indices), torch.nn.functional.embedding(indices, theirs)
+    (one * weigh).sum().backward()
+    (other * weigh).sum().backward()
+    assert torch.equal(one, other) and torch.equal(mine.grad, theirs.grad)
 
 
 def test_adafactor_is_torchs():

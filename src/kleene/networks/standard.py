@@ -77,6 +77,31 @@ def bucket(offsets: Tensor, both_ways: bool) -> Tensor:
     return start + torch.where(distance < near, distance, (near + far.long()).clamp(max=count - 1))
 
 
+class _Rows(torch.autograd.Function):
+    """Rows of a matrix by index. Its gradient is one product; a sum over equal indices is slow where all are equal."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, indices: Tensor) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.count = len(weight)
+        return weight[indices]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (indices,) = ctx.saved_tensors
+        chosen = torch.arange(ctx.count, device=grad.device)[:, None] == indices.flatten()
+        return chosen.to(grad.dtype) @ grad.flatten(0, -2), None
+
+
+def rows(weight: Tensor, indices: Tensor) -> Tensor:
+    """An embedding of few, often repeated tokens.
+
+    >>> rows(torch.eye(3), torch.tensor([2, 0])).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    return _Rows.apply(weight, indices)
+
+
 class Attention(nn.Module):
     """Multi-head attention; the bias holds positions and what is left out (−inf)."""
 
@@ -144,13 +169,15 @@ class Side(nn.Module):
 
         `added` (batch, position, width) joins the embeddings.
         """
-        x = self.embedding(tokens) if added is None else self.embedding(tokens) + added
+        x = rows(self.embedding.weight, tokens)
+        if added is not None:
+            x = x + added
         bias = torch.zeros(real.shape[0], 1, 1, real.shape[1], device=x.device)
         bias = bias.masked_fill(~real[:, None, None, :], -torch.inf)
         here = torch.arange(tokens.shape[1], device=x.device)
         offsets = here[None, :] - here[:, None]  # (query, key)
         if self.relative:
-            learned = self.bias(bucket(offsets, both_ways=not self.decodes)).permute(2, 0, 1)
+            learned = rows(self.bias.weight, bucket(offsets, both_ways=not self.decodes)).permute(2, 0, 1)
             bias = bias + learned  # (batch, head, query, key)
         else:
             x = x + self.places(here)

@@ -1,6 +1,7 @@
 """Adafactor (Shazeer and Stern, 2018) that a CUDA graph can hold: its state, the step count too, is on the device.
 
-Parameters of one shape are stacked and updated together, so that a network of many layers costs a few kernels.
+Parameters of one shape are stacked and updated together, and on a GPU the update is compiled, so that a network of
+many layers costs a few kernels.
 The step is relative to the size of each parameter, as in the paper and in the common implementations; the second
 moment of a matrix is kept by rows and columns where both have 128 entries or more.
 """
@@ -8,6 +9,7 @@ moment of a matrix is kept by rows and columns where both have 128 entries or mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -52,18 +54,32 @@ class Adafactor(torch.optim.Optimizer):
                 state["square"] = torch.zeros_like(grads)
         state["count"] += 1
         fresh = state["count"].pow(-decay)  # 1 in the first step
-        squares = grads.square() + 1e-30
-        if factored:
-            row = state["row"].lerp_(squares.mean(dim=-1), fresh)
-            column = state["column"].lerp_(squares.mean(dim=-2), fresh)
-            # one root at a time: the product of two tiny moments would be zero
-            update = grads * (row / row.mean(dim=-1, keepdim=True)).rsqrt()[..., None] * column.rsqrt()[..., None, :]
-        else:
-            update = grads * state["square"].lerp_(squares, fresh).rsqrt()
-        inner = tuple(range(1, grads.dim()))
-        update /= _size(update, inner).clamp(min=1)
-        update *= _size(weights, inner).clamp(min=smallest) * lr
-        torch._foreach_sub_(parameters, list(update.unbind()))
+        moments = [state[name] for name in ("row", "column", "square") if name in state]
+        moved = (_compiled() if grads.is_cuda else _moved)(weights, grads, moments, fresh, lr, smallest)
+        torch._foreach_copy_(parameters, list(moved.unbind()))
+
+
+@cache
+def _compiled() -> Callable[..., Tensor]:
+    return torch.compile(_moved, dynamic=False)
+
+
+def _moved(
+    weights: Tensor, grads: Tensor, moments: list[Tensor], fresh: Tensor, lr: float, smallest: float
+) -> Tensor:
+    """The weights after an update; the moments are brought up to date in place."""
+    squares = grads.square() + 1e-30
+    if len(moments) == 2:
+        row, column = moments
+        row.lerp_(squares.mean(dim=-1), fresh)
+        column.lerp_(squares.mean(dim=-2), fresh)
+        # one root at a time: the product of two tiny moments would be zero
+        update = grads * (row / row.mean(dim=-1, keepdim=True)).rsqrt()[..., None] * column.rsqrt()[..., None, :]
+    else:
+        update = grads * moments[0].lerp_(squares, fresh).rsqrt()
+    inner = tuple(range(1, grads.dim()))
+    scale = _size(weights, inner).clamp(min=smallest) * lr / _size(update, inner).clamp(min=1)
+    return weights - update * scale
 
 
 def _size(values: Tensor, inner: tuple[int, ...]) -> Tensor:
