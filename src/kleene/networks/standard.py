@@ -184,7 +184,7 @@ class Side(nn.Module):
         if self.decodes:
             bias = bias.masked_fill(offsets > 0, -torch.inf)
         lower = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
-        bias, cross = bias.to(lower), None if cross is None else cross.to(lower)
+        bias, cross = bias.to(lower).contiguous(), None if cross is None else cross.to(lower)  # as fused kernels ask
         for layer in range(self.config.layers):
             x = self.blocks[layer % len(self.blocks)](x, bias, memory, cross)
             if watch is not None:

@@ -61,6 +61,9 @@ class Adafactor(torch.optim.Optimizer):
 
 @cache
 def _compiled() -> Callable[..., Tensor]:
+    from torch._dynamo import config
+
+    config.recompile_limit = max(config.recompile_limit, 64)  # one for each shape of parameters
     return torch.compile(_moved, dynamic=False)
 
 
