@@ -116,8 +116,8 @@ def parity_count(length: int = 50, scale: int = 1000) -> Any:
         counted = cat(2)
         ones = cat(length + 1)
         start = num([0, scale], token=lambda t: scale * (t == START))
-        start_or_one = cat(2, token=lambda t: t in (1, START))
-        query = cat(2, default=1)
+        start_or_one = cat(3, token=lambda t: t in (1, START))
+        query = cat(3, default=1)
         share = attend(query, start_or_one, start, output=num(Fraction(scale, k + 1) for k in range(length + 1)))
         output = parity
         layers = 2
@@ -130,7 +130,7 @@ def parity_count(length: int = 50, scale: int = 1000) -> Any:
             else:
                 z.ones = round(scale / z.share) - 1
                 z.counted = 1
-                z.query = 0  # the head then reads nothing but zeros: a learned step need not be exact
+                z.query = 2  # the head then selects nothing: it would make `scale` of a learned step's imprecision
 
     return parity_count
 

@@ -180,7 +180,7 @@ def _draw(result: Result) -> None:
             found = {n: run["right"] for n in LAYERS if (run := result.runs.get(f"{name}-{n}"))}
             axis.plot(LAYERS, [(cell or 0) / 100 for cell in PAPER[name]], marker=".", label="paper")
             axis.plot(list(found), list(found.values()), marker="o", ls="--", label="ours")
-            axis.set(xlabel="layers", ylabel="right", title=split, xscale="log")
+            axis.set(xlabel="layers", ylabel="right", title=split, xscale="log", ylim=(0, None))
             axis.set_xticks(LAYERS, [str(n) for n in LAYERS], fontsize=7)
             axis.minorticks_off()
             axis.legend(fontsize=7)
