@@ -31,7 +31,7 @@ SCALES: dict[str, dict[str, Any]] = {  # paper: Table 1; `share`: what the share
     "paper": {
         "seeds": [0, 1, 2], "train_each": 200, "test_each": 100, "every": 1000,
         "relative": {**NARROW, "steps": 50_000}, "absolute": {**WIDE, "steps": 50_000},
-        "sum": {**WIDE, "steps": 400_000}, "share": 1_000,
+        "sum": {**WIDE, "steps": 400_000}, "share": 300,
     },
     "small": {
         "seeds": [0, 1], "train_each": 100, "test_each": 50, "every": 250,

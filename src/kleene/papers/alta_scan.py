@@ -17,12 +17,13 @@ import torch
 from kleene.checks.certificates import certify_transformer
 from kleene.checks.minimality import all_rules, minimal
 from kleene.compilers.program_to_transformer import compile_program
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError
 from kleene.library.scan import scan as program
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 from kleene.machines.scan_grammar import Pair, data_folder, length_split, pairs, published_split, published_tasks
 from kleene.papers.report import Result
+from kleene.papers.tasks import at_scale
 
 # How many commands each evaluator runs (None: all), and how many the dense evaluator is compared on.
 SCALES: dict[str, dict[str, Any]] = {
@@ -43,9 +44,7 @@ def scan(
     progress: bool = True,
 ) -> Result:
     """Run all commands, measure the network, and test minimal versions on the published splits."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config = SCALES[scale]
+    config = at_scale(SCALES, scale)
     result = Result("alta.scan", Path(folder), {"scale": scale, "seed": SEED, **config})
     commands = pairs()
     _data_rows(result, commands, data)
@@ -68,9 +67,7 @@ def scan_dense(
     progress: bool = True,
 ) -> Result:
     """Run commands on the network's dense evaluator: all of them at paper scale, which wants a GPU."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    count = None if scale == "paper" else SCALES[scale]["dense"]
+    count = None if scale == "paper" else at_scale(SCALES, scale)["dense"]
     result = Result("alta.scan-dense", Path(folder), {"scale": scale, "seed": SEED, "commands": count})
     network = compile_program(program)
     if torch.cuda.is_available():

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kleene.errors import InputError
 from kleene.evidence.decomposition import decompose, layers_of
 from kleene.evidence.interdependence import all_pairs, triangle
 from kleene.evidence.statistics import (
@@ -38,6 +37,7 @@ from kleene.files import written_atomically
 from kleene.networks.lstm import LanguageModel
 from kleene.networks.transformer_lm import TransformerLanguageModel
 from kleene.papers.report import Result, plot
+from kleene.papers.tasks import at_scale
 from kleene.papers.wikitext import WikiText, data_folder
 from kleene.training.language_model import Stack, columns, train_stack
 from kleene.training.loop import shuffled, train
@@ -87,9 +87,7 @@ def english(
     treebank: Path | None = None,
 ) -> Result:
     """Train on WikiText-2, measure on a treebank (English-EWT's test set, or any CoNLL-U file), compare."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, folder = SCALES[scale], Path(folder)
+    config, folder = at_scale(SCALES, scale), Path(folder)
     result = Result("interdependence.english", folder, {"scale": scale, **config})
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if treebank is None:

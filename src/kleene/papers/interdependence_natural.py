@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.errors import InputError
 from kleene.evidence.rule_probe import probe
 from kleene.papers.interdependence_synthetic import first_above
 from kleene.papers.report import Result, plot
+from kleene.papers.tasks import at_scale
 from kleene.papers.wikitext import END, WikiText, by_sentences, natural_corpus, natural_windows
 from kleene.training.language_model import Stack, columns, train_stack
 from kleene.training.loop import seeded
@@ -58,9 +58,7 @@ def natural(
     progress: bool = True,
 ) -> Result:
     """Rules around phrases of WikiText-2 that are frequent, or seen once; and sentences short to long."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, folder = SCALES[scale], Path(folder)
+    config, folder = at_scale(SCALES, scale), Path(folder)
     result = Result("interdependence.natural", folder, {"scale": scale, **config})
     device = "cuda" if torch.cuda.is_available() else "cpu"
     wiki = WikiText(data, tokens=config["tokens"], types=config["types"])

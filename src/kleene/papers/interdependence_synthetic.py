@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.errors import InputError
 from kleene.evidence.corpora import Corpus, Windows, rule_corpus, rule_windows
 from kleene.evidence.rule_probe import gradients, probe
 from kleene.papers.report import Result, plot
+from kleene.papers.tasks import at_scale
 from kleene.training.language_model import Stack, columns, train_stack
 
 SCALES: dict[str, dict[str, Any]] = {
@@ -110,9 +110,7 @@ def synthetic(
     progress: bool = True,
 ) -> Result:
     """Train, probe, and compare with what the paper claims."""
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(SCALES)}")
-    config, folder = SCALES[scale], Path(folder)
+    config, folder = at_scale(SCALES, scale), Path(folder)
     result = Result("interdependence.synthetic", folder, {"scale": scale, **config})
     device = "cuda" if torch.cuda.is_available() else "cpu"
     models = settings(config)
