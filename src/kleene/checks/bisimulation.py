@@ -19,6 +19,8 @@ from kleene.networks.exact_matrix import Vector, number_to_json
 from kleene.networks.exact_rnn import ExactRNN
 from kleene.words import Word, show_word
 
+MAX_WORDS = 5_000_000  # that are held at once; each takes about a hundred bytes
+
 
 @dataclass(frozen=True)
 class Report:
@@ -191,6 +193,9 @@ def chosen_words(
         return words, f"{len(words):,} given words"
     if lengths is not None:
         wanted = set(lengths)
+        if sum(len(alphabet) ** min(n, 64) for n in wanted) > MAX_WORDS:
+            said = f"all words of up to {max(wanted)} symbols are more than {MAX_WORDS:,}"
+            raise InputError(f"verify: {said}; use random=, or shorter ones")
         words = [w for n in sorted(wanted) for w in map("".join, product(alphabet, repeat=n))]
         return words, f"all {len(words):,} words of lengths {min(wanted, default=0)}…{max(wanted, default=0)}"
     rng = np.random.default_rng(seed)
