@@ -38,7 +38,7 @@ def read_json(path: str | Path, limit: int = MAX_JSON_BYTES) -> Any:
     """The content of a JSON file."""
     try:
         return json.loads(read_text(path, limit))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of too many digits
         raise FileError(f"{path}: not JSON ({error})") from None
 
 

@@ -17,3 +17,11 @@ class Output(list[int]):
     def __init__(self, values: Iterable[int], layers: int) -> None:
         super().__init__(values)
         self.layers = layers
+
+
+def check_layers(name: str, layers: int | None, least: int = 0) -> None:
+    """A number of layers to run, where one is given, is a whole number of at least 0 (for a decoder, 1)."""
+    from kleene.errors import InputError
+
+    if layers is not None and (not isinstance(layers, int) or layers < least):
+        raise InputError(f"{name}: layers={layers!r}; it must be a whole number of {least} or more")

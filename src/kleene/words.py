@@ -69,12 +69,22 @@ def encode_batch(words: Sequence[Word], alphabet: tuple[str, ...]) -> tuple[np.n
     return np.array(every, dtype=np.int32), offsets
 
 
-def all_words(alphabet: Sequence[str], longest: int) -> Iterator[str]:
+def all_words(alphabet: Sequence[str], longest: int) -> Iterator[Word]:
     """Every word up to a length, shortest first.
 
     >>> list(all_words("ab", 2))
     ['', 'a', 'b', 'aa', 'ab', 'ba', 'bb']
     """
-    for length in range(longest + 1):
+    return words_of(alphabet, range(longest + 1))
+
+
+def words_of(alphabet: Sequence[str], lengths: Iterable[int]) -> Iterator[Word]:
+    """Every word of these lengths, as text where symbols are single characters.
+
+    >>> list(words_of(["ab", "c"], [1]))
+    [('ab',), ('c',)]
+    """
+    single = all(len(symbol) == 1 for symbol in alphabet)
+    for length in lengths:
         for symbols in product(alphabet, repeat=length):
-            yield "".join(symbols)
+            yield "".join(symbols) if single else symbols

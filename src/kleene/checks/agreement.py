@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,16 +77,6 @@ class Report:
                 "where": found.where,
             },
         }  # fmt: skip
-
-
-class Reference(Protocol):
-    """What a network is compared with."""
-
-    name: str
-    spec: Spec
-
-    def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output | KleeneError]: ...
-    def states(self, tokens: Sequence[int]) -> list[dict[str, list[int]]]: ...
 
 
 @dataclass
@@ -185,7 +175,9 @@ def compare(
 ) -> Report:
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
     sample = getattr(reference, "sample", None)
-    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample)
+    limits = [limit for limit in (network.config.positions, network.config.max_length) if limit is not None]
+    longest = min(limits, default=None)
+    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, longest)
     evaluator = evaluator or network.preferred_evaluator()
     checked = mismatches = raised = 0
     worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
@@ -252,18 +244,21 @@ def choose_inputs(
     random: int | None,
     seed: int,
     sample: Callable[[random_module.Random, int], list[int]] | None = None,
+    longest: int | None = None,
 ) -> tuple[Iterator[list[int]], str]:
     """The inputs to check, and a description of them. A program's own `sample(chance, length)` draws inputs
-    that mean something to it; the others draw every token alike."""
+    that mean something to it; the others draw every token alike. `longest` is what the network takes."""
     if inputs is not None:
         given = [list(tokens) for tokens in inputs]
         return iter(given), f"{len(given):,} given inputs"
-    limit = spec.positions or 20
-    sizes = sorted(set(lengths)) if lengths is not None else list(range(1, min(limit, 20) + 1))
+    limit = min(n for n in (spec.positions, longest, 20) if n is not None)
+    sizes = sorted(set(lengths)) if lengths is not None else list(range(1, limit + 1))
     if not sizes or sizes[0] < 1:
         raise InputError(f"{spec.name}: lengths must be at least 1, not {sizes}")
     if spec.positions is not None and sizes[-1] > spec.positions:
         raise InputError(f"{spec.name}: length {sizes[-1]} is more than the {spec.positions} positions declared")
+    if longest is not None and sizes[-1] > longest:
+        raise InputError(f"{spec.name}: length {sizes[-1]} is more than the {longest} that the network takes")
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
     if random is not None:
         chance = random_module.Random(seed)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from kleene.files import write_json
 from kleene.machines.automaton import DFA
 from kleene.networks.exact_matrix import Vector, number_to_json
 from kleene.networks.exact_rnn import ExactRNN
-from kleene.words import Word, show_word
+from kleene.words import Word, show_word, words_of
 
 MAX_WORDS = 5_000_000  # that are held at once; each takes about a hundred bytes
 
@@ -33,8 +32,11 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether they agreed on everything checked."""
-        return self.mismatches == 0
+        """Whether something was checked, and they agreed on all of it."""
+        return self.mismatches == 0 and self.checked > 0
+
+    def __bool__(self) -> bool:
+        return self.holds
 
     def __str__(self) -> str:
         said = f"agree on {self.how}" if self.holds else f"differ in {self.mismatches:,} of {self.how}"
@@ -60,6 +62,9 @@ class Bisimulation:
     reasons: tuple[str, ...]
     alphabet: tuple[str, ...] = ()
     relation: tuple[tuple[str, Vector], ...] = field(default=(), repr=False)
+
+    def __bool__(self) -> bool:
+        return self.holds
 
     def __str__(self) -> str:
         if not self.holds:
@@ -94,8 +99,8 @@ def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000
     relation, problem = _explore(dfa, rnn, limit)
     if problem is not None:
         return Bisimulation(False, (problem[1],), dfa.alphabet)
-    names = dfa.to_json()["accepting"], [dfa.name(q) for q in range(len(dfa))]
-    label = names[1] if len(set(names[1])) == len(dfa) else [f"q{q}" for q in range(len(dfa))]
+    names = [dfa.name(q) for q in range(len(dfa))]
+    label = names if len(set(names)) == len(dfa) else [f"q{q}" for q in range(len(dfa))]
     reasons = (
         f"{len(relation):,} pairs of a state and a hidden vector are closed under {len(dfa.alphabet)} "
         f"symbols",
@@ -175,7 +180,7 @@ def verify_dfa(
     wrong = np.flatnonzero(dfa.accepts_batch(words) != network.accepts_batch(words))
     example = min((words[i] for i in wrong), key=len, default=None)
     return Report(
-        len(words), len(wrong), how.format(len(words)), None if example is None else show_word(example)
+        len(words), len(wrong), how, None if example is None else show_word(example)
     )
 
 
@@ -196,7 +201,7 @@ def chosen_words(
         if sum(len(alphabet) ** min(n, 64) for n in wanted) > MAX_WORDS:
             said = f"all words of up to {max(wanted)} symbols are more than {MAX_WORDS:,}"
             raise InputError(f"verify: {said}; use random=, or shorter ones")
-        words = [w for n in sorted(wanted) for w in map("".join, product(alphabet, repeat=n))]
+        words = list(words_of(alphabet, sorted(wanted)))
         return words, f"all {len(words):,} words of lengths {min(wanted, default=0)}…{max(wanted, default=0)}"
     rng = np.random.default_rng(seed)
     letters = np.array(alphabet, dtype=object)

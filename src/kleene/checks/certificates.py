@@ -43,6 +43,9 @@ class Certificate:
     reasons: tuple[str, ...]  # what was shown; where it does not hold, what failed
     program: str = field(default="")
 
+    def __bool__(self) -> bool:
+        return self.holds
+
     def __str__(self) -> str:
         limit = "any length" if self.max_length is None else f"inputs of up to {self.max_length} tokens"
         head = (
@@ -266,7 +269,7 @@ def check_functions(net: Transformer, block: Block, spec: Spec, updates: Updates
         low, high = function.scratch_range
         if len(low) and (np.any(low < 0) or np.any(high > 1)):
             raise NotExact(f"a scratch value that '{name}' depends on can leave [0, 1]")
-        order = reading_order(spec, name, updates.of(name), function.variables)
+        order = reading_order(name, updates.of(name), function.variables)
         found = difference(spec, name, UpdatesFunction(spec, updates.of(name)), function, order, undefined=True)
         if found is not None and None in found.values():  # where a head is undefined: step may read it there, and raise
             found = _difference_where_read(spec, name, updates, function)
@@ -287,7 +290,7 @@ def _difference_where_read(
     asked = [n for read in reads for test in read.guard for n in test.form.variables]
     order = list(
         dict.fromkeys(
-            [*(n for n in asked if n != name), *reading_order(spec, name, updates.of(name), function.variables)]
+            [*(n for n in asked if n != name), *reading_order(name, updates.of(name), function.variables)]
         )
     )
     return difference(spec, name, UpdatesFunction(spec, updates.of(name), reads), function, order, undefined=True)

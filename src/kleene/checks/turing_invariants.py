@@ -33,6 +33,9 @@ class RunCertificate:
     steps: int
     reasons: tuple[str, ...]
 
+    def __bool__(self) -> bool:
+        return self.holds
+
     def __str__(self) -> str:
         if self.holds:
             return f"certified along {self.runs:,} runs, {self.steps:,} steps of the network: " + "; ".join(

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from kleene.compilers.two_layer import TwoLayerStep
+from kleene.errors import InputError
+from kleene.networks.decider import MAX_BASE
 from kleene.networks.exact_matrix import Matrix, Number, Vector, exact, vector
 
 Role = tuple[str, ...]  # what a value is: ("l", "1") is the left stack's number for symbol 1
@@ -51,6 +53,8 @@ class StepBuilder:
     """Collects the units of a step and what they add to each value; equal units are made once."""
 
     def __init__(self, alphabet: tuple[str, ...], outputs: int, base: int = 3) -> None:
+        if not isinstance(base, int) or not 3 <= base <= MAX_BASE:
+            raise InputError(f"compile: base {base!r}; stacks need a whole number from 3 to {MAX_BASE}")
         self.alphabet, self.base = alphabet, base
         self.start: dict[Role, Number] = {}
         self.roles: dict[Role, int] = {}

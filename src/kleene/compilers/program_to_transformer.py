@@ -21,6 +21,7 @@ from kleene.machines.interpreter import HeadOutput, Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
 from kleene.networks.transformer import DTYPES, Block, BlockShape, Config, Transformer
 from kleene.residual import Layout
+from kleene.results import check_layers
 
 # A match scores GAP more than the null key, the null key GAP more than a mismatch. exp(−768) is zero in
 # float64 too, and a power of two is exact in every format.
@@ -167,6 +168,7 @@ def configure(
         raise NotSupported(f"there is no shape {shape!r}; there are 'universal', 'encoder' and 'decoder'")
     if (shape == "decoder") != (spec.max_tokens is not None):
         raise NotSupported(f"{spec.name}: a decoder is a program with max_tokens (and stop), and only that")
+    check_layers(spec.name, layers)
     count = layers if layers is not None else spec.layers
     if shape == "encoder" and count is None:
         raise NotSupported(f"{spec.name}: shape='encoder' needs layers=, the fixed number of layers to run")
@@ -428,7 +430,7 @@ def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
         if head.numerical:
             fill_average(block, h, spec, head, layout)
         else:
-            fill_copies(block, h, spec, attention, layout)
+            fill_copies(block, h, attention, layout)
 
 
 def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
@@ -474,7 +476,7 @@ def fill_average(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layou
         block.null_value[h, 0] = int(head.kind.values[head.default] * target.scale)
 
 
-def fill_copies(block: Block, h: int, spec: Spec, head: AttentionHead, layout: Layout) -> None:
+def fill_copies(block: Block, h: int, head: AttentionHead, layout: Layout) -> None:
     start = 0
     for copy in head.copies:
         for place in range(copy.size):

@@ -16,12 +16,10 @@ def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int =
     """A ReLU network with rational weights that reads w, EOS and then NUL until its output says the answer.
 
     `form`: "compact" or "literal" (the chapter's construction with its corrections). `base` is the number
-    system of the stacks, at least 3.
+    system of the stacks, 3 to 128.
     """
     if form not in ("compact", "literal"):
         raise InputError(f"compile: form {form!r}; it should be 'compact' or 'literal'")
-    if not isinstance(base, int) or base < 3:
-        raise InputError(f"compile: base {base!r}; stacks need an integer base of at least 3")
     for name in (END, NUL):
         if name in (machine.input_alphabet or ()):
             raise InputError(f"compile: the input symbol {name!r} is what the network ends its input with")

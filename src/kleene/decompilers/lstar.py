@@ -194,16 +194,29 @@ def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.n
     was_training = model.training
     model.eval()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    with torch.no_grad():
-        for size in np.unique(lengths):
-            rows = np.flatnonzero(lengths == size)
-            block = codes[offsets[rows][:, None] + np.arange(size)].astype(np.int64)  # (batch, time)
-            y = model(torch.from_numpy(block).to(device))
-            y = y.reshape(len(rows), -1)
-            if y.shape[1] > 2:
-                raise InputError(
-                    f"extract: the module gives {y.shape[1]} numbers a word; it should give one logit, or two"
-                )
-            answers[rows] = (y[:, 0] > 0 if y.shape[1] == 1 else y[:, 1] > y[:, 0]).cpu().numpy()
-    model.train(was_training)
+    try:
+        with torch.no_grad():
+            for size in np.unique(lengths):
+                rows = np.flatnonzero(lengths == size)
+                block = codes[offsets[rows][:, None] + np.arange(size)].astype(np.int64)  # (batch, time)
+                y = _answer(model, torch.from_numpy(block).to(device)).reshape(len(rows), -1)
+                if y.shape[1] > 2:
+                    raise InputError(
+                        f"extract: the module gives {y.shape[1]} numbers a word; it should give one logit, or two"
+                    )
+                answers[rows] = (y[:, 0] > 0 if y.shape[1] == 1 else y[:, 1] > y[:, 0]).cpu().numpy()
+    finally:
+        model.train(was_training)
     return answers
+
+
+def _answer(model: Any, block: Any) -> Any:
+    try:
+        return model(block)
+    except RuntimeError as error:
+        if block.shape[1]:
+            raise
+        raise InputError(
+            f"extract: the module cannot read the empty word ({str(error).splitlines()[0]}); let it put a start "
+            "symbol before each word"
+        ) from None

@@ -23,6 +23,7 @@ from itertools import combinations
 from math import factorial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -364,8 +365,8 @@ def decoder_of(
 def masks_of(focus: Tensor | Iterable[Any], length: int) -> Tensor:
     """A focus as a mask over time: positions, a Boolean mask, or several of either (one row each).
 
-    >>> masks_of([0, 2], 3), masks_of([[0], []], 2)
-    (tensor([ True, False,  True]), tensor([[ True, False],
+    >>> masks_of([0, 2], 3), masks_of([True, False, True], 3), masks_of([[0], []], 2)
+    (tensor([ True, False,  True]), tensor([ True, False,  True]), tensor([[ True, False],
             [False, False]]))
     """
     if isinstance(focus, Tensor) and focus.dtype == torch.bool:
@@ -375,11 +376,13 @@ def masks_of(focus: Tensor | Iterable[Any], length: int) -> Tensor:
     positions = focus.tolist() if isinstance(focus, Tensor) else list(focus)
     if any(isinstance(entry, Iterable) and not isinstance(entry, str) for entry in positions):
         return torch.stack([masks_of(entry, length) for entry in positions])
+    if positions and all(isinstance(entry, (bool, np.bool_)) for entry in positions):
+        return masks_of(torch.tensor([bool(entry) for entry in positions]), length)
     mask = torch.zeros(length, dtype=torch.bool)
     for position in positions:
-        if not isinstance(position, int) or not 0 <= position < length:
+        if not isinstance(position, (int, np.integer)) or not 0 <= position < length:
             raise InputError(f"focus: position {position!r} is outside the sentence; use 0 to {length - 1}")
-        mask[position] = True
+        mask[int(position)] = True
     return mask
 
 

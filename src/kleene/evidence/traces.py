@@ -6,11 +6,12 @@ Nothing here runs the program: what is shown is what the weights did.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 
-from kleene.errors import DidNotHalt, NotExact, NotSupported
+from kleene.errors import DidNotHalt, NotExact, NotSupported, RangeError
 from kleene.machines.interpreter import HeadOutput, States, Trace
 from kleene.machines.program import Kind, Numerical, Spec, Word, as_number
 from kleene.networks.transformer import Transformer
@@ -94,7 +95,9 @@ def _heads(
             part = row[segment.slice]
             value = None
             if defined and isinstance(head.kind, Numerical):
-                value = head.kind.nearest(as_number(float(part[0]) / segment.scale))
+                value = as_number(float(part[0]) / segment.scale)
+                with suppress(RangeError):  # an average that nothing reads may be outside
+                    value = head.kind.nearest(value)
             elif defined:
                 value = _value(name, head.kind, part)
             outputs.append(HeadOutput(places, value))

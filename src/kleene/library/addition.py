@@ -59,7 +59,7 @@ class addition(Program):
 
     @staticmethod
     def decode(outputs: Sequence[int]) -> str:
-        return str(int("".join(map(str, outputs[:-1]))))
+        return "".join(map(str, outputs[:-1])).lstrip("0") or "0"
 
     def step(z: Any) -> None:
         if z.stage == INIT:

@@ -119,7 +119,7 @@ class UpdatesFunction:
         return update.results.get(sums[self.number[update.form]], UNREAD)
 
 
-def reading_order(spec: Spec, variable: str, updates: Iterable[GuardedUpdate], also: Iterable[str] = ()) -> list[str]:
+def reading_order(variable: str, updates: Iterable[GuardedUpdate], also: Iterable[str] = ()) -> list[str]:
     """Variables in an order that keeps the walk small: single tests, tied tests, the form, the variable."""
     names: dict[str, None] = {}
     updates = list(updates)
@@ -188,7 +188,7 @@ def first_difference(one: Updates, two: Updates) -> tuple[str, dict[str, int | N
                 return name, {}
             continue
         a, b = one.of(name), two.of(name)
-        order = reading_order(one.spec, name, [*a, *b])
+        order = reading_order(name, [*a, *b])
         found = difference(
             one.spec, name, UpdatesFunction(one.spec, a), UpdatesFunction(one.spec, b), order, undefined=False
         )

@@ -17,7 +17,7 @@ from kleene.lowering.forms import Form
 from kleene.lowering.layout import average_scale
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates
 from kleene.machines.program import HeadSpec, Numerical, Spec, Subset
-from kleene.results import Output
+from kleene.results import Output, check_layers
 
 Array = np.ndarray[Any, Any]
 Places = dict[Any, tuple[Array, Array, Array]]  # what selects → counts, whether one, and which
@@ -240,7 +240,10 @@ class RuleMachine:
     ) -> list[Output]:
         """Outputs of many inputs; sequences that have halted leave the batch."""
         spec = self.spec
+        check_layers(spec.name, layers, 0 if spec.max_tokens is None else 1)
         given = [spec.check_input(tokens) for tokens in inputs]
+        if not given:
+            return []
         rows = np.arange(len(given))
         lengths = np.array([len(tokens) for tokens in given])
         state = self._initial(given, lengths)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kleene.errors import KleeneError
+from kleene.lowering.averages import clearing_scale
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import Lowering, lower_to_thresholds
 from kleene.lowering.updates import guarded_updates
@@ -71,7 +72,13 @@ def explain_size(program: ProgramClass) -> SizeReport:
     for variable, what, ways in [cost for lowering in lowered for cost in lowering.costs]:
         (way, units), *rest = ways.items()
         costs.append(UpdateCost(variable, what, way, units, {w: u for w, u in rest if w != way}))
-    averages = {name: len(head.kind) - 1 + 1 for name, head in program.spec.heads.items() if head.numerical}
+    averages: dict[str, int] = {}
+    for part, lowering in zip(updates.by_layer, lowered):
+        for name, head in part.spec.heads.items():
+            if head.numerical:
+                buckets = sum(f"{name}≥{value}" in lowering.layout for value in head.kind.values[1:])
+                _, positive, negative = clearing_scale(part.spec, name)
+                averages[name] = averages.get(name, 0) + buckets + positive + negative
     hidden = sum(len(lowering.units) for lowering in lowered) + sum(averages.values())
     return SizeReport(program.spec.name, hidden, rules, tuple(costs), _shared(lowered, averages))
 

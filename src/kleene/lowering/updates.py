@@ -254,17 +254,6 @@ class Cycle:
         return {"cycle": [updates.to_json() for updates in self.by_layer]}
 
 
-def updates_from_json(spec: Spec, content: Any) -> Updates | Cycle:
-    """The updates back from plain data, with or without a cycle."""
-    if not spec.cycle:
-        return Updates.from_json(spec, content)
-    if len(content["cycle"]) != len(spec.cycle):
-        raise ValueError("the updates are not those of every layer of the cycle")
-    return Cycle(
-        spec, tuple(Updates.from_json(part, updates) for part, updates in zip(spec.by_layer, content["cycle"]))
-    )
-
-
 def _terms(listed: Any) -> Terms:
     return tuple((str(name), int(coefficient)) for name, coefficient in listed)
 

@@ -73,7 +73,7 @@ class DFA:
         alphabet: Iterable[str] | None = None,
     ) -> DFA:
         """From named states: `DFA.build("even", ["odd"], {"even": {"0": "even", "1": "odd"}, …})`."""
-        names = list(transitions)
+        names, accepting = list(transitions), list(accepting)
         number = {name: i for i, name in enumerate(names)}
         symbols = tuple(alphabet or dict.fromkeys(s for row in transitions.values() for s in row))
         for name in (start, *accepting):

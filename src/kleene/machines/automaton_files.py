@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import FileError, InputError
-from kleene.files import read_text, write_json, write_text
+from kleene.files import read_json, read_text, write_json, write_text
 from kleene.machines import xml
 from kleene.machines.automaton import DFA, MAX_STATES
 
@@ -20,12 +19,9 @@ EPSILON = {"<eps>", "<epsilon>", "ε", "@0@"}
 
 def load(path: Path) -> DFA:
     """Read an automaton; the suffix says how."""
-    text = read_text(path)
     if path.suffix == ".json":
-        try:
-            return from_json(json.loads(text), str(path))
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise FileError(f"{path}: not JSON ({error})") from None
+        return from_json(read_json(path), str(path))
+    text = read_text(path)
     if path.suffix == ".jff":
         return from_jflap(text, str(path))
     if path.suffix in (".att", ".fst", ".txt"):

@@ -47,6 +47,8 @@ class InstructionTable:
                 k = max(sizes[:2])
                 sizes = [k, k, max(sizes[2], self.longest)]
         self.sizes = tuple(int(size) for size in sizes)
+        if len(self.sizes) != len(self.fields):
+            raise InputError(f"InstructionTable: {len(self.sizes)} sizes for the {len(self.fields)} {self.fields}")
         for field, size, value in zip(self.fields, self.sizes, most):
             if value >= size:
                 raise InputError(f"InstructionTable: {field} = {value} needs {value + 1} classes; sizes say {size}")
@@ -58,7 +60,7 @@ class InstructionTable:
             program = np.array(row)
             whole = program.dtype.kind in "iu" or np.array_equal(program, program.astype(np.int64))
             program = program.astype(np.int64)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             program, whole = np.zeros(0), False
         if not whole or program.ndim != 2 or program.shape[1] != len(self.fields) or not len(program):
             wanted = f"({', '.join(self.fields)})"

@@ -14,7 +14,7 @@ from typing import Any
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.program import HeadSpec, Numerical, ProgramClass, Spec, Subset, Value, as_number
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
-from kleene.results import Output
+from kleene.results import Output, check_layers
 
 
 class Layer:
@@ -185,6 +185,7 @@ def layers_of(
 ) -> Iterator[tuple[Layer, States]]:
     """Each layer that is run: the state before it, with its heads, and the states after."""
     spec = program.spec
+    check_layers(spec.name, layers, 0 if spec.max_tokens is None else 1)
     states = initial_states(spec, spec.check_input(tokens))
     fixed = layers if layers is not None else None if spec.halt else spec.layers
     number = 0

@@ -35,6 +35,8 @@ def execute(
             return HALTED, counter, steps, read, written
         if steps >= limit:
             return LIMIT, counter, steps, read, written
+        if counter > length // unit:  # before it is multiplied, which could overflow
+            return NO_CODE, counter, steps, read, written
         at = counter * unit
         if at + 2 >= length:
             return NO_CODE, counter, steps, read, written
@@ -45,18 +47,17 @@ def execute(
             if b < 0 or b >= size:
                 return OUTSIDE, counter, steps, read, written
             if read < given.shape[0]:
-                value = np.int64(given[read])
-                read += 1
+                came, taken = np.int64(given[read]), 1
             elif ended:
-                value = np.int64(-1)
+                came, taken = np.int64(-1), 0
             else:
                 return INPUT, counter, steps, read, written
-            if adds:
-                value += data[b]
-            if bounded and value > high:
-                value -= high - low + 1
-            elif bounded and value < low:
-                value += high - low + 1
+            value = came + data[b] if adds else came
+            if not bounded and adds and ((value ^ came) & (value ^ data[b])) < 0:
+                return OVERFLOW, counter, steps, read, written
+            read += taken
+            if bounded:
+                value = (value - low) % (high - low + 1) + low
             data[b] = value
             counter += following
         elif io and b == -1:

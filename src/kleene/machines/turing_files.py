@@ -6,13 +6,12 @@ machines) every transition must be there. Every complaint names the place in the
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from kleene.errors import FileError, InputError
-from kleene.files import read_text, write_json, write_text
+from kleene.files import read_json, read_text, write_json, write_text
 from kleene.machines import xml
 from kleene.machines.turing import MOVES, TuringMachine
 
@@ -25,12 +24,9 @@ Rows = dict[str, dict[str, tuple[str, str, int]]]
 
 def load(path: Path) -> TuringMachine:
     """Read a machine; the suffix says how."""
-    text = read_text(path, LIMIT)
     if path.suffix == ".json":
-        try:
-            return from_json(json.loads(text), str(path))
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise FileError(f"{path}: not JSON ({error})") from None
+        return from_json(read_json(path, LIMIT), str(path))
+    text = read_text(path, LIMIT)
     if path.suffix in (".yaml", ".yml"):
         from kleene.machines.turing_yaml import from_yaml
 
@@ -250,14 +246,14 @@ def from_jflap(text: str, where: str) -> TuringMachine:
             rows[source][read] = (target, write, MOVES[way])
     symbols = {blank, *(s for row in rows.values() for a, t in row.items() for s in (a, t[1]))}
     stuck = "reject" if "reject" not in names.values() else "reject (stuck)"
-    reject = set()
+    reject = {q for q, row in rows.items() if not row and q not in final and q != starts[0][0]}  # nothing goes on
     for q, row in rows.items():
-        for a in sorted(symbols - set(row)) if q not in final else ():
+        for a in sorted(symbols - set(row)) if q not in final | reject else ():
             row[a] = (stuck, a, 0)
             reject.add(stuck)
     return make_machine(
         where,
-        {q: r for q, r in rows.items() if q not in final},
+        {q: r for q, r in rows.items() if q not in final | reject},
         starts[0][0],
         final,
         reject,
@@ -269,7 +265,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
 
 
 def to_jflap(machine: TuringMachine) -> str:
-    """A JFLAP file; rejecting is a missing way on, so steps into a rejecting state are kept as they are."""
+    """A JFLAP file; a rejecting state is one that nothing leads out of."""
     from xml.sax.saxutils import escape, quoteattr
 
     if not machine.two_way:

@@ -20,6 +20,7 @@ from kleene.networks.whole_numbers import WholeNumbers, vector_of
 from kleene.words import Word, encode
 
 END, NUL = "EOS", "NUL"
+MAX_BASE = 128  # of the number system of stacks: digits are kept in a byte
 NOTHING, ACCEPT, REJECT = range(3)  # the rows of the output
 ANSWERS = (None, "accept", "reject")
 MARK = ""  # stands for $, the bottom of a stack: no symbol is empty
@@ -221,8 +222,10 @@ def load(folder: Path) -> Decider:
     lead = about.get("lead")
     if not isinstance(lead, list | tuple) or len(lead) != 2 or not all(type(n) is int for n in lead):
         raise FileError(f"{where} → 'lead': should be two integers")
-    if type(about.get("base")) is not int or about["base"] < 3 or not isinstance(about.get("blank"), str):
-        raise FileError(f"{where}: 'base' should be an integer from 3 on and 'blank' a symbol")
+    if type(about.get("base")) is not int or not 3 <= about["base"] <= MAX_BASE:
+        raise FileError(f"{where}: 'base' should be a whole number from 3 to {MAX_BASE}")
+    if not isinstance(about.get("blank"), str) or not isinstance(about.get("two_way", True), bool):
+        raise FileError(f"{where}: 'blank' should be a symbol, and 'two_way' true or false")
     if net.out_W.rows != 3 or END not in net.alphabet or NUL not in net.alphabet:
         raise FileError(f"{folder}/weights.json: a decider reads EOS and NUL and has three outputs")
     return net

@@ -16,7 +16,7 @@ from kleene.errors import FileError
 from kleene.files import check_version, read_json, written_atomically
 from kleene.networks.dense import pad
 from kleene.networks.transformer import Transformer
-from kleene.results import Output
+from kleene.results import Output, check_layers
 
 VERSION = 1
 MAX_PARAMETERS = 2_000_000_000
@@ -68,6 +68,7 @@ class LearnedTransformer(nn.Module):
         if not inputs:
             return []
         base = self.base
+        check_layers(base.config.name, layers)
         tokens, mask = pad([base.check_input(tokens) for tokens in inputs], self.device)
         fixed = layers if layers is not None else None if base.config.halts else base.config.layers
         x, number = base.embed(tokens), 0

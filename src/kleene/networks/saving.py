@@ -17,7 +17,7 @@ from kleene.networks.transformer import DTYPES, BlockShape, Config, Transformer
 from kleene.residual import Layout
 
 VERSION = 2
-MAX_PARAMETERS = 2_000_000_000
+MAX_PARAMETERS, MAX_BLOCKS = 2_000_000_000, 100_000
 
 
 def save_transformer(net: Transformer, folder: str | Path) -> None:
@@ -97,6 +97,8 @@ def _check_config(config: Config) -> None:
         raise ValueError("its config has an unknown shape or coding")
     if min(config.dim, config.tokens, config.blocks, len(config.cycle)) < 1:
         raise ValueError("its config has no dimensions, tokens or blocks")
+    if config.blocks > MAX_BLOCKS:
+        raise ValueError(f"its config has {config.blocks:,} blocks, more than {MAX_BLOCKS:,}")
 
 
 def count_parameters(config: Config) -> int:

@@ -58,11 +58,13 @@ class SparseTransformer:
         """Outputs for many inputs; a group of sequences at a time, each until it halts."""
         results: list[Output] = []
         group: list[Sequence[int]] = []
+        size = 0
         for tokens in inputs:
-            if group and (sum(map(len, group)) + len(tokens)) * self.config.dim > ROWS_AT_ONCE * 100:
+            if group and (size + len(tokens)) * self.config.dim > ROWS_AT_ONCE * 100:
                 results += self._run(group, fixed, max_layers)
-                group = []
+                group, size = [], 0
             group.append(tokens)
+            size += len(tokens)
         return results + self._run(group, fixed, max_layers)
 
     def _run(self, inputs: list[Sequence[int]], fixed: int | None, max_layers: int) -> list[Output]:

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError, InputError, NotSupported
 from kleene.files import check_version, read_json, written_atomically
 from kleene.results import Output
 
@@ -28,7 +28,7 @@ POSITIONS = ("relative", "absolute")
 BUCKETS, FURTHEST = 32, 128
 CHUNK = 1024
 VERSION = 1
-MAX_PARAMETERS = 2_000_000_000
+MAX_PARAMETERS, MAX_LAYERS = 2_000_000_000, 10_000
 
 
 @dataclass(frozen=True)
@@ -261,6 +261,8 @@ class StandardTransformer(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write the network to a folder: weights.safetensors and kleene.json."""
+        if type(self) is not StandardTransformer:
+            raise NotSupported(f"{self.config.name}: a {type(self).__name__} is not saved; standard transformers are")
         with written_atomically(folder) as made:
             made.mkdir()
             weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
@@ -291,8 +293,9 @@ def load(folder: Path) -> StandardTransformer:
     check_version(folder / "kleene.json", content, VERSION)
     try:
         config = StandardConfig(**content["config"])
-        if config.parameters > MAX_PARAMETERS:
-            raise FileError(f"{folder}: {config.parameters:,} parameters, more than the {MAX_PARAMETERS:,} allowed")
+        if config.parameters > MAX_PARAMETERS or config.layers > MAX_LAYERS:
+            said = f"{config.parameters:,} parameters in {config.layers:,} layers"
+            raise FileError(f"{folder}: {said}, more than the {MAX_PARAMETERS:,} in {MAX_LAYERS:,} allowed")
         made = StandardTransformer(config)
         made.load_state_dict(load_file(folder / "weights.safetensors"))
         made.metrics = list(content["metrics"])

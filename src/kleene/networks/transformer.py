@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from kleene.errors import DidNotHalt, InputError, NotSupported, RangeError
 from kleene.networks.parts import Head, Named, Unit, Variable, describe, every_unit, heads_by_name, variables_by_name
 from kleene.residual import Layout
-from kleene.results import Output
+from kleene.results import Output, check_layers
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -259,7 +259,8 @@ class Transformer(nn.Module):
     def forward(self, tokens: Tensor, mask: Tensor | None = None, layers: int | None = None) -> Tensor:
         """Logits (batch, position, class) after a fixed number of layers."""
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
-        count = layers or self.config.layers
+        check_layers(self.config.name, layers)
+        count = self.config.layers if layers is None else layers
         if count is None:
             raise InputError(f"{self.config.name}: forward needs layers=, since it halts by itself only in run")
         x = self.embed(tokens)
@@ -297,6 +298,7 @@ class Transformer(nn.Module):
         if not inputs:
             return []
         checked = [self.check_input(tokens) for tokens in inputs]
+        check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
         if self.config.shape == "decoder":
             return self.decode_batch(checked, layers=layers, check=check)
         from kleene.networks.dense import run_dense

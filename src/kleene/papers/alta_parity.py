@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from kleene.library.parity import START, parity_absolute, parity_relative, parity_sum
 from kleene.papers.report import Result, plot
-from kleene.papers.tasks import Plan
+from kleene.papers.tasks import Plan, at_scale
 
 Bits = list[int]
 LENGTHS = {"paper": (20, 40), "small": (8, 16), "tiny": (4, 8)}  # the longest in training, the longest in the test
@@ -160,16 +160,19 @@ def parity(
     plan: Plan | None = None,
 ) -> Result:
     """The three parts: minimal versions, trace supervision, end-to-end supervision."""
-    from kleene.papers.alta_parity_end_to_end import parity_end_to_end
+    from kleene.papers import alta_parity_end_to_end as end_to_end
+    from kleene.papers import alta_parity_trace as trace
     from kleene.papers.alta_parity_minimal import parity_minimal
-    from kleene.papers.alta_parity_trace import parity_trace
 
     plan = plan or Plan()
+    at_scale(trace.SCALES, scale)
+    chosen = set(plan.chosen([*trace.tasks(scale, plan), *end_to_end.tasks(scale, plan)]))  # before any work
     whole = Result("alta.parity", Path(folder), {"scale": scale})
     parts = [parity_minimal(scale, data, whole.folder / "parity-minimal", progress)]
-    for part in (parity_trace, parity_end_to_end):
-        name = part.__name__.replace("_", "-")
-        parts.append(part(scale, data, whole.folder / name, progress, plan))
+    for part, its_tasks in ((trace.parity_trace, trace.tasks), (end_to_end.parity_end_to_end, end_to_end.tasks)):
+        mine = tuple(name for name in its_tasks(scale, plan) if name in chosen)
+        own = replace(plan, only=mine) if mine else replace(plan, only=(), limit=0.0)  # none: nothing is trained
+        parts.append(part(scale, data, whole.folder / part.__name__.replace("_", "-"), progress, own))
     for one in parts:
         short = one.name.rpartition(".")[2]
         whole.rows += [{**row, "name": f"{short}: {row['name']}"} for row in one.rows]

@@ -72,8 +72,7 @@ def parity_end_to_end(
     result = Result(
         "alta.parity-end-to-end", Path(folder), {"scale": scale, "trained": trained, "longest": longest, **config}
     )
-    tasks = _tasks(config, trained, longest, plan)
-    train_all(result, learn_one, tasks, scale, plan, progress)
+    train_all(result, learn_one, tasks(scale, plan), scale, plan, progress)
     test = words(longest, config["test_each"], seed=2)
     few, many = config["layers"]
     for (layers, shared, positions), paper in PAPER.items():
@@ -94,7 +93,9 @@ def _title(row: Row) -> str:
     return f"{layers} layers, {'shared weights' if shared else 'own weights'}, {positions} positions"
 
 
-def _tasks(config: Mapping[str, Any], trained: int, longest: int, plan: Plan) -> dict[str, dict[str, Any]]:
+def tasks(scale: str, plan: Plan) -> dict[str, dict[str, Any]]:
+    """The training runs, by name."""
+    config, (trained, longest) = SCALES[scale], LENGTHS[scale]
     kept = ("train_each", "test_each", "every", "batch", "rate", "optimiser", "shape")
     return {
         _name((layers, shared, positions), seed): {

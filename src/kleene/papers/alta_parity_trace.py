@@ -61,15 +61,7 @@ def parity_trace(
     result = Result("alta.parity-trace", Path(folder), {
         "scale": scale, "trained": trained, "longest": longest, "batch": BATCH, "noise": NOISE, **config,
     })  # fmt: skip
-    tasks = {
-        f"{kind}-seed-{seed}": {
-            "kind": kind, "trained": trained, "longest": longest, "seed": seed, "each": config["train_each"],
-            "tested": config["test_each"], "every": config["every"], "share": config["share"],
-            **config[kind], "steps": plan.step_count(config[kind]["steps"]),
-        }
-        for kind in TITLES for seed in config["seeds"]
-    }  # fmt: skip
-    train_all(result, learn_one, tasks, scale, plan, progress)
+    train_all(result, learn_one, tasks(scale, plan), scale, plan, progress)
     for kind in TITLES:
         _row(result, kind, [f"{kind}-seed-{seed}" for seed in config["seeds"]], trained)
     panels = {
@@ -81,6 +73,19 @@ def parity_trace(
         draw_grid(result.folder / "parity-trace.png", panels, title)
     result.write()
     return result
+
+
+def tasks(scale: str, plan: Plan) -> dict[str, dict[str, Any]]:
+    """The training runs, by name."""
+    config, (trained, longest) = SCALES[scale], LENGTHS[scale]
+    return {
+        f"{kind}-seed-{seed}": {
+            "kind": kind, "trained": trained, "longest": longest, "seed": seed, "each": config["train_each"],
+            "tested": config["test_each"], "every": config["every"], "share": config["share"],
+            **config[kind], "steps": plan.step_count(config[kind]["steps"]),
+        }
+        for kind in TITLES for seed in config["seeds"]
+    }  # fmt: skip
 
 
 def learn_one(
@@ -97,10 +102,9 @@ def learn_one(
     )  # fmt: skip
     outputs = net.run_batch([tokens(kind, word) for word in test])
     cells = Cells.of(test, [output[-1] for output in outputs], trained)
-    last = {key: net.metrics[-1][key] for key in ("step", "loss", "accuracy", "accuracy_noisy")} if net.metrics else {}
+    last = net.metrics[-1] if net.metrics else {"step": 0}
     parameters = sum(p.numel() for p in net.mlp.parameters())
-    done = last.get("step", 0)
-    return {"cells": cells.rows, **last, "parameters": parameters, "finished": done >= steps}
+    return {"cells": cells.rows, **last, "parameters": parameters, "finished": last["step"] >= steps}
 
 
 def _row(result: Result, kind: str, names: list[str], trained: int) -> None:

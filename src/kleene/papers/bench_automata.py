@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import kleene as kl
 from kleene.library.turing_machines import POWERS_OF_TWO, busy_beaver
+from kleene.papers.bench import cpu_seconds
 
 Row = dict[str, Any]
 
@@ -17,16 +17,6 @@ Row = dict[str, Any]
 def rows() -> list[Row]:
     """All measurements; each is a row with `name`, `ours`, `unit` and the bound that it should keep."""
     return [*sizes(), exact_rnn(), champion(), equivalence(), batch()]
-
-
-def seconds(work: Callable[[], object], least: float = 0.0, repeats: int = 3) -> float:
-    """The shortest time of a few runs."""
-    best = float("inf")
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - begin)
-    return max(best, least)
 
 
 def sizes() -> list[Row]:
@@ -49,9 +39,9 @@ def exact_rnn(steps: int = 1_000_000, plain_steps: int = 3000) -> Row:
     """Steps a second of the 5-state busy beaver's network: by patterns of digits, and on `Fraction`."""
     net = kl.compile(busy_beaver(5))
     net.decide(max_steps=1000)  # compiles the loop, learns the patterns
-    fast = steps / seconds(lambda: net.decide(max_steps=steps))
+    fast = steps / cpu_seconds(lambda: net.decide(max_steps=steps), repeat=3)
     plain = net.on_fractions()
-    slow = plain_steps / seconds(lambda: plain.decide(max_steps=plain_steps, evaluator="plain"), repeats=1)
+    slow = plain_steps / cpu_seconds(lambda: plain.decide(max_steps=plain_steps, evaluator="plain"))
     return {
         "name": "exact RNN over the same network on "
                 "Fraction", "paper": None, "ours": fast / slow, "unit": "times",
@@ -82,7 +72,7 @@ def equivalence(states: int = 100_000) -> Row:
     assert dfa.equivalent(twin)
     return {
         "name": "equivalence of two 100,000-state automata", "paper": None, "at_most": 2, "unit": "s",
-        "ours": seconds(lambda: dfa.equivalent(twin)), "note": "after Numba has compiled; random tables",
+        "ours": cpu_seconds(lambda: dfa.equivalent(twin), repeat=3), "note": "after Numba has compiled; random tables",
     }  # fmt: skip
 
 
@@ -101,9 +91,9 @@ def batch(words: int = 4096, length: int = 256) -> Row:
     texts = ["".join(row) for row in np.array(dfa.alphabet)[codes].tolist()]
     module = kl.compile(dfa).torch()
     assert module.accepts_batch(texts[:200]).tolist() == [other.accepts_input(text) for text in texts[:200]]
-    ours = words * length / seconds(lambda: module.accepts_batch(texts), repeats=5)
+    ours = words * length / cpu_seconds(lambda: module.accepts_batch(texts), repeat=5)
     some = texts[:400]
-    theirs = len(some) * length / seconds(lambda: [other.accepts_input(text) for text in some])
+    theirs = len(some) * length / cpu_seconds(lambda: [other.accepts_input(text) for text in some], repeat=3)
     return {
         "name": "torch RNN over automata-lib, symbols a second", "paper": None, "ours": ours / theirs,
         "unit": "times", "at_least": 10,

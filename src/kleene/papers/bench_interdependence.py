@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,9 @@ from torch import Tensor, nn
 
 from kleene.evidence.decomposition import layers_of, two_streams
 from kleene.evidence.interdependence import interdependence, ratio
+from kleene.papers.bench import cpu_seconds
 
 WORDS, HIDDEN, TOKENS = 30, 650, 10_000
-
-
-def seconds(work: Callable[[], Any], repeat: int = 3) -> float:
-    """The least CPU seconds of a few runs, after one to warm up."""
-    work()
-    found = []
-    for _ in range(repeat):
-        begun = time.process_time()
-        work()
-        found.append(time.process_time() - begun)
-    return min(found)
 
 
 def oracle(lstm: nn.LSTM, decoder: nn.Linear, vectors: Tensor, dtype: torch.dtype) -> Tensor:
@@ -67,7 +56,7 @@ def _sentence_rows() -> list[dict[str, Any]]:
             return oracle(lstm, decoder, x, dtype)
 
         error = float((fast()[left, right] - exact).abs().max())
-        quick, plain = seconds(fast), seconds(slow, repeat=1)
+        quick, plain = cpu_seconds(fast, repeat=3, warm=True), cpu_seconds(slow, warm=True)
         row: dict[str, Any] = {
             "name": f"interdependence, {what}, read at the end, {name}",
             "paper": "19 to 228 (public code)",

@@ -96,10 +96,10 @@ def english(
     sentences = read_treebank(treebank)[: config["sentences"]]
     wiki = WikiText(data, tokens=config["tokens"], types=config["types"])
     models, untrained = _language_models(result, wiki, config, device, progress)
-    table = _treebank_rows(result, sentences, models, untrained, wiki, config, device)
+    _treebank_rows(result, sentences, models, untrained, wiki, config, device)
     _movement_rows(result, sentences, models[0], wiki, device)
     _transformer_rows(result, sentences, wiki, config["transformer"], device, progress)
-    draw(result, table)
+    draw(result)
     result.write()
     return result
 
@@ -457,7 +457,7 @@ def _transformer_rows(
     _stage(result, "transformer")
 
 
-def draw(result: Result, table: Pairs) -> None:
+def draw(result: Result) -> None:
     """Figures 8 and 9 as PNG, with intervals."""
     with plot(result.folder / "figure8.png", 1, width=5) as (axis,):
         rows = [row for row in result.metrics["figure8"] if row["key"][0] <= 30]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -85,8 +86,7 @@ class Result:
 
 def command() -> str:
     """The command line that is running, without this machine's folders."""
-    words = [Path(sys.argv[0]).stem.replace("__main__", "kleene"), *sys.argv[1:]]
-    return " ".join(words)
+    return shlex.join([Path(sys.argv[0]).stem.replace("__main__", "kleene"), *sys.argv[1:]])
 
 
 def commit() -> str:

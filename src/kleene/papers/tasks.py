@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -154,6 +155,8 @@ def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: P
     saved = _saved(folder, name, arguments)
     if plan.late:
         return saved
+    if not saved and (folder / f"{name}.json").exists() and not _longer(folder / f"{name}.json", arguments):
+        shutil.rmtree(folder / name, ignore_errors=True)  # checkpoints of another task
     begin = time.monotonic()
     result = work(**arguments, folder=folder / name, deadline=plan.deadline)
     finished = bool(result.pop("finished", True))
@@ -168,6 +171,13 @@ def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, A
     path = folder / f"{name}.json"
     saved = read_json(path) if path.exists() else {}
     return saved if saved.get("arguments") == _plain(arguments) else {}
+
+
+def _longer(path: Path, arguments: Mapping[str, Any]) -> bool:
+    """Whether arguments ask for more steps than those of a result, and for nothing else."""
+    old, new = read_json(path)["arguments"], _plain(arguments)
+    more = (old.pop("steps", None) or 0) <= (new.pop("steps", None) or 0)
+    return bool(old == new and more)
 
 
 @contextmanager

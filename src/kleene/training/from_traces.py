@@ -91,7 +91,7 @@ def learn_from_traces(
     )  # fmt: skip
     net = LearnedTransformer(base.to(where), model).eval()
     net.metrics = [dict(entry) for entry in run.metrics]
-    if test:
+    if test and net.metrics:
         net.metrics[-1]["test"] = accuracy(net, program, test)
     return net
 

@@ -230,7 +230,7 @@ def columns(texts: Sequence[Tensor], batch: int, device: torch.device | str = "c
     [[0, 3], [1, 4], [2, 5]]
     """
     lengths = {len(text) for text in texts}
-    if len(lengths) != 1 or (length := lengths.pop() // batch) < 2:
+    if len(lengths) != 1 or (length := min(lengths) // batch) < 2:
         raise InputError(f"texts: need one length, at least {2 * batch} tokens; got {sorted(lengths)}")
     cut = [text[: length * batch].view(batch, length) for text in texts]
     return torch.stack(cut).permute(2, 0, 1).contiguous().to(device)

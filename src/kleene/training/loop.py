@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -120,6 +121,7 @@ def train(
     described = {"seed": seed, "every": every, **(settings or {})}
     checkpoints = None if folder is None else _Checkpoints(Path(folder), described)
     run = checkpoints.resume(model, optimiser) if checkpoints else Run()
+    run.reached = bool(run.metrics) and until is not None and until(run.last)
     with _bar(title, steps, progress) as show:
         total, counted, saved = torch.zeros((), device=_device(model)), 0, time.monotonic()
         show(run.step, run.last)
@@ -233,7 +235,6 @@ class _Checkpoints:
                     {
                         "settings": self.settings,
                         "step": run.step,
-                        "reached": run.reached,
                         "groups": groups,
                         "numbers": numbers,
                     }
@@ -266,14 +267,14 @@ class _Checkpoints:
             raise InputError(f"{self.folder}: holds another run ({differs}); use another folder or delete it")
         try:
             model.load_state_dict(load_file(path / "model.safetensors"))
-        except (RuntimeError, OSError) as error:
+            _restore(optimiser, saved, load_file(path / "optimiser.safetensors"))
+        except (RuntimeError, OSError, SafetensorError) as error:
             raise FileError(f"{path}: does not fit this model ({str(error).splitlines()[0]})") from None
-        _restore(optimiser, saved, load_file(path / "optimiser.safetensors"))
         lines = read_text(self.folder / "metrics.jsonl").splitlines()
         whole = [json.loads(line) for line in lines if line.endswith("}")]
         metrics = [entry for entry in whole if entry["step"] <= saved["step"]]
         write_text(self.folder / "metrics.jsonl", "".join(json.dumps(x) + "\n" for x in metrics))
-        return Run(metrics, saved["step"], saved["reached"])
+        return Run(metrics, saved["step"])
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
