@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -258,3 +261,100 @@ def test_jflap_keeps_rejecting_states(tmp_path: Path):
 
 def test_a_sum_may_have_thousands_of_digits():
     assert kl.library.addition.decode([0, *[9] * 5000, 0]) == "9" * 5000
+
+
+def test_learned_networks_are_verified_in_their_outputs():
+    net = kl.learn(PARITY, [[2, 1, 1, 0], [2, 0, 0, 1], [2, 1, 0, 1]], steps=1_000)
+    report = kl.verify(PARITY, net, inputs=[[2, 0, 1, 1, 1], [2, 1], [0]])
+    assert report.holds and report.checked == 2  # on [0] the program raises
+    assert "agree in outputs\n" in f"{report}\n"
+    standard = kl.learn(PARITY, [[2, 1]], steps=1, supervision="end-to-end", max_length=4)
+    assert kl.verify(PARITY, standard, lengths=[2]).checked == 3
+
+
+def test_an_encoder_is_verified_at_all_its_layers():
+    assert kl.verify(PARITY, kl.compile(PARITY, shape="encoder", layers=9), lengths=range(1, 5)).holds
+
+
+@pytest.mark.parametrize(
+    "machine, network",
+    [(PARITY, EVEN), (EVEN, PARITY), (kl.library.turing_machines.POWERS_OF_TWO, EVEN)],
+)
+def test_what_does_not_fit_is_said(machine, network):
+    with pytest.raises(NotSupported, match="verify: cannot compare"):
+        kl.verify(machine, kl.compile(network), lengths=[2])
+
+
+def test_a_decider_of_another_machine_is_not_certified():
+    machine = kl.library.turing_machines.POWERS_OF_TWO
+    rows = {q: dict(row) for q, row in machine.transitions.items()}
+    rows["q3"][" "] = ("q5", " ", 1)  # accepts three ones, which few words show
+    other = kl.TuringMachine(
+        rows, start="q0", accept=machine.accept, reject=machine.reject, blank=" ", input_alphabet=("1",),
+        two_way=False, name="other",
+    )  # fmt: skip
+    found = kl.certify(kl.compile(other), machine=machine, inputs=["", "1", "11"])
+    assert not found.holds and "weights are not those" in str(found)
+    with pytest.raises(InputError, match="no words to run"):
+        kl.certify(kl.compile(machine), inputs=[])
+
+
+def test_random_words_of_some_lengths():
+    report = kl.verify(EVEN, kl.compile(EVEN), lengths=[40], random=7)
+    assert report.holds and report.checked == 7
+    with pytest.raises(InputError, match="neither can be negative"):
+        kl.verify(EVEN, kl.compile(EVEN), random=-1)
+
+
+def test_what_is_not_a_number_is_not_independent():
+    lstm, decoder = torch.nn.LSTM(2, 3, batch_first=True), torch.nn.Linear(3, 4)
+    with torch.no_grad():
+        lstm.weight_hh_l0[0, 0] = torch.nan
+    found = kl.interdependence(lstm, decoder, [torch.randn(4, 2)])
+    assert torch.isnan(found[0]).any()
+
+
+def test_tokens_may_be_a_tensor():
+    assert kl.compile(PARITY).run(torch.tensor([2, 1, 1])) == [0, 1, 0]
+    with pytest.raises(InputError, match="outside 0 … 2"):
+        kl.compile(PARITY).run([2.0, 1])
+
+
+def cli(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-m", "kleene", *arguments], env=environment, capture_output=True, timeout=100, **options
+    )
+
+
+def test_the_command_line_at_its_edges(tmp_path):
+    assert cli("--version").stdout.startswith(b"kleene ")
+    assert json.loads(cli("regex", "a*", "--dot", "--json").stdout)["dot"].startswith("digraph")
+    made = cli("regex", "a*", "-o", str(tmp_path / "net"))
+    assert made.returncode == 0, made.stderr
+    found = cli("certify", str(tmp_path / "net"), "--dtype", "bfloat16")
+    assert found.returncode == 2 and b"only for transformers" in found.stderr
+    assert cli("decompile", str(tmp_path / "net"), "-o", str(tmp_path / "a.jff")).returncode == 0
+    assert kl.DFA.load(tmp_path / "a.jff").accepts("aa")
+    (tmp_path / "turing.json").write_text(
+        json.dumps(
+            {
+                "kind": "dfa", "version": 1, "alphabet": ["a"], "start": "turing", "accepting": [],
+                "transitions": {"turing": {"a": ["turing"]}},
+            }
+        )
+    )  # fmt: skip
+    found = cli("export", str(tmp_path / "turing.json"), "--to", "graphviz")
+    assert found.returncode == 2 and b"unknown state" in found.stderr
+
+
+def test_a_transformers_updates_are_saved_as_json_alone(tmp_path):
+    found = cli("decompile", "parity_relative", "-o", str(tmp_path / "largest.py"))
+    assert found.returncode == 2 and b"ends in .json" in found.stderr and not (tmp_path / "largest.py").exists()
+
+
+def test_input_that_is_not_text_reaches_the_program(tmp_path):
+    echo = tmp_path / "echo.dec"
+    echo.write_text("-1 9 3 9 -1 6 10 10 -1 0 0")  # one sign, and no more
+    found = cli("subleq", str(echo), "--on", "reference", input=b"\xff\n")
+    assert found.returncode == 0 and found.stdout.startswith(b"\xff"), found.stderr

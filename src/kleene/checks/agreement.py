@@ -18,6 +18,8 @@ from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
 from kleene.machines.program import ProgramClass, Spec
+from kleene.networks.learned import LearnedTransformer
+from kleene.networks.standard import StandardTransformer
 from kleene.networks.transformer import Transformer
 from kleene.results import Output
 
@@ -51,6 +53,7 @@ class Report:
     evaluator: str
     inputs: str
     counterexample: Disagreement | None = None
+    layers: bool = True  # whether the numbers of layers were compared, too
 
     @property
     def holds(self) -> bool:
@@ -61,7 +64,8 @@ class Report:
 
     def __str__(self) -> str:
         what = f"{self.program}: network ({self.evaluator}) against {self.compared_with}, {self.inputs}"
-        agreed = f"{self.checked - self.mismatches:,} of {self.checked:,} inputs agree in outputs and layers"
+        agreed = f"{self.checked - self.mismatches:,} of {self.checked:,} inputs agree in outputs"
+        agreed += " and layers" if self.layers else ""
         also = f" (on {self.raised:,} both raise the same error)" if self.raised else ""
         shown = f"\n  shortest disagreement: {self.counterexample}" if self.counterexample else ""
         return f"{what}\n  {agreed}{also}{shown}"
@@ -151,19 +155,29 @@ def verify_program(machine: ProgramClass, network: Transformer, **options: Any) 
     lengths=range(1, 9): every input of these lengths (with random=: random inputs of these lengths);
     random=1000, seed=0: random inputs; inputs=[…]: these. evaluator="dense" | "sparse": the network's.
     """
-    run: dict[str, Any] = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
+    run = _run_options(machine.spec, network, options)
     return compare(InterpreterReference(machine, run), network, **options, run=run)
 
 
 def verify_updates(machine: Updates | Cycle, network: Transformer, **options: Any) -> Report:
     """Compare a network with guarded updates, run by the rule machine; options as for a program."""
-    run: dict[str, Any] = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
+    run = _run_options(machine.spec, network, options)
     return compare(UpdatesReference(machine, run), network, **options, run=run)
+
+
+def _run_options(spec: Spec, network: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """How both are run; an encoder runs all its layers, and so does then a program that could halt before."""
+    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer)):
+        raise NotSupported(f"verify: cannot compare the program {spec.name} with a {type(network).__name__}")
+    run: dict[str, Any] = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
+    if isinstance(network, Transformer) and network.config.shape == "encoder" and spec.halt:
+        run.setdefault("layers", network.config.layers)
+    return run
 
 
 def compare(
     reference: Any,
-    network: Transformer,
+    network: Any,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -175,16 +189,24 @@ def compare(
 ) -> Report:
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
     sample = getattr(reference, "sample", None)
-    limits = [limit for limit in (network.config.positions, network.config.max_length) if limit is not None]
-    longest = min(limits, default=None)
+    exact = isinstance(network, Transformer)  # a learned one is compared in its outputs alone
+    config = network.base.config if isinstance(network, LearnedTransformer) else network.config
+    limits = [config.max_length, config.positions if exact or isinstance(network, LearnedTransformer) else None]
+    longest = min((limit for limit in limits if limit is not None), default=None)
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, longest)
-    evaluator = evaluator or network.preferred_evaluator()
+    evaluator = (evaluator or network.preferred_evaluator()) if exact else "dense"
     checked = mismatches = raised = 0
     worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
     while chunk := list(islice(chosen, CHUNK)):
         expected = reference.run_batch(chunk)
-        found = _run_network(network, chunk, expected, evaluator, run or {})
+        if exact:
+            found = _run_network(network, chunk, expected, evaluator, run or {})
+        else:
+            layers = [wanted.layers if isinstance(wanted, Output) else 0 for wanted in expected]
+            found = [Output(outputs, n) for outputs, n in zip(network.run_batch(chunk), layers)]
         for tokens, wanted, given in zip(chunk, expected, found):
+            if not exact and isinstance(wanted, KleeneError):  # it means nothing, and what was learned cannot raise
+                continue
             checked += 1
             raised += isinstance(wanted, KleeneError) and _same(wanted, given)
             if not _same(wanted, given):
@@ -197,11 +219,12 @@ def compare(
     counterexample = None
     if worst is not None:
         shortest = worst[0][1]
-        where = _first_difference(reference, network, shortest, run or {})
+        where = _first_difference(reference, network, shortest, run or {}) if exact else None
         counterexample = Disagreement(shortest, _told(worst[1]), _told(worst[2]), where)
     return Report(
         reference.spec.name, checked, mismatches, raised, reference.name,
-        f"{evaluator}, {str(network.dtype).removeprefix('torch.')}", described, counterexample,
+        f"{evaluator}, {str(next(network.parameters()).dtype).removeprefix('torch.')}", described, counterexample,
+        layers=exact,
     )  # fmt: skip
 
 

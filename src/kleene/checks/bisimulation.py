@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kleene.errors import DidNotHalt, FileError, InputError
+from kleene.errors import DidNotHalt, FileError, InputError, NotSupported
 from kleene.files import write_json
 from kleene.machines.automaton import DFA
 from kleene.networks.exact_matrix import Vector, number_to_json
@@ -162,7 +162,9 @@ def verify_dfa(
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Compare an automaton and a network: on all words at once (exact networks, the default), on `inputs`, on
-    all words of some `lengths`, or on `random` words of up to `length` symbols."""
+    all words of some `lengths`, or on `random` words (of these lengths, or up to `length` symbols)."""
+    if not isinstance(dfa, DFA) or not hasattr(network, "accepts_batch"):
+        raise NotSupported(f"verify: cannot compare a {type(dfa).__name__} with a {type(network).__name__}")
     if inputs is None and lengths is None and random is None:
         if not isinstance(network, ExactRNN):
             raise InputError(
@@ -196,16 +198,18 @@ def chosen_words(
     if inputs is not None:
         words: list[Word] = list(inputs)
         return words, f"{len(words):,} given words"
-    if lengths is not None:
-        wanted = set(lengths)
+    wanted = sorted(set(lengths)) if lengths is not None else list(range(length + 1))
+    if (wanted and wanted[0] < 0) or (random is not None and random < 0):
+        raise InputError(f"verify: lengths={wanted}, random={random}; neither can be negative")
+    if random is None:
         if sum(len(alphabet) ** min(n, 64) for n in wanted) > MAX_WORDS:
             said = f"all words of up to {max(wanted)} symbols are more than {MAX_WORDS:,}"
             raise InputError(f"verify: {said}; use random=, or shorter ones")
-        words = list(words_of(alphabet, sorted(wanted)))
+        words = list(words_of(alphabet, wanted))
         return words, f"all {len(words):,} words of lengths {min(wanted, default=0)}…{max(wanted, default=0)}"
     rng = np.random.default_rng(seed)
     letters = np.array(alphabet, dtype=object)
-    sizes = rng.integers(length + 1 if len(letters) else 1, size=random)
+    sizes = rng.choice(wanted if len(letters) and wanted else [0], size=random)
     words = [letters[rng.integers(len(letters) or 1, size=int(n))].tolist() for n in sizes]
     return words, f"{len(words):,} random words"
 

@@ -9,12 +9,14 @@ from itertools import islice
 from typing import Any
 
 from kleene.checks.bisimulation import Report, chosen_words
-from kleene.errors import InputError
+from kleene.compilers.turing_to_rnn import compile_turing
+from kleene.errors import InputError, NotSupported
 from kleene.machines.turing import Configuration, TuringMachine
 from kleene.networks.decider import ANSWERS, Decider, code
 from kleene.networks.exact_matrix import Vector
 from kleene.words import Word, all_words, show_word
 
+SAME_WEIGHTS = "the weights are those that the machine compiles to, number by number"
 INVARIANTS = (
     "state and symbol are one-hot",
     "each stack is the exact code of the simulator's",
@@ -62,16 +64,20 @@ def certify_turing(
     max_steps: int = 500,
     machine: TuringMachine | None = None,
 ) -> RunCertificate:
-    """Check the invariants along the runs on `inputs` (by default all words of up to 4 symbols, at most
-    50)."""
+    """Check that the weights are those that the machine compiles to, and the invariants along the runs on `inputs`
+    (by default all words of up to 4 symbols, at most 50)."""
     machine = machine_of(net) if machine is None else machine
     runs = steps = 0
+    if not _same_weights(compile_turing(machine, form=net.about["form"], base=net.about["base"]), net):
+        return RunCertificate(False, 0, 0, ("the weights are not those that the machine compiles to",))
     for word in _words(machine, inputs):
         count, problem = check_run(machine, net, word, max_steps)
         runs, steps = runs + 1, steps + count
         if problem is not None:
             return RunCertificate(False, runs, steps, (f"on {show_word(word)}: {problem}",))
-    return RunCertificate(True, runs, steps, INVARIANTS)
+    if not runs:
+        raise InputError("certify: no words to run; give at least one")
+    return RunCertificate(True, runs, steps, (SAME_WEIGHTS, *INVARIANTS))
 
 
 def verify_turing(
@@ -89,9 +95,13 @@ def verify_turing(
     """Compare machine and network configuration by configuration: on `inputs`, on all words of some
     `lengths`, on
     `random` words of up to `length` symbols; by default on all words of up to 4 symbols, at most 50."""
+    if not isinstance(machine, TuringMachine) or not isinstance(net, Decider):
+        raise NotSupported(f"verify: cannot compare a {type(machine).__name__} with a {type(net).__name__}")
     if inputs is None and lengths is None and random is None:
-        inputs = _words(machine, None)
-    words, how = chosen_words(machine.input_alphabet or (), inputs, lengths, random, length, seed)
+        words = _words(machine, None)
+        how = f"the {len(words)} shortest words, of up to {max(map(len, words))} symbols"
+    else:
+        words, how = chosen_words(machine.input_alphabet or (), inputs, lengths, random, length, seed)
     found: dict[str, str | None] = {}
     for done, word in enumerate(words):
         found[show_word(word)] = check_run(machine, net, word, max_steps)[1]
@@ -106,6 +116,11 @@ def verify_turing(
 def verify_saved(net: Decider, machine: Any = None, **options: Any) -> Report:
     """Compare a network with the machine saved with it (None, or the network itself), or with another one."""
     return verify_turing(machine_of(net) if machine is None or machine is net else machine, net, **options)
+
+
+def _same_weights(one: Decider, other: Decider) -> bool:
+    parts = ("alphabet", "V", "W", "b", "s", "out_W", "out_b", "activation", "readout")
+    return all(getattr(one, part) == getattr(other, part) for part in parts)
 
 
 def _words(machine: TuringMachine, inputs: Iterable[Word] | None) -> list[Word]:

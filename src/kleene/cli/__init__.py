@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
@@ -21,6 +23,22 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"kleene {version('kleene')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _about(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Programs into neural networks and neural networks back into programs, exactly."""
+
+
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -28,6 +46,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: exit code 0 when what is printed holds, 1 when a check fails, 2 for bad input."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # signs that a terminal's encoding does not have
+            stream.reconfigure(errors="replace")
     try:
         code = app(arguments, prog_name="kleene", standalone_mode=False)
     except KleeneError as error:
@@ -36,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = INTERRUPTED
     except BrokenPipeError:
         sys.exit(0)
+    except MemoryError:
+        sys.exit(complain("not enough memory for this; try a smaller one"))
     except OSError as error:
         sys.exit(complain(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
     except Exception as error:
@@ -69,7 +92,16 @@ def _usage_error(error: Exception) -> int:
 
 def print_json(content: Any) -> None:
     """A result for other programs, on standard output."""
-    print(json.dumps(content, ensure_ascii=False, default=str))
+    print(json.dumps(_finite(content), ensure_ascii=False, default=str, allow_nan=False))
+
+
+def _finite(content: Any) -> Any:
+    """JSON has no number for NaN and the infinities: they become null."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def show(thing: Any) -> None:

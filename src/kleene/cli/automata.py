@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def find_machine(name: str) -> Any:
     """The automaton or Turing machine in a file, or None where the name is not that of a machine's file."""
-    from kleene.files import read_text
+    from kleene.files import read_json, read_text
     from kleene.machines.automaton import DFA
     from kleene.machines.turing import TuringMachine
 
@@ -27,9 +27,12 @@ def find_machine(name: str) -> Any:
         return DFA.load(path)
     if path.suffix in (".yaml", ".yml", ".tm", ".bb"):
         return TuringMachine.load(path)
-    if path.suffix in (".json", ".jff"):
-        text = read_text(path)
-        return TuringMachine.load(path) if "turing" in text[:2000] else DFA.load(path)
+    if path.suffix == ".json":
+        content = read_json(path)
+        turing = isinstance(content, dict) and content.get("kind") != "dfa" and "blank" in content
+        return TuringMachine.load(path) if turing else DFA.load(path)
+    if path.suffix == ".jff":
+        return TuringMachine.load(path) if "<type>turing" in read_text(path)[:2000] else DFA.load(path)
     return None
 
 
@@ -93,7 +96,7 @@ def regex(
         raise InputError(f"--html {html}: a page shows one word, not {len(words or [])}; '' is the empty one")
     dfa = kl.regex(pattern, alphabet, flags=re.IGNORECASE if ignore_case else 0)
     if dot:
-        return print(dfa.to_dot(), end="")
+        return print(json.dumps({"dot": dfa.to_dot()}) if as_json else dfa.to_dot(), end="\n" if as_json else "")
     rnn = kl.compile(dfa, method=method, activation=activation)
     certificate = kl.certify(rnn)
     answers = {word: rnn.accepts(word) for word in words or []}

@@ -47,7 +47,7 @@ def subleq_command(
         typer.Option(help="Of the transformer: generated, lookup, rows, dense; of the reference: numba, plain."),
     ] = None,
     steps: Annotated[int, typer.Option(min=0, help="Stop after so many instructions.")] = 100_000_000,
-    bits: Annotated[int, typer.Option(help="The transformer's word size, 3 to 16.")] = 16,
+    bits: Annotated[int, typer.Option(min=3, max=16, help="The transformer's word size, 3 to 16.")] = 16,
     input_adds: Annotated[bool, typer.Option("--input-adds", help="Input adds to its word, not replaces.")] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Then run the reference too: output, count and every word must agree.")
@@ -122,7 +122,7 @@ def _unfinished(result: Any, steps: int) -> str:
 def _drive(machine: Any, steps: int, quiet: bool) -> tuple[Any, str]:
     """Run in slices: what is written is seen at once, and a line is read when one is asked for. Gives what was
     read, too."""
-    left, slice_, given = steps, FIRST, ""
+    left, slice_, given = steps, FIRST, b""
     while True:
         before = machine.steps
         result = machine.run(min(slice_, left))
@@ -132,11 +132,11 @@ def _drive(machine: Any, steps: int, quiet: bool) -> tuple[Any, str]:
             sys.stdout.buffer.write(machine.take_output())
             sys.stdout.flush()
         if result.why == "input":
-            line = sys.stdin.readline()
+            line = sys.stdin.buffer.readline()
             given += line
             if line:
                 machine.feed(line)
             else:
                 machine.end_input()
         elif result.why != "steps" or left <= 0:
-            return result, given
+            return result, given.decode("utf-8", errors="replace")

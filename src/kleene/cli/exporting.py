@@ -62,6 +62,8 @@ def export(
     with busy(f"exporting {name}", as_json):
         made = verbs.export(thing, str(to), output, **given)
     if output is None:
+        if to is Target.graphviz and as_json:
+            return print_json({"dot": made})
         return print_json(made) if to is Target.circuit else print(made, end="")
     if as_json:
         return print_json({"name": name, "to": str(to), "saved": str(output), **given})

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,8 @@ def _made(name: str, found: Any, parameters: str) -> ProgramClass:
         if parameters:
             raise InputError(f"{name}:{parameters}: {name} takes no parameters")
         return found
-    given = dict(_parameter(name, part) for part in parameters.split(",") if part.strip())
     known = inspect.signature(found).parameters
+    given = dict(_parameter(name, part, known) for part in parameters.split(",") if part.strip())
     for parameter in given:
         if parameter not in known:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
@@ -78,8 +78,13 @@ def _made(name: str, found: Any, parameters: str) -> ProgramClass:
     return made
 
 
-def _parameter(name: str, part: str) -> tuple[str, int]:
+def _parameter(name: str, part: str, known: Mapping[str, inspect.Parameter]) -> tuple[str, int | str | bool]:
     key, _, value = (piece.strip() for piece in part.partition("="))
+    default = known[key].default if key in known else None
+    if isinstance(default, bool) and value in ("True", "False"):
+        return key, value == "True"
+    if isinstance(default, str):
+        return key, value
     try:
         return key, int(value)
     except ValueError:

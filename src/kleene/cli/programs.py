@@ -433,6 +433,8 @@ def certify(
     """
     net = find_network(network, as_json)
     with busy(f"certifying {network}", as_json):
+        if dtype is not None and not hasattr(net, "dtype"):
+            raise InputError(f"--dtype {dtype}: only for transformers; {network} has whole numbers and fractions")
         certificate = verbs.certify(net, **({"dtype": str(dtype)} if dtype is not None else {}))
     print_json(certificate.to_json()) if as_json else show(str(certificate))
     finish(certificate.holds)
@@ -458,7 +460,12 @@ def decompile(
     if output is not None:
         from kleene.files import write_json
 
-        write_json(output, content)
+        if hasattr(found, "save"):
+            found.save(output)  # a machine: the suffix says how
+        elif output.suffix != ".json":
+            raise InputError(f"-o {output}: what a transformer does is saved as JSON; use a name that ends in .json")
+        else:
+            write_json(output, content)
     if as_json:
         return print_json(content)
     show(str(found))

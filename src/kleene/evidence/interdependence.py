@@ -81,7 +81,7 @@ def ratio(joint: Tensor, apart: Tensor, frame: Tensor | None) -> Tensor:
     """‖joint − apart‖ / ‖joint‖ seen through the decoder; nothing at all counts as independent."""
     both = torch.stack([joint - apart, joint])
     both = (both if frame is None else both @ frame.mT).norm(dim=-1)
-    return torch.where(both[1] > 0, both[0] / both[1], torch.zeros_like(both[0]))
+    return torch.where(both[1] == 0, torch.zeros_like(both[0]), both[0] / both[1])  # what is not a number stays so
 
 
 def interdependence(

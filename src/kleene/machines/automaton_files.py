@@ -142,7 +142,7 @@ def from_json(data: Any, where: str) -> DFA:
                 raise FileError(
                     f"{where}, {place}: unknown symbol {symbol!r}; the alphabet is {data['alphabet']}"
                 )
-            if target not in rows.number:
+            if not isinstance(target, str) or target not in rows.number:
                 raise FileError(f"{where}, {place} → {symbol!r}: unknown state {target!r}")
             rows.move(name, symbol, target, place)
     for key, names in (("start", [data["start"]]), ("accepting", data["accepting"])):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from numbers import Integral
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -377,9 +377,9 @@ class Transformer(nn.Module):
         if limits and len(given) > min(limits):
             raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {min(limits)}")
         for place, token in enumerate(given):
-            if not isinstance(token, Integral) or not 0 <= int(token) < c.tokens:
+            if not hasattr(token, "__index__") or not 0 <= token < c.tokens:
                 raise InputError(f"{c.name}: token {token!r} at position {place} is outside 0 … {c.tokens - 1}")
-        return [int(token) for token in given]
+        return [index(token) for token in given]
 
     def decode_batch(
         self, inputs: list[list[int]], *, layers: int | None = None, check: bool = False, cached: bool = True
