@@ -56,6 +56,14 @@ def test_no_layers_are_no_layers():
             machine.run([1, 0, 2], layers=0)
 
 
+@pytest.mark.parametrize("program", [kl.library.histogram(), kl.library.most_frequent()])
+def test_the_rule_machine_runs_sets_on_short_inputs(program):
+    """A set as a query, and a key with many more values than there are positions."""
+    machine = RuleMachine(guarded_updates(program))
+    for tokens in ([1], [1, 2, 1], [0, 0]):
+        assert machine.run(tokens) == program.run(tokens)
+
+
 def test_the_rule_machine_takes_no_inputs():
     assert RuleMachine(guarded_updates(PARITY)).run_batch([]) == []
 
@@ -270,6 +278,9 @@ def test_learned_networks_are_verified_in_their_outputs():
     assert "agree in outputs\n" in f"{report}\n"
     standard = kl.learn(PARITY, [[2, 1]], steps=1, supervision="end-to-end", max_length=4)
     assert kl.verify(PARITY, standard, lengths=[2]).checked == 3
+    assert kl.verify(PARITY, standard, random=5, lengths=[9]).checked == 5  # relative positions: any length
+    with pytest.raises(NotSupported, match="a learned network runs dense"):
+        kl.verify(PARITY, net, lengths=[2], layers=3)
 
 
 def test_an_encoder_is_verified_at_all_its_layers():

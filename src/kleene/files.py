@@ -81,6 +81,6 @@ def write_text(path: str | Path, text: str) -> None:
         beside.write_text(text, encoding="utf-8")
 
 
-def write_json(path: str | Path, content: Any) -> None:
+def write_json(path: str | Path, content: Any, indent: int | None = 1) -> None:
     """Write a JSON file, whole or not at all."""
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")

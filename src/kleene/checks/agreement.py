@@ -190,11 +190,10 @@ def compare(
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
     sample = getattr(reference, "sample", None)
     exact = isinstance(network, Transformer)  # a learned one is compared in its outputs alone
-    config = network.base.config if isinstance(network, LearnedTransformer) else network.config
-    limits = [config.max_length, config.positions if exact or isinstance(network, LearnedTransformer) else None]
-    longest = min((limit for limit in limits if limit is not None), default=None)
-    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, longest)
-    evaluator = (evaluator or network.preferred_evaluator()) if exact else "dense"
+    if not exact and (run or evaluator not in (None, "dense")):
+        raise NotSupported("verify: a learned network runs dense, as it is; evaluator and layers are for compiled ones")
+    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, network.longest)
+    evaluator = evaluator or (network.preferred_evaluator() if exact else "dense")
     checked = mismatches = raised = 0
     worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
     while chunk := list(islice(chosen, CHUNK)):

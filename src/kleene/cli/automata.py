@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kleene.cli import app
+from kleene.cli import AsJson, app, print_json
 
 TRACED = 500  # steps of a Turing machine on a page
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def find_machine(name: str) -> Any:
@@ -85,7 +83,7 @@ def regex(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save a page that steps through one word.")
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """A regular expression as a minimal automaton and as an exact RNN, certified; decide words on the
     network."""
@@ -96,7 +94,7 @@ def regex(
         raise InputError(f"--html {html}: a page shows one word, not {len(words or [])}; '' is the empty one")
     dfa = kl.regex(pattern, alphabet, flags=re.IGNORECASE if ignore_case else 0)
     if dot:
-        return print(json.dumps({"dot": dfa.to_dot()}) if as_json else dfa.to_dot(), end="\n" if as_json else "")
+        return print_json({"dot": dfa.to_dot()}) if as_json else print(dfa.to_dot(), end="")
     rnn = kl.compile(dfa, method=method, activation=activation)
     certificate = kl.certify(rnn)
     answers = {word: rnn.accepts(word) for word in words or []}
@@ -106,19 +104,16 @@ def regex(
     if html is not None:
         kl.explain(rnn, (words or [""])[0]).to_html(html, title=pattern)
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "pattern": pattern,
-                    "automaton": dfa.to_json(),
-                    "sizes": rnn.sizes,
-                    "method": rnn.about["method"],
-                    "certificate": {"holds": certificate.holds, "reasons": list(certificate.reasons)},
-                    "words": answers,
-                    "saved": [str(path) for path in [*(output or []), *([html] if html else [])]],
-                },
-                ensure_ascii=False,
-            )
+        print_json(
+            {
+                "pattern": pattern,
+                "automaton": dfa.to_json(),
+                "sizes": rnn.sizes,
+                "method": rnn.about["method"],
+                "certificate": {"holds": certificate.holds, "reasons": list(certificate.reasons)},
+                "words": answers,
+                "saved": [str(path) for path in [*(output or []), *([html] if html else [])]],
+            }
         )
     else:
         print(dfa)
@@ -160,7 +155,7 @@ def tm(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save a page that steps through the first 500 steps.")
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a Turing machine as an exact RNN: accept, reject, or still running."""
     import kleene as kl
@@ -180,19 +175,16 @@ def tm(
     expected = machine.run(word, max_steps=max_steps) if check else None
     agree = expected is None or expected == decision
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "machine": machine.name,
-                    "word": word,
-                    **decision.to_json(),
-                    "units": net.units,
-                    "form": form,
-                    "evaluator": evaluator,
-                    "agrees": None if expected is None else agree,
-                },
-                ensure_ascii=False,
-            )
+        print_json(
+            {
+                "machine": machine.name,
+                "word": word,
+                **decision.to_json(),
+                "units": net.units,
+                "form": form,
+                "evaluator": evaluator,
+                "agrees": None if expected is None else agree,
+            }
         )
     else:
         print(f"{machine.name} on an RNN of {net.units} units ({form}; {evaluator})")

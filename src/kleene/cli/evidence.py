@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from kleene.cli import app
+from kleene.cli import AsJson, app, print_json
 from kleene.cli.names import read_tokens
 from kleene.errors import FileError, InputError
 
@@ -33,7 +32,7 @@ def explain(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Which parts of an input did what, in a saved network."""
     from kleene.verbs import explain as verb
@@ -53,11 +52,7 @@ def explain(
             raise InputError(f"{output}: there is no picture of the evidence for a {type(network).__name__}")
         evidence.to_png(output)
     if as_json:
-        typer.echo(
-            json.dumps(
-                evidence.to_dict() if hasattr(evidence, "to_dict") else evidence.to_json(), ensure_ascii=False
-            )
-        )
+        print_json(evidence.to_dict() if hasattr(evidence, "to_dict") else evidence.to_json())
     elif html is not None:
         typer.echo(f"saved {html}")
     else:
@@ -87,7 +82,7 @@ def reproduce(
     workers: Annotated[int | None, typer.Option(min=1, help="processes that train at once")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="training steps, instead of the scale's")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run an experiment of one of the papers, and set its results beside the paper's.
 
@@ -97,8 +92,7 @@ def reproduce(
     from kleene.papers.tasks import Plan
 
     if name is None:
-        typer.echo(json.dumps(list(EXPERIMENTS)) if as_json else "\n".join(EXPERIMENTS))
-        return
+        return print_json(list(EXPERIMENTS)) if as_json else typer.echo("\n".join(EXPERIMENTS))
     if scale not in ("small", "paper", "tiny"):
         raise InputError(f"--scale {scale!r}: unknown; use small or paper")
     if output is not None and output.exists() and not output.is_dir():
@@ -117,4 +111,4 @@ def reproduce(
     result = run(
         scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options
     )
-    typer.echo(json.dumps(result.published(), ensure_ascii=False) if as_json else result.table())
+    print_json(result.published()) if as_json else typer.echo(result.table())

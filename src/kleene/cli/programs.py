@@ -444,7 +444,8 @@ def certify(
 def decompile(
     network: NetworkName,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="Save it here.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Save it: .json; a machine in any of its formats."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -351,8 +351,8 @@ def _looked_up(
     """Counts and sums of what is selected, by way of a table for each sequence and value of the key."""
     assert head.query is not None and head.key is not None
     batch, size = summed.shape
-    keys = len(spec.kinds[head.key])
-    if keys > 4 * size:  # a wide range, such as a word's: number the keys that occur
+    keys, kind = len(spec.kinds[head.key]), spec.kinds[head.query]
+    if keys > 4 * size and not isinstance(kind, Subset):  # a wide range, such as a word's: number the keys that occur
         known, flat = np.unique(
             np.concatenate([state[head.key].ravel(), state[head.query].ravel()]), return_inverse=True
         )
@@ -364,7 +364,6 @@ def _looked_up(
     real = summed[seen]
     counts = np.bincount(places, minlength=batch * keys).reshape(batch, keys)
     sums = np.bincount(places, weights=real, minlength=batch * keys).astype(np.int64).reshape(batch, keys)
-    kind = spec.kinds[head.query]
     if isinstance(kind, Subset):
         member = np.array([[k in members for members in kind.values] for k in range(kind.range)], dtype=np.int64)
         counts, sums = counts @ member, sums @ member  # (batch, set)

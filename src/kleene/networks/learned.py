@@ -52,6 +52,11 @@ class LearnedTransformer(nn.Module):
     def device(self) -> torch.device:
         return self.base.device
 
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that it takes; None: any number."""
+        return self.base.longest
+
     def layer(self, number: int, x: Tensor, mask: Tensor) -> Tensor:
         """(batch, position, dim) after attention as compiled and the learned MLP."""
         block = self.base.block(number)

@@ -208,6 +208,11 @@ class StandardTransformer(nn.Module):
     def device(self) -> torch.device:
         return self.out.weight.device
 
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that it takes; None: any number, where positions are relative."""
+        return self.config.max_length if self.config.positions == "absolute" else None
+
     def extra_repr(self) -> str:
         c = self.config
         weights = "shared" if c.shared else "its own for each layer"

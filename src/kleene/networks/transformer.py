@@ -364,6 +364,12 @@ class Transformer(nn.Module):
             self._sparse = (stamp, SparseTransformer(self))
         return self._sparse[1]
 
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that it takes; None: any number."""
+        limits = (self.config.positions, self.config.max_length)
+        return min((limit for limit in limits if limit is not None), default=None)
+
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
         """The input as a list of ints, or an error that says what is wrong with it."""
         c = self.config
@@ -373,9 +379,8 @@ class Transformer(nn.Module):
             raise InputError(f"{c.name}: the input must be a list of tokens, not {tokens!r}") from None
         if not given:
             raise InputError(f"{c.name}: the input is empty; give at least one token")
-        limits = [limit for limit in (c.positions, c.max_length) if limit is not None]
-        if limits and len(given) > min(limits):
-            raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {min(limits)}")
+        if self.longest is not None and len(given) > self.longest:
+            raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {self.longest}")
         for place, token in enumerate(given):
             if not hasattr(token, "__index__") or not 0 <= token < c.tokens:
                 raise InputError(f"{c.name}: token {token!r} at position {place} is outside 0 … {c.tokens - 1}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from kleene.library.parity import START, parity_absolute, parity_relative, parity_sum
 from kleene.papers.report import Result, plot
-from kleene.papers.tasks import Plan, at_scale
+from kleene.papers.tasks import Plan
 
 Bits = list[int]
 LENGTHS = {"paper": (20, 40), "small": (8, 16), "tiny": (4, 8)}  # the longest in training, the longest in the test
@@ -165,7 +165,6 @@ def parity(
     from kleene.papers.alta_parity_minimal import parity_minimal
 
     plan = plan or Plan()
-    at_scale(trace.SCALES, scale)
     chosen = set(plan.chosen([*trace.tasks(scale, plan), *end_to_end.tasks(scale, plan)]))  # before any work
     whole = Result("alta.parity", Path(folder), {"scale": scale})
     parts = [parity_minimal(scale, data, whole.folder / "parity-minimal", progress)]

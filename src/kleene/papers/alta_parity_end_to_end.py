@@ -95,7 +95,7 @@ def _title(row: Row) -> str:
 
 def tasks(scale: str, plan: Plan) -> dict[str, dict[str, Any]]:
     """The training runs, by name."""
-    config, (trained, longest) = SCALES[scale], LENGTHS[scale]
+    config, (trained, longest) = at_scale(SCALES, scale), LENGTHS[scale]
     kept = ("train_each", "test_each", "every", "batch", "rate", "optimiser", "shape")
     return {
         _name((layers, shared, positions), seed): {

@@ -77,7 +77,7 @@ def parity_trace(
 
 def tasks(scale: str, plan: Plan) -> dict[str, dict[str, Any]]:
     """The training runs, by name."""
-    config, (trained, longest) = SCALES[scale], LENGTHS[scale]
+    config, (trained, longest) = at_scale(SCALES, scale), LENGTHS[scale]
     return {
         f"{kind}-seed-{seed}": {
             "kind": kind, "trained": trained, "longest": longest, "seed": seed, "each": config["train_each"],

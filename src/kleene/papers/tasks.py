@@ -163,7 +163,7 @@ def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: P
     before = saved["result"]["seconds"] if saved else 0.0
     result |= {"seconds": round(before + time.monotonic() - begin, 1), "device": device(), "commit": commit()}
     entry = {"arguments": _plain(arguments), "finished": finished, "result": result}
-    write_json(folder / f"{name}.json", entry)
+    write_json(folder / f"{name}.json", entry, indent=None)
     return entry
 
 

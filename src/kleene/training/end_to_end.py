@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -139,16 +140,16 @@ def train_standard(
         source = torch.Generator().manual_seed(seeded(seed, step))
         return torch.randint(len(tokens), (batch,), generator=source)
 
+    blocks = [part for part in model.modules() if isinstance(part, StandardBlock)] if where.type == "cuda" else []
     some = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0))[:EVALUATED].to(where)
 
     def evaluate(_: nn.Module) -> Metrics:
         part = None if given is None else given[some]
-        with torch.compiler.set_stance("force_eager"):  # its batches have other shapes
+        with torch.compiler.set_stance("force_eager") if blocks else nullcontext():  # its batches have other shapes
             found = {"accuracy": share_right(model, (tokens[some], real[some], labels[some]), part)}
             return found | ({} if test is None else {"test": share_right(model, test, test_targets)})
 
     use_half = where.type == "cuda" if half is None else half
-    blocks = [part for part in model.modules() if isinstance(part, StandardBlock)] if where.type == "cuda" else []
     for block in blocks:
         block.compile(dynamic=False)  # fused kernels; all layers share one compilation
     descent = make_optimiser(optimiser, model, rate)
