@@ -103,7 +103,7 @@ def test_the_papers_hyperparameters():
     one = TABLE_1["paper"]
     assert one["relative"] == {"depth": 2, "width": 128, "rate": 1e-2, "optimiser": "adafactor", "steps": 50_000}
     wide = {"depth": 4, "width": 4096, "rate": 1e-4, "optimiser": "adam"}
-    assert one["absolute"] == {**wide, "steps": 50_000} and one["sum"] == {**wide, "steps": 400_000}
+    assert one["absolute"] == {**wide, "steps": 50_000} and one["sum"] == {**wide, "steps": 400_000, "share": 300}
     three = TABLE_3_SCALES["paper"]
     assert three["shape"] == {"width": 512, "hidden": 2048, "heads": 6, "head_size": 64} and len(TABLE_3) == 8
     assert (three["rate"], three["optimiser"], three["layers"]) == (5e-4, "adafactor", {8: 50_000, 40: 5_000})

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from kleene.errors import InputError, KleeneError
-from kleene.training.loop import Run, shuffled, train
+from kleene.training.loop import Run, shuffled, spent, train
 
 X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
 Y = X @ torch.tensor([[1.0], [-2.0], [0.5]])
@@ -82,8 +82,10 @@ def test_a_deadline_stops_at_the_next_evaluation_with_a_checkpoint(tmp_path: Pat
     assert [path.name for path in (tmp_path / "cut").glob("checkpoint-*")] == ["checkpoint-000000000010"]
     late, _ = go(tmp_path / "cut", deadline=time.monotonic() - 1)
     assert late.step == 10
+    assert late.seconds == cut.seconds == spent(tmp_path / "cut") >= 1
     again, _ = go(tmp_path / "cut")
     assert again == whole
+    assert again.seconds == spent(tmp_path / "cut") > cut.seconds
 
 
 def test_finished_run_is_not_trained_again(tmp_path: Path) -> None:

@@ -31,17 +31,17 @@ SCALES: dict[str, dict[str, Any]] = {  # paper: Table 1; `share`: what the share
     "paper": {
         "seeds": [0, 1, 2], "train_each": 200, "test_each": 100, "every": 1000,
         "relative": {**NARROW, "steps": 50_000}, "absolute": {**WIDE, "steps": 50_000},
-        "sum": {**WIDE, "steps": 400_000}, "share": 300,
+        "sum": {**WIDE, "steps": 400_000, "share": 300},
     },
     "small": {
         "seeds": [0, 1], "train_each": 100, "test_each": 50, "every": 250,
         "relative": {**NARROW, "steps": 2_000}, "absolute": {**MIDDLE, "steps": 3_000},
-        "sum": {**MIDDLE, "rate": 5e-4, "steps": 6_000}, "share": 100,
+        "sum": {**MIDDLE, "rate": 5e-4, "steps": 6_000, "share": 100},
     },
     "tiny": {
         "seeds": [0], "train_each": 20, "test_each": 5, "every": 50,
-        "relative": {**TINY, "steps": 100}, "absolute": {**TINY, "steps": 100}, "sum": {**TINY, "steps": 100},
-        "share": 100,
+        "relative": {**TINY, "steps": 100}, "absolute": {**TINY, "steps": 100},
+        "sum": {**TINY, "steps": 100, "share": 100},
     },
 }  # fmt: skip
 BATCH, NOISE = 256, 0.1
@@ -81,7 +81,7 @@ def tasks(scale: str, plan: Plan) -> dict[str, dict[str, Any]]:
     return {
         f"{kind}-seed-{seed}": {
             "kind": kind, "trained": trained, "longest": longest, "seed": seed, "each": config["train_each"],
-            "tested": config["test_each"], "every": config["every"], "share": config["share"],
+            "tested": config["test_each"], "every": config["every"],
             **config[kind], "steps": plan.step_count(config[kind]["steps"]),
         }
         for kind in TITLES for seed in config["seeds"]
@@ -89,8 +89,8 @@ def tasks(scale: str, plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def learn_one(
-    kind: str, trained: int, longest: int, seed: int, each: int, tested: int, steps: int, every: int, share: int,
-    folder: Path, deadline: float | None, **shape: Any,
+    kind: str, trained: int, longest: int, seed: int, each: int, tested: int, steps: int, every: int,
+    folder: Path, deadline: float | None, share: int = 1, **shape: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """One network, learned from traces of words of up to `trained` bits."""
     device = fast_device()
@@ -123,7 +123,7 @@ def _row(result: Result, kind: str, names: list[str], trained: int) -> None:
     if mean[0] < 1:
         notes.append("**not converged**")
     if kind == "sum":
-        notes.append(f"num_ones is a variable of its own, and the share is scaled by {result.config['share']:,}")
+        notes.append(f"num_ones is a variable of its own, and the share is scaled by {result.config['sum']['share']:,}")
     result.row(title, paper, shown(mean), ". ".join(notes), _as_paper(kind, mean))
 
 

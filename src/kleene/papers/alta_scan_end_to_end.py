@@ -160,16 +160,31 @@ def _rows(result: Result, name: str, cells: Sequence[int | None]) -> None:
 
 def _trend(result: Result) -> None:
     """More layers do not help: no deeper cell is better than the shallowest by more than two points."""
-    for name in PAPER:
-        found = {layers: run["right"] for layers in LAYERS if (run := result.runs.get(f"{name}-{layers}"))}
-        if len(found) > 1:
-            first, *rest = found.values()
-            said = ", ".join(f"{layers}: {percent(share)}" for layers, share in found.items())
-            result.row(
-                f"more layers do not help: {name.replace('-', ', ')}", "they do not", said,
-                "holds where no deeper one is above the shallowest by more than 2 points",
-                all(share <= first + 0.02 for share in rest),
-            )  # fmt: skip
+    done: list[tuple[list[float], list[float]]] = []
+    for name, cells in PAPER.items():
+        runs = {layers: run for layers in LAYERS if (run := result.runs.get(f"{name}-{layers}"))}
+        if len(runs) < 2:
+            continue
+        ours = [run["right"] for run in runs.values()]
+        paper = [(cell or 0) / 100 for layers, cell in zip(LAYERS, cells) if layers in runs]
+        _trend_row(result, name.replace("-", ", "), list(runs), paper, ours)
+        if name.endswith("-shared-relative") and list(runs) == result.config["layers"]:
+            done.append((paper, ours))
+    if len(done) == len(result.config["splits"]) > 1:
+        paper, ours = ([sum(column) / len(done) for column in zip(*rows)] for rows in zip(*done))
+        _trend_row(result, "mean of the splits, shared, relative", result.config["layers"], paper, ours)
+
+
+def _trend_row(result: Result, title: str, layers: list[int], paper: list[float], ours: list[float]) -> None:
+    def said(shares: list[float]) -> str:
+        return ", ".join(f"{count}: {percent(share)}" for count, share in zip(layers, shares))
+
+    def holds(shares: list[float]) -> bool:
+        return all(share <= shares[0] + 0.02 for share in shares)
+
+    itself = "" if holds(paper) else "; the paper's own figures are"
+    note = f"holds where no deeper one is above the shallowest by more than 2 points{itself}"
+    result.row(f"more layers do not help: {title}", said(paper), said(ours), note, holds(ours))
 
 
 def _draw(result: Result) -> None:

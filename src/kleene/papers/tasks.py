@@ -100,7 +100,7 @@ def run_tasks(
     """
     names = plan.chosen(tasks, default)
     saved = {name: _saved(folder, name, tasks[name]) for name in tasks}
-    open_ = [name for name in names if not saved[name].get("finished", bool(saved[name]))]
+    open_ = [name for name in names if not saved[name].get("finished")]
     jobs = {name: (work, name, dict(tasks[name]), folder, plan) for name in open_}
     with _bars(title, folder, {name: tasks[name].get("steps") for name in open_}, progress) as started:
         if (workers := _workers(plan, len(jobs))) == 1:
@@ -152,15 +152,17 @@ def _alone() -> None:
 
 
 def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: Plan) -> dict[str, Any]:
+    from kleene.training.loop import spent
+
     saved = _saved(folder, name, arguments)
     if plan.late:
         return saved
     if not saved and (folder / f"{name}.json").exists() and not _longer(folder / f"{name}.json", arguments):
         shutil.rmtree(folder / name, ignore_errors=True)  # checkpoints of another task
-    begin = time.monotonic()
+    begin, before = time.monotonic(), spent(folder / name)
     result = work(**arguments, folder=folder / name, deadline=plan.deadline)
     finished = bool(result.pop("finished", True))
-    before = saved["result"]["seconds"] if saved else 0.0
+    before = max(before, saved["result"]["seconds"] if saved else 0.0)  # the first also counts a run that was killed
     result |= {"seconds": round(before + time.monotonic() - begin, 1), "device": device(), "commit": commit()}
     entry = {"arguments": _plain(arguments), "finished": finished, "result": result}
     write_json(folder / f"{name}.json", entry, indent=None)

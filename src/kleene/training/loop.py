@@ -37,6 +37,7 @@ class Run:
     metrics: list[Metrics] = field(default_factory=list)
     step: int = 0
     reached: bool = False
+    seconds: float = field(default=0.0, compare=False)  # of training, up to the last checkpoint
 
     @property
     def last(self) -> Metrics:
@@ -123,7 +124,8 @@ def train(
     run = checkpoints.resume(model, optimiser) if checkpoints else Run()
     run.reached = bool(run.metrics) and until is not None and until(run.last)
     with _bar(title, steps, progress) as show:
-        total, counted, saved = torch.zeros((), device=_device(model)), 0, time.monotonic()
+        total, counted = torch.zeros((), device=_device(model)), 0
+        saved = time.monotonic()
         show(run.step, run.last)
         late = deadline is not None and time.monotonic() >= deadline
         while run.step < steps and not run.reached and not late:
@@ -149,8 +151,9 @@ def train(
                     if done and not keep:
                         checkpoints.clear()
                     elif due or late or done:
-                        checkpoints.save(model, optimiser, run)
+                        run.seconds += time.monotonic() - saved
                         saved = time.monotonic()
+                        checkpoints.save(model, optimiser, run)
                 total, counted = torch.zeros_like(total), 0
                 show(run.step, run.last)
     return run
@@ -235,6 +238,7 @@ class _Checkpoints:
                     {
                         "settings": self.settings,
                         "step": run.step,
+                        "seconds": run.seconds,
                         "groups": groups,
                         "numbers": numbers,
                     }
@@ -274,7 +278,12 @@ class _Checkpoints:
         whole = [json.loads(line) for line in lines if line.endswith("}")]
         metrics = [entry for entry in whole if entry["step"] <= saved["step"]]
         write_text(self.folder / "metrics.jsonl", "".join(json.dumps(x) + "\n" for x in metrics))
-        return Run(metrics, saved["step"])
+        return Run(metrics, saved["step"], seconds=saved.get("seconds", 0.0))
+
+
+def spent(folder: Path) -> float:
+    """The seconds of training behind the checkpoints below a folder, also of runs that were killed."""
+    return sum(read_json(path).get("seconds", 0.0) for path in folder.rglob("checkpoint-*[0-9]/checkpoint.json"))
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
