@@ -11,7 +11,7 @@ import pytest
 
 import kleene as kl
 from kleene.checks.bisimulation import check_files
-from kleene.cli.automata import find_machine, verify_folder
+from kleene.cli.automata import find_machine, verify_words
 from kleene.library.turing_machines import POWERS_OF_TWO, busy_beaver
 
 CHAMPION = "1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA"
@@ -90,19 +90,19 @@ def test_machine_files_are_told_apart(tmp_path: Path) -> None:
     assert find_machine("addition") is None
 
 
-def test_verify_folder(tmp_path: Path) -> None:
+def test_verify_words(tmp_path: Path) -> None:
     dfa = kl.regex("(0|10*1)*", "01")
     kl.compile(dfa).save(tmp_path / "even")
     kl.compile(busy_beaver(2)).save(tmp_path / "bb2")
     kl.regex("1*", "01").save(tmp_path / "ones.att")
-    assert verify_folder(str(tmp_path / "even"), None, None, None, 0, None).holds
-    assert verify_folder(str(tmp_path / "bb2"), None, range(3), None, 0, None).holds
-    assert verify_folder(str(tmp_path / "bb2"), None, None, 3, 0, None).checked == 3
-    assert not verify_folder(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, None).holds
-    assert verify_folder(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, ["11"]).holds
-    assert verify_folder("addition", None, None, None, 0, None) is None
+    assert verify_words(str(tmp_path / "even"), None, None, None, 0, None).holds
+    assert verify_words(str(tmp_path / "bb2"), None, range(3), None, 0, None).holds
+    assert verify_words(str(tmp_path / "bb2"), None, None, 3, 0, None).checked == 3
+    assert not verify_words(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, None).holds
+    assert verify_words(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, ["11"]).holds
+    assert verify_words("addition", None, None, None, 0, None) is None
     with pytest.raises(kl.FileError, match="not a machine's file"):
-        verify_folder(str(tmp_path / "even"), "addition", None, None, 0, None)
+        verify_words(str(tmp_path / "even"), "addition", None, None, 0, None)
 
 
 @pytest.mark.parametrize("command", ["regex", "tm"])
@@ -114,3 +114,51 @@ def test_import_is_light() -> None:
     code = "import sys, kleene; kleene.DFA; kleene.regex; kleene.TuringMachine; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_run_and_compile_take_machines_and_their_networks(tmp_path: Path) -> None:
+    kl.regex("(0|10*1)*", "01").save(tmp_path / "even.json")
+    busy_beaver(2).save(tmp_path / "bb2.yaml")
+    for name in ("even.json", "bb2.yaml"):
+        done = kleene("compile", str(tmp_path / name), "-o", str(tmp_path / Path(name).stem))
+        assert done.returncode == 0 and " units, " in done.stdout, done.stderr
+    for arguments, said in (
+        (["even.json", "0110"], "accepts\nby the interpreter\n"),
+        (["even.json", "01", "0", "--on", "network"], "rejects\nby the RNN\n"),
+        (["even", "0110"], "accepts\nby the RNN\n"),
+        (["bb2.yaml", ""], "accepts\nby the interpreter, in 6 steps of the machine\n"),
+        (["bb2", ""], "accepts\nby the RNN, in 6 steps of the machine\n"),
+    ):
+        assert kleene("run", str(tmp_path / arguments[0]), *arguments[1:]).stdout == said
+    data = json.loads(kleene("run", str(tmp_path / "even"), "1", "--json").stdout)
+    assert (data["answer"], data["evaluator"], data["steps"]) == ("reject", "network", None)
+    for name in ("even.json", "bb2.yaml"):
+        assert kleene("verify", str(tmp_path / name)).stdout.startswith("agree on")
+    for arguments, said in (
+        (["run", "even", "1", "--on", "interpreter"], "--on network only"),
+        (["run", "even.json", "1", "--on", "rules"], "has no rules"),
+        (["run", "even.json", "2"], "not in the alphabet"),
+        (["compile", "even.json", "--dtype", "float64"], "holds a DFA"),
+        (["explain", "even", "1", "--target", "x"], "of language models"),
+    ):
+        done = kleene(arguments[0], str(tmp_path / arguments[1]), *arguments[2:])
+        assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_symbols_of_several_characters_are_set_apart_by_spaces(tmp_path: Path) -> None:
+    kl.DFA([[1, 0], [0, 1]], start=0, accepting=[0], alphabet=("left", "right")).save(tmp_path / "turns.json")
+    done = kleene("run", str(tmp_path / "turns.json"), "left", "left right", "--on", "network", "--json")
+    assert json.loads(done.stdout)["input"] == ["left", "left", "right"], done.stderr
+
+
+def test_tm_takes_the_input_of_its_file(tmp_path: Path) -> None:
+    text = (
+        "input: '111'\nblank: ' '\nstart state: a\ntable:\n  a:\n    1: R\n    ' ': {write: 1, R: done}\n  done:\n"
+    )
+    (tmp_path / "one.yaml").write_text(text)
+    path = str(tmp_path / "one.yaml")
+    assert kl.TuringMachine.load(path).example == "111"
+    assert "tape 1111\n" in kleene("tm", path, "--tape").stdout
+    assert "tape 1\n" in kleene("tm", path, "", "--tape").stdout
+    kl.TuringMachine.load(path).save(tmp_path / "again.yaml")
+    assert kl.TuringMachine.load(tmp_path / "again.yaml").example == "111"

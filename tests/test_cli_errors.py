@@ -107,13 +107,18 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
         ("range", ["programs.py:Forever", "[1]", "--max-layers", "50"]), ("type", ["nets/transformer", "words"]),
         ("range", ["nets/transformer", "[9]"]), ("type", ["nets/memoriser", "[1]"]),
         ("type", ["nets/transformer", "[2]", "--on", "rules"]), ("type", ["nets/rnn", "[1]"]),
+        ("type", ["nets/rnn", "a", "--on", "interpreter"]), ("type", ["dfa.json", "c"]),
+        ("broken", ["broken.json", "a"]),
     ],
     "trace": [(kind, [*what, "[0,1]"]) for kind, what in [*PROGRAMS, *NOT_PROGRAMS]] + [
         ("type", ["addition", "a+b"]), ("range", ["programs.py:Copy", "[2]"]),
         ("type", ["parity_relative", "1", "--steps"]),
         ("missing", ["parity_relative", "1", "--svg", "notes.txt/x.svg"]),
     ],
-    "compile": [*PROGRAMS, *NOT_PROGRAMS, ("range", ["programs.py:Far"]), ("type", ["addition", "-o", "notes.txt"]),
+    "compile": [*PROGRAMS, ("type", ["nets/rnn"]), ("type", ["dfa.json", "--dtype", "float64"]),
+                ("missing", ["nowhere.json"]), ("broken", ["broken.jff"]), ("range", ["programs.py:Far"]),
+                ("range", ["sort:values=100000000000"]), ("type", ["parity_relative", "--layers", "3"]),
+                ("type", ["addition", "-o", "notes.txt"]),
                 ("type", ["addition", "-o", "."]), ("missing", ["parity_relative", "-o", "notes.txt/net"]),
                 ("range", ["addition", "--dtype", "bfloat16"]), ("type", ["parity_relative", "--shape", "decoder"]),
                 ("missing", ["parity_relative", "--shape", "encoder"])],
@@ -418,3 +423,31 @@ def test_a_real_interruption(tmp_path, arguments):
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, "kleene: interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["loop.dec"]
+
+
+def same(values):
+    class Same(kl.Program):
+        tokens = values
+        value = kl.cat(values, token=lambda t: t)
+        output = value
+        layers = 1
+
+        def step(z):
+            pass
+
+    return Same
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda: kl.cat(10**11), "100,000,000,000 values are more than"),
+        (lambda: kl.num(range(10**11)), "num: more than"),
+        (lambda: kl.library.sort(values=10**11), "values are more than|'tokens' is"),
+        (lambda: kl.library.parity_absolute(10**9), "more than"),
+        (lambda: kl.compile(same(40_000)), "parameters, more than the 2,000,000,000"),
+    ],
+)
+def test_sizes_are_refused_before_memory_is_taken(make, said):
+    with pytest.raises((kl.ProgramError, kl.NotSupported), match=said):
+        make()

@@ -105,6 +105,30 @@ def test_an_undefined_head_that_is_not_read_disturbs_nothing():
     assert "'there' at position 1" in the_one_outcome(Unread, [1, 2, 2])
 
 
+@pytest.mark.parametrize("passes", [{0}, {3}, {0, 1}, {2, 3}, {1, 2, 3}, {1}, {0, 3}])
+def test_nor_does_one_that_several_variables_together_keep_from_being_read(passes):
+    """A threshold on a sum is then the guard, while another test of the same update reads an average."""
+
+    class Kept(kl.Program):
+        tokens = 4
+        a = kl.cat(2, token=lambda t: t % 2)
+        c = kl.cat(3, token=lambda t: t % 3)
+        b = kl.cat(2, token=lambda t: t // 2)
+        shared = kl.attend(b, b, a)
+        output = b
+        layers = 2
+
+        def step(z):
+            if z.a + z.c in passes:
+                z.b = 1 if z.shared == 1 else 0
+
+    for lowering in ("thresholds", "rules"):
+        net = kl.compile(Kept, lowering=lowering)
+        assert kl.certify(net).holds
+        report = kl.verify(Kept, net, lengths=range(1, 6))
+        assert report.holds and report.checked == 1364
+
+
 # --- heads in parallel ------------------------------------------------------------------------------------
 
 

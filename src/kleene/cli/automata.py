@@ -9,56 +9,86 @@ from typing import Annotated, Any
 
 import typer
 
-from kleene.cli import AsJson, app, print_json
+from kleene.cli import AsJson, app, busy, print_json, show
+from kleene.cli.names import find_machine
+from kleene.files import read_json
 
 TRACED = 500  # steps of a Turing machine on a page
+STEPS = 1_000_000  # of a Turing machine, where no number is given
 
 
-def find_machine(name: str) -> Any:
-    """The automaton or Turing machine in a file, or None where the name is not that of a machine's file."""
-    from kleene.files import read_json, read_text
-    from kleene.machines.automaton import DFA
-    from kleene.machines.turing import TuringMachine
-
-    path = Path(name)
-    if path.suffix in (".att", ".fst"):
-        return DFA.load(path)
-    if path.suffix in (".yaml", ".yml", ".tm", ".bb"):
-        return TuringMachine.load(path)
-    if path.suffix == ".json":
-        content = read_json(path)
-        turing = isinstance(content, dict) and content.get("kind") != "dfa" and "blank" in content
-        return TuringMachine.load(path) if turing else DFA.load(path)
-    if path.suffix == ".jff":
-        return TuringMachine.load(path) if "<type>turing" in read_text(path)[:2000] else DFA.load(path)
-    return None
-
-
-def verify_folder(
-    folder: str,
-    other: str | None,
-    lengths: range | None,
-    random: int | None,
-    seed: int,
-    inputs: list[str] | None,
+def verify_words(
+    name: str, other: str | None, lengths: range | None, random: int | None, seed: int, inputs: list[str] | None
 ) -> Any:
-    """The report of `kleene verify DIR [FILE]` where DIR holds a network that reads words; None where it
-    does not."""
+    """The report of `kleene verify DIR [FILE]` or `kleene verify FILE` where words are read; None where they are
+    not."""
     from kleene import verbs
     from kleene.errors import FileError
-    from kleene.files import read_json
 
-    path = Path(folder) / "kleene.json"
-    content = read_json(path) if path.is_file() else None
-    if not isinstance(content, dict) or content.get("kind") not in ("rnn", "decider"):
-        return None
-    machine = None if other is None else find_machine(other)
-    if other is not None and machine is None:
-        raise FileError(f"{other}: not a machine's file; use .json, .jff, .att or .yaml")
     options: dict[str, Any] = {"inputs": inputs} if inputs else {}
     options |= {} if lengths is None else {"lengths": lengths}
     options |= {} if random is None else {"random": random, "seed": seed}
-    return verbs.verify(verbs.load(folder), machine, **options)
+    if not _is_rnn(name):
+        machine = find_machine(name) if other is None else None
+        return None if machine is None else verbs.verify(machine, verbs.compile(machine), **options)
+    machine = None if other is None else find_machine(other)
+    if other is not None and machine is None:
+        raise FileError(f"{other}: not a machine's file; use .json, .jff, .att or .yaml")
+    return verbs.verify(verbs.load(name), machine, **options)
+
+
+def run_word(name: str, words: list[str], on: str | None, as_json: bool) -> bool:
+    """`kleene run` where the name is a machine's file or the folder of an RNN; False where it is neither."""
+    from kleene import verbs
+    from kleene.errors import InputError
+
+    saved = _is_rnn(name)
+    machine = verbs.load(name) if saved else find_machine(name)
+    if machine is None:
+        return False
+    evaluator = on or ("network" if saved else "interpreter")
+    if evaluator not in (("network",) if saved else ("interpreter", "network")):
+        has = "a saved network, which runs --on network only" if saved else "a machine, which has no rules"
+        raise InputError(f"{name}: {has}; leave --on {on} out")
+    with busy(f"running {name}", as_json):
+        runner = verbs.compile(machine) if evaluator == "network" and not saved else machine
+        word = _word(machine, words)
+        answer, steps = _decide(runner, word)
+    if as_json:
+        print_json({"program": name, "input": word, "evaluator": evaluator, "answer": answer, "steps": steps})
+        return True
+    show(f"{answer}s" if answer else "still running; 'kleene tm' has --max-steps")
+    by = "RNN" if evaluator == "network" else "interpreter"
+    show(f"by the {by}" + (f", in {steps:,} steps of the machine" if steps is not None else ""))
+    return True
+
+
+def _is_rnn(folder: str) -> bool:
+    """Whether a folder holds a network that reads words."""
+    path = Path(folder) / "kleene.json"
+    content = read_json(path) if path.is_file() else None
+    return isinstance(content, dict) and content.get("kind") in ("rnn", "decider")
+
+
+def _word(machine: Any, words: list[str]) -> Any:
+    """Arguments as a word: their characters, or where symbols are longer, their parts between spaces."""
+    from kleene.networks.decider import END, NUL
+
+    letters = {*(getattr(machine, "input_alphabet", None) or machine.alphabet)} - {END, NUL}
+    if all(len(symbol) == 1 for symbol in letters):
+        return (" " if " " in letters else "").join(words)
+    return " ".join(words).split()
+
+
+def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:
+    """Accept, reject or nothing yet, and after how many steps where it takes steps of its own."""
+    from kleene.machines.turing import TuringMachine
+
+    decide = machine.run if isinstance(machine, TuringMachine) else getattr(machine, "decide", None)
+    if decide is None:
+        return "accept" if machine.accepts(word) else "reject", None
+    decision = decide(word, max_steps=STEPS)
+    return decision.answer, decision.steps
 
 
 @app.command(epilog="Example: kleene regex '(0|10*1)*' 0110 010 --alphabet 01 -o even.png -o even/")
@@ -140,8 +170,10 @@ def tm(
     file: Annotated[
         str, typer.Argument(help="A machine: .yaml, .jff, .json, .txt, or bbchallenge text itself.")
     ],
-    word: Annotated[str, typer.Argument(help="The input.")] = "",
-    max_steps: Annotated[int, typer.Option(help="Steps of the machine, at most.")] = 1_000_000,
+    word: Annotated[
+        str | None, typer.Argument(help="The input; by default the one in the file, or the empty word.")
+    ] = None,
+    max_steps: Annotated[int, typer.Option(help="Steps of the machine, at most.")] = STEPS,
     form: Annotated[str, typer.Option(help="compact or literal (the chapter's construction).")] = "compact",
     evaluator: Annotated[str, typer.Option(help="patterns (fast) or plain; both are exact.")] = "patterns",
     tape: Annotated[bool, typer.Option("--tape", help="Show the tape too.")] = False,
@@ -163,6 +195,7 @@ def tm(
 
     text = not Path(file).exists() and BBCHALLENGE.fullmatch(file)
     machine = kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
+    word = machine.example if word is None else word
     net = kl.compile(machine, form=form)
     for path in output or []:
         _save_machine(machine, net, path)
@@ -191,8 +224,8 @@ def tm(
         print(decision)
         if expected is not None:
             print("the direct simulator agrees" if agree else f"the direct simulator differs: {expected}")
-        if html is not None:
-            print(f"saved {html}")
+        for path in [*(output or []), *([html] if html else [])]:
+            print(f"saved {path}")
     if not agree:
         raise typer.Exit(1)
 

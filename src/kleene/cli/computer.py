@@ -47,7 +47,9 @@ def subleq_command(
         typer.Option(help="Of the transformer: generated, lookup, rows, dense; of the reference: numba, plain."),
     ] = None,
     steps: Annotated[int, typer.Option(min=0, help="Stop after so many instructions.")] = 100_000_000,
-    bits: Annotated[int, typer.Option(min=3, max=16, help="The transformer's word size, 3 to 16.")] = 16,
+    bits: Annotated[
+        int | None, typer.Option(min=3, max=16, help="The transformer's word size, 3 to 16 (default).")
+    ] = None,
     input_adds: Annotated[bool, typer.Option("--input-adds", help="Input adds to its word, not replaces.")] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Then run the reference too: output, count and every word must agree.")
@@ -58,13 +60,15 @@ def subleq_command(
     instructions were run, how fast, and by which evaluator."""
     if on not in ("transformer", "reference"):
         raise InputError(f"--on {on}: there are 'transformer' and 'reference'")
+    if on == "reference" and bits is not None:
+        raise InputError(f"--bits {bits}: the transformer's word size; leave it out with --on reference")
     image, chosen = read_program(program, dialect), evaluator or ("generated" if on == "transformer" else "numba")
     options: dict[str, Any] = {"input_adds": input_adds, "evaluator": chosen}
     with busy("getting ready", quiet=as_json):
         if on == "transformer":
             from kleene.compilers.subleq_to_transformer import TransformerMachine
 
-            machine: Any = TransformerMachine(image, dialect, bits=bits, **options)
+            machine: Any = TransformerMachine(image, dialect, bits=bits or 16, **options)
         else:
             from kleene.machines.subleq import Machine
 

@@ -23,9 +23,9 @@ def explain(
         str | None, typer.Option(help="the predicted word to explain; the likeliest if not given")
     ] = None,
     bias_rule: Annotated[
-        str, typer.Option(help="who owns the gates' bias product: focus or murdoch")
-    ] = "focus",
-    read: Annotated[str, typer.Option(help="where pairs are read: right or end")] = "right",
+        str | None, typer.Option(help="who owns the gates' bias product: focus (default) or murdoch")
+    ] = None,
+    read: Annotated[str | None, typer.Option(help="where pairs are read: right (default) or end")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")
     ] = None,
@@ -39,8 +39,13 @@ def explain(
     from kleene.verbs import load
 
     network = load(model)
+    given = {"target": target, "bias_rule": bias_rule, "read": read}
+    options = {option: value for option, value in given.items() if value is not None}
     if _is_language_model(network):
-        evidence = verb(network, input, target=target, bias_rule=bias_rule, read=read)
+        evidence = verb(network, input, **options)
+    elif options:
+        option = next(iter(options)).replace("_", "-")
+        raise InputError(f"--{option}: of language models; {model} holds a {type(network).__name__}")
     elif hasattr(network, "alphabet"):  # an RNN: the input is a word
         evidence = verb(network, input)
     else:

@@ -10,8 +10,7 @@ import typer
 
 from kleene import verbs
 from kleene.cli import AsJson, app, busy, print_json, show
-from kleene.cli.automata import find_machine
-from kleene.cli.names import find_network, is_folder
+from kleene.cli.names import find_machine, find_network, is_folder
 from kleene.errors import InputError
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from kleene import library, verbs
 from kleene.cli import busy
 from kleene.errors import FileError, InputError, KleeneError, ProgramError
-from kleene.machines.program import Program, ProgramClass
+from kleene.machines.program import MAX_VALUES, Program, ProgramClass
 
 
 def library_programs() -> dict[str, Any]:
@@ -86,11 +86,14 @@ def _parameter(name: str, part: str, known: Mapping[str, inspect.Parameter]) -> 
     if isinstance(default, str):
         return key, value
     try:
-        return key, int(value)
+        number = int(value)
     except ValueError:
         raise InputError(
             f"{name}: the parameter '{part.strip()}' is not name=whole number, such as length=20"
         ) from None
+    if abs(number) > MAX_VALUES:
+        raise InputError(f"{name}: the parameter {part.strip()} is out of range; {MAX_VALUES:,} is the largest")
+    return key, number
 
 
 def _from_file(path: str, name: str | None) -> Any:
@@ -139,6 +142,29 @@ def _imported(path: Path) -> Any:
     return module
 
 
+MACHINES = (".att", ".fst", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff")
+
+
+def find_machine(name: str) -> Any:
+    """The automaton or Turing machine in a file, or None where the name is not that of a machine's file."""
+    from kleene.files import read_json, read_text
+    from kleene.machines.automaton import DFA
+    from kleene.machines.turing import TuringMachine
+
+    path = Path(name)
+    if path.suffix in (".att", ".fst"):
+        return DFA.load(path)
+    if path.suffix in (".yaml", ".yml", ".tm", ".bb"):
+        return TuringMachine.load(path)
+    if path.suffix == ".json":
+        content = read_json(path)
+        turing = isinstance(content, dict) and content.get("kind") != "dfa" and "blank" in content
+        return TuringMachine.load(path) if turing else DFA.load(path)
+    if path.suffix == ".jff":
+        return TuringMachine.load(path) if "<type>turing" in read_text(path)[:2000] else DFA.load(path)
+    return None
+
+
 def is_folder(name: str) -> bool:
     """Whether a name is a saved network's folder; a path that is neither that nor a file is refused."""
     path = Path(name)
@@ -146,19 +172,19 @@ def is_folder(name: str) -> bool:
         return True
     if name.partition(":")[0] in library_programs():
         return False
-    if path.is_dir() or ("/" in name and ".py" not in name and not path.exists()):
+    if path.is_dir() or ("/" in name and ".py" not in name and path.suffix not in MACHINES and not path.exists()):
         what = "not a saved network" if path.is_dir() else "no such folder"
         raise FileError(f"{name}: {what}; a saved network is a folder with kleene.json in it")
     return False
 
 
 def find_network(name: str, quiet: bool = False) -> Any:
-    """The network saved in a folder, or compiled from a program."""
+    """The network saved in a folder, or compiled from a machine's file or a program."""
     if is_folder(name):
         return verbs.load(name)
-    program = find_program(name)
+    machine = find_machine(name) or find_program(name)
     with busy(f"compiling {name}", quiet):
-        return verbs.compile(program)
+        return verbs.compile(machine)
 
 
 NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")

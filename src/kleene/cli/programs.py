@@ -17,6 +17,7 @@ from kleene import verbs
 from kleene.cli import AsJson, app, busy, finish, print_json, show
 from kleene.cli.names import (
     answer,
+    find_machine,
     find_network,
     find_program,
     is_folder,
@@ -30,7 +31,7 @@ from kleene.machines.program import ProgramClass
 PROGRAM_HELP = "addition, sort:length=20,values=10 or path/to/file.py:Name"
 ProgramName = Annotated[str, typer.Argument(metavar="PROGRAM", help=f"A program: {PROGRAM_HELP}.")]
 NetworkName = Annotated[
-    str, typer.Argument(metavar="DIR", help="A folder with a saved network, or a PROGRAM.")
+    str, typer.Argument(metavar="DIR", help="A folder with a saved network, a PROGRAM, or a machine's file.")
 ]
 Words = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Text, numbers, or tokens as [2,1,0].")]
 Layers = Annotated[int | None, typer.Option("--layers", min=1, help="Run exactly so many layers.")]
@@ -112,7 +113,7 @@ def _parameters(made: Any) -> dict[str, Any]:
 @app.command("run", context_settings=WORDS)
 def run_program(
     program: Annotated[
-        str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a saved network's folder.")
+        str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, a machine's file, or a saved network's folder.")
     ],
     words: Words,
     on: Annotated[
@@ -122,11 +123,15 @@ def run_program(
     max_layers: MaxLayers = 10_000,
     as_json: AsJson = False,
 ) -> None:
-    """Run a program, or a saved network, on one input.
+    """Run a program, a machine, or a saved network on one input.
 
     Example: kleene run addition 34+56 --on network
     """
+    from kleene.cli.automata import run_word
+
     text = joined(words)
+    if run_word(program, words, on, as_json):
+        return
     if is_folder(program):
         if on not in (None, Evaluator.network):
             raise InputError(
@@ -257,7 +262,9 @@ def show_steps(machine: Any, trace: Any, as_json: bool) -> None:
 
 @app.command("compile")
 def compile_program(
-    program: ProgramName,
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a machine's file (.json, .jff, .yaml, .att).")
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")
     ] = None,
@@ -273,17 +280,23 @@ def compile_program(
     report: Annotated[bool, typer.Option("--report", help="Say what each update costs, and why.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Construct the transformer that a program is.
+    """Construct the network that a program or a machine is.
 
-    Its weights are not trained, and it computes exactly what the program does.
+    A transformer, or an RNN for an automaton or a Turing machine. Its weights are not trained, and it computes
+    exactly what the program does.
 
     Example: kleene compile addition -o adder
     """
-    machine = find_program(program)
+    machine = find_machine(program) or find_program(program)
     if output is not None:
         check_folder(output)
     given = {"lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
     options = {key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None}
+    if not isinstance(machine, ProgramClass):
+        for key in [*options, *(["report"] if report else [])]:
+            raise InputError(f"--{key}: of attention programs; {program} holds a {type(machine).__name__}")
+    elif layers is not None and shape is not Shape.encoder:
+        raise InputError(f"--layers {layers}: the number of layers of an encoder; add --shape encoder")
     with busy("importing torch", as_json):
         import torch  # noqa: F401  (it is no part of the time that compiling takes)
     start = time.perf_counter()
@@ -314,7 +327,9 @@ def check_folder(folder: Path) -> None:
 
 def sizes_of(net: Any) -> dict[str, Any]:
     sizes = getattr(net, "sizes", None)
-    return {"sizes": dataclasses.asdict(sizes)} if dataclasses.is_dataclass(sizes) else {}  # type: ignore[arg-type]
+    if dataclasses.is_dataclass(sizes):
+        return {"sizes": dataclasses.asdict(sizes)}  # type: ignore[arg-type]
+    return {"sizes": sizes} if isinstance(sizes, dict) else {}
 
 
 def sizes_text(net: Any) -> str:
@@ -322,6 +337,7 @@ def sizes_text(net: Any) -> str:
         "residual": "residual dimensions",
         "heads": "heads",
         "hidden": "hidden units",
+        "units": "units",
         "nonzero": "non-zero weights",
     }
     sizes = sizes_of(net).get("sizes", {})
@@ -336,9 +352,11 @@ def explain_size(program: ProgramClass) -> Any:
 
 @app.command("verify")
 def verify(
-    first: Annotated[str, typer.Argument(metavar="PROGRAM|DIR", help=f"{PROGRAM_HELP}, or a saved network.")],
+    first: Annotated[
+        str, typer.Argument(metavar="PROGRAM|DIR", help=f"{PROGRAM_HELP}, a machine's file, or a saved network.")
+    ],
     second: Annotated[
-        str | None, typer.Argument(metavar="PROGRAM", help="The program to compare DIR with.")
+        str | None, typer.Argument(metavar="PROGRAM", help="The program, or the machine's file, to compare DIR with.")
     ] = None,
     lengths: Annotated[
         str | None, typer.Option(help="All inputs of these lengths (1-8, or 4), or those of --random.")
@@ -359,10 +377,10 @@ def verify(
 
     Example: kleene verify parity_relative --lengths 1-8
     """
-    from kleene.cli.automata import verify_folder
+    from kleene.cli.automata import verify_words
 
-    found = verify_folder(first, second, read_lengths(lengths) if lengths else None, random, seed, inputs)
-    if found is not None:  # a saved network of automata or Turing machines
+    found = verify_words(first, second, read_lengths(lengths) if lengths else None, random, seed, inputs)
+    if found is not None:  # an automaton or a Turing machine, or the network that it became
         print_json(found.to_json()) if as_json else show(str(found))
         return finish(found.holds)
     if second is not None and not is_folder(first):

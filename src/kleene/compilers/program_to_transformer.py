@@ -19,6 +19,7 @@ from kleene.lowering.thresholds import Lowering, Unit, lower_rules_to_units, low
 from kleene.lowering.updates import Cycle, Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
+from kleene.networks.saving import MAX_PARAMETERS, count_parameters
 from kleene.networks.transformer import DTYPES, Block, BlockShape, Config, Transformer
 from kleene.residual import Layout
 from kleene.results import check_layers
@@ -229,6 +230,8 @@ def assemble(
         shapes.append(replace(shape, hidden=(len(halves[-1][0]), len(halves[-1][1]))))
     limit = longest if averaging or length else spec.positions
     config = replace(config, cycle=tuple(shapes), max_length=limit)
+    if (count := count_parameters(config)) > MAX_PARAMETERS:
+        raise NotSupported(f"{spec.name}: {count:,} parameters, more than the {MAX_PARAMETERS:,} of a transformer here")
     net = Transformer(config, describe(updates, lowered, halves, way), DTYPES[dtype])
     with torch.no_grad():
         fill_embeddings(net, spec, layout)

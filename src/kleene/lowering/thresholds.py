@@ -214,8 +214,14 @@ class Builder:
         half: int,
         purpose: str,
         why: str,
+        guards: bool = False,
     ) -> None:
-        """Units for a piecewise constant column of a form: one for each change, gated by the tests."""
+        """Units for a piecewise constant column of a form: one for each change, gated by the tests.
+
+        Where the form `guards`, it keeps a distance too: a test on a rough head may be 1 and a trifle more where the
+        form alone says no.
+        """
+        far = 2 if guards and any(test.rough for test in tests) else 1
         (_, current), rest = steps[0], steps[1:]
         if current:
             self.conjunction(tests, current, half, purpose, why)
@@ -223,9 +229,9 @@ class Builder:
             if column == current:
                 continue
             change = {dim: column.get(dim, 0) - current.get(dim, 0) for dim in {*column, *current}}
-            gate = max(1, form.high - value + 1) + any(part.rough for part in (form, *tests))
-            total = Linear(constant=1 - value - gate * len(tests))
-            _accumulate(total, form, 1)
+            gate = far * max(1, form.high - value + 1) + any(part.rough for part in (form, *tests))
+            total = Linear(constant=1 - far * value - gate * len(tests))
+            _accumulate(total, form, far)
             for test in tests:
                 _accumulate(total, test, gate)
             self.add(total, change, half, purpose, f"{why}, from {value} on")
@@ -324,6 +330,7 @@ class Piece:
     tests: tuple[Test, ...]
     form: Form
     column_of: Callable[[Number], Column]
+    guards: bool = False  # the form is a test itself
 
 
 class UpdateLowering:
@@ -397,7 +404,8 @@ class UpdateLowering:
         if any(t.variable in test.form.tables for t in others) or self.name in test.form.tables:
             return None
         inside = [value in test.allowed for value in test.form.values]
-        if sum(a != b for a, b in pairwise(inside)) > 1 and any(t.variable in self.builder.rough for t in others):
+        thresholds = min(inside[0], inside[-1]) + sum(a != b for a, b in pairwise(inside))
+        if thresholds > 1 and any(t.variable in self.builder.rough for t in others):
             return None  # where the test fails, an average in a guard would open two thresholds by different parts
         pieces = []
         for old in sorted(self.domains[self.name]):
@@ -408,7 +416,7 @@ class UpdateLowering:
                 def column(value: Number, change: Column = change) -> Column:
                     return change if value in test.allowed else {}
 
-                pieces.append(Piece(guard, test.form, column))
+                pieces.append(Piece(guard, test.form, column, guards=True))
         return pieces
 
     # --- pieces into units ---
@@ -425,11 +433,11 @@ class UpdateLowering:
     def plan(self, piece: Piece) -> tuple[int, str]:
         """The number of units of a piece, and how: "chain" or "sets"."""
         columns = [_frozen(piece.column_of(value)) for value in self._reachable(piece)]
-        chain = 1 if columns and columns[0] else 0
+        chain = 1 if columns and columns[0] and columns[-1] else 0
         chain += sum(1 for before, after in pairwise(columns) if before != after)
         if len(piece.form.terms) == 1:
             sets = len({column for column in columns if column})
-            if sets < chain:
+            if sets <= chain:
                 return sets, "sets"
         return chain, "chain"
 
@@ -452,9 +460,11 @@ class UpdateLowering:
             self._emit_sets(piece, reachable, why)
             return
         tests = [builder.indicator(test) for test in piece.tests]
-        scale = piece.form.denominator
-        steps = [(int(value * scale), piece.column_of(value)) for value in reachable]
-        builder.chain(tests, builder.linear(piece.form), steps, 2, self.name, why)
+        form = piece.form.whole
+        steps = [(int(value * piece.form.denominator), piece.column_of(value)) for value in reachable]
+        if steps[0][1] and not steps[-1][1]:  # from the end where nothing is written: a unit less
+            form, steps = form.scaled(-1), [(-value, column) for value, column in reversed(steps)]
+        builder.chain(tests, builder.linear(form), steps, 2, self.name, why, piece.guards)
 
     def _emit_sets(self, piece: Piece, reachable: list[Number], why: str) -> None:
         ((name, table),) = piece.form.terms

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from kleene.errors import InputError, ProgramError, RangeError
@@ -21,6 +22,7 @@ Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
 MAX_DEFAULT_POSITIONS = 512
 MAX_WORD_BITS = 32
+MAX_VALUES = 2**21  # of a variable, tokens, and positions that have tables: all are held in memory
 
 
 class Kind:
@@ -250,6 +252,8 @@ def cat(
     """
     if _as_int(range) is None or int(range) < 1:
         raise ProgramError(f"cat: the range must be a whole number of at least 1, not {range!r}")
+    if int(range) > MAX_VALUES:
+        raise ProgramError(f"cat: {range:,} values are more than the {MAX_VALUES:,} allowed; kl.word holds more")
     return _variable(Categorical(int(range)), token, position, default)
 
 
@@ -266,11 +270,13 @@ def num(
     '0, 1/2, 1'
     """
     try:
-        declared = tuple(sorted({as_number(value) for value in values}))
+        declared = tuple(sorted({as_number(value) for value in islice(values, MAX_VALUES + 1)}))
     except (TypeError, ValueError, OverflowError) as error:
         raise ProgramError(f"num: the values must be finite numbers ({error})") from None
     if not declared:
         raise ProgramError("num: declare at least one value")
+    if len(declared) > MAX_VALUES:
+        raise ProgramError(f"num: more than the {MAX_VALUES:,} values allowed are declared")
     return _variable(Numerical(declared), token, position, default)
 
 
@@ -649,6 +655,8 @@ class _Checker:
         tokens = self._whole("tokens", at_least=1)
         if tokens is None:
             raise self.fail("'tokens', the size of the input alphabet, is missing")
+        if tokens > MAX_VALUES:
+            raise self.fail(f"'tokens' is {tokens:,}, more than the {MAX_VALUES:,} allowed")
         steps = [name for name in ("step", "rules", "cycle") if self.body.get(name)]
         if not steps or (steps != ["cycle"] and not callable(self.body[steps[0]])):
             raise self.fail("'step' is missing: def step(z): … (or def rules(b): …, or cycle = (layer, …))")
@@ -766,6 +774,8 @@ class _Checker:
     def _positions(self, variables: dict[str, Variable]) -> int | None:
         declared = self._whole("positions", at_least=1)
         placed = {name: variable for name, variable in variables.items() if variable.position is not None}
+        if placed and declared is not None and declared > MAX_VALUES:
+            raise self.fail(f"'positions' is {declared:,}; with '{min(placed)}' at most {MAX_VALUES:,} are allowed")
         if declared is not None or not placed:
             return declared
         for place in range(MAX_DEFAULT_POSITIONS):

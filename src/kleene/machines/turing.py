@@ -46,6 +46,7 @@ class TuringMachine:
     input_alphabet: tuple[str, ...] | None = None  # without it: all symbols but the blank
     two_way: bool = True
     name: str = "Turing machine"
+    example: str = ""  # a word to try, where the machine's file has one
     states: tuple[str, ...] = field(init=False)  # those that do not halt first
     symbols: tuple[str, ...] = field(init=False)  # Γ, the blank first
     table: np.ndarray = field(init=False, repr=False)  # (state, symbol) → state, symbol, move

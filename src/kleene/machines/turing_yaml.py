@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ class _Yaml:
                 table[STUCK][0],
                 f"state {STUCK!r} is entered where a transition is missing; it can have none itself",
             )
-        return make_machine(
+        made = make_machine(
             self.where,
             {q: r for q, r in rows.items() if r},
             start,
@@ -127,6 +128,7 @@ class _Yaml:
             two_way,
             Path(self.where).stem,
         )
+        return replace(made, example=self.text(top["input"][1], "'input'")) if "input" in top else made
 
     def row(self, state: str, node: Any, table: dict[str, Any]) -> dict[str, tuple[str, str, int]]:
         if isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~"):
@@ -185,6 +187,7 @@ def to_yaml(machine: TuringMachine) -> str:
         f"input alphabet: {listed(machine.input_alphabet or ())}",
         f"accept: {listed(sorted(machine.accept))}",
         f"reject: {listed(sorted(machine.reject))}",
+        *([f"input: {quote(machine.example)}"] if machine.example else []),
         "table:",
     ]
     for q, row in machine.transitions.items():
