@@ -188,9 +188,49 @@ class Source:
         return "\n".join(self.lines)
 
 
+class Guarded(Source):
+    """Draws a plainer program: constants under nested conditions, many of them on sums, so that a head is often
+    read in one place and undefined in another."""
+
+    def text(self) -> str:
+        self.lines = ["class Random(kl.Program):", "    tokens = 4", f"    positions = {LENGTH}"]
+        for name in ("a", "b", "c")[: self.number(2, 3)]:
+            size = self.number(2, 4)
+            start = f"({self.number(0, 3)} * t + {self.number(0, 3)}) % {size}"
+            self.lines.append(f"    {name} = kl.cat({size}, token=lambda t: {start})")
+            self.cats[name] = size
+        variables = tuple(self.cats)
+        for name in ("h", "i", "j")[: self.number(1, 3)]:
+            key, value = self.pick(*variables), self.pick(*variables)
+            query = self.pick(*[n for n in variables if self.cats[n] == self.cats[key]])
+            ways = [f"attend({query}, {key}, {value})"] * 2 + [f"relative({value}, {self.pick(-1, 1)})"]
+            self.lines.append(f"    {name} = kl.{self.pick(*ways)}")
+            self.cats[name] = self.cats[value]
+            self.heads.add(name)
+        self.lines += ["    output = a", f"    layers = {self.number(1, 3)}", "    def step(z):"]
+        self.nest(0, "        ")
+        return "\n".join(self.lines)
+
+    def nest(self, depth: int, indent: str) -> None:
+        if depth == 3:
+            name = self.pick(*[n for n in self.cats if n not in self.heads])
+            constant = f"{self.number(0, self.cats[name] - 1)}"
+            same = f"z.{self.pick(*self.cats)} % {self.cats[name]}"
+            self.lines.append(f"{indent}z.{name} = {self.pick(constant, constant, constant, same)}")
+            return
+        a, b = f"z.{self.pick(*self.cats)}", f"z.{self.pick(*self.cats)}"
+        total = self.pick(a, f"{a} + {b}", f"{a} + 3 * {b}", f"{a} - {b}")
+        sign = self.pick("==", "!=", "<=", ">=")
+        self.lines.append(f"{indent}if {total} {sign} {self.number(0, 3)}:")
+        self.nest(depth + 1, indent + "    ")
+        if self.draw(st.booleans()):
+            self.lines.append(f"{indent}else:")
+            self.nest(depth + 1, indent + "    ")
+
+
 @st.composite
-def sources(draw: Any) -> str:
-    return Source(draw).text()
+def sources(draw: Any, kind: type[Source] = Source) -> str:
+    return kind(draw).text()
 
 
 def made(source: str) -> Any:
@@ -230,6 +270,19 @@ FEW = settings(
 @FEW
 @given(sources())
 def test_every_side_agrees(source: str) -> None:
+    everything_agrees(source)
+
+
+@settings(FEW, max_examples=100)
+@given(sources(Guarded))
+def test_every_side_agrees_where_heads_are_read_now_and_then(source: str) -> None:
+    everything_agrees(source)
+
+
+@pytest.mark.slow
+@settings(FEW, max_examples=1000)
+@given(sources(Guarded), st.integers())
+def test_every_side_agrees_where_heads_are_read_now_and_then_on_many_more(source: str, _: int) -> None:
     everything_agrees(source)
 
 

@@ -15,7 +15,13 @@ from kleene.lowering.averages import PRECISION, clearing_scale, resolvable
 from kleene.lowering.forms import Number
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import lower_to_rules
-from kleene.lowering.thresholds import Lowering, Unit, lower_rules_to_units, lower_to_thresholds
+from kleene.lowering.thresholds import (
+    Lowering,
+    Unit,
+    averaging_heads,
+    lower_rules_to_units,
+    lower_to_thresholds,
+)
 from kleene.lowering.updates import Cycle, Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
@@ -79,7 +85,8 @@ def dtype_name(dtype: str | torch.dtype | None) -> str:
 
 
 def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000, seed: int = 0) -> None:
-    """Run the MLP blocks beside `step` on plain values: a state for each update, and random states."""
+    """Run the MLP blocks beside `step`: on a state for each update, and on random states; on plain values, and with
+    heads undefined where `step` does not read them."""
     for layer, part in enumerate(program.by_layer):
         _check_block(part, guarded_updates(program).by_layer[layer], net, layer, samples, seed)
 
@@ -91,16 +98,35 @@ def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, s
     states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
     for state in states:
         state |= {n: chance.choice(ranges[n]) for n in spec.kinds if n not in state}
-    expected = [_step_on(program, state) for state in states]
+    expected, read = zip(*(_step_on(program, state) for state in states))
     block, layout = net.block(layer), net.layout
-    before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds}).to(net.dtype)
+    before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds})
     wanted = encode(layout, spec, {n: [state[n] for state in expected] for n in spec.variables})
-    after = torch.cat([block.second_half(block.first_half(part)) for part in before.split(256)]).double()
-    if not torch.equal(after, wanted):
-        row, dim = torch.nonzero(after != wanted)[0].tolist()
-        raise KleeneError(
-            f"{spec.name}: internal error: the weights differ from step in '{layout.names[dim]}' for {states[row]}"
-        )
+    unread = _with_undefined(before, layout, updates, read, seed)
+    for given in (before, unread):
+        rows = given.to(net.dtype).split(256)
+        after = torch.cat([block.second_half(block.first_half(part)) for part in rows]).double()
+        if not torch.equal(after, wanted):
+            row, dim = torch.nonzero(after != wanted)[0].tolist()
+            where = f"{states[row]}" + (", heads that are not read undefined" if given is unread else "")
+            raise KleeneError(
+                f"{spec.name}: internal error: the weights differ from step in '{layout.names[dim]}' for {where}"
+            )
+
+
+def _with_undefined(
+    states: torch.Tensor, layout: Layout, updates: Updates, read: Sequence[set[str]], seed: int
+) -> torch.Tensor:
+    """The same residual streams, where heads that `step` does not read select nothing, or up to three positions."""
+    mixed, several, chance = states.clone(), averaging_heads(updates), torch.Generator().manual_seed(seed)
+    for name, head in updates.spec.heads.items():
+        rows = [row for row, names in enumerate(read) if name not in names]
+        if rows and not head.numerical:
+            count = torch.randint(4 if name in several else 1, (len(rows), 1), generator=chance)
+            chosen = torch.randint(len(head.kind), (3, len(rows)), generator=chance).tolist()
+            values = [code(head.kind, indices) * (k < count) for k, indices in enumerate(chosen)]
+            mixed[torch.tensor(rows), layout[name].slice] = sum(values) / count.clamp(min=1)
+    return mixed
 
 
 def _possible(net: Transformer, spec: Spec, name: str) -> Sequence[int]:
@@ -128,18 +154,19 @@ class _Given(Layer):
 
     def __init__(self, spec: Spec, values: dict[str, Any]) -> None:
         super().__init__(spec, [{name: values[name] for name in spec.variables}], 1)
-        self.given = values
+        self.given, self.read = values, set[str]()
 
     def output(self, head: HeadSpec, position: int) -> HeadOutput:
+        self.read.add(head.name)
         return HeadOutput((0,), self.given[head.name])
 
 
-def _step_on(program: Any, indices: dict[str, int]) -> dict[str, int]:
-    """The variables' indices after `step` on plain values."""
+def _step_on(program: Any, indices: dict[str, int]) -> tuple[dict[str, int], set[str]]:
+    """The variables' indices after `step` on plain values, and the heads that it read."""
     spec = program.spec
-    values = {name: kind.values[indices[name]] for name, kind in spec.kinds.items()}
-    after = run_step(program, _Given(spec, values), 0)
-    return {name: spec.variables[name].kind.index(value) or 0 for name, value in after.items()}
+    layer = _Given(spec, {name: kind.values[indices[name]] for name, kind in spec.kinds.items()})
+    after = run_step(program, layer, 0)
+    return {name: spec.variables[name].kind.index(value) or 0 for name, value in after.items()}, layer.read
 
 
 def encode(layout: Layout, spec: Spec, indices: Mapping[str, Sequence[int]]) -> torch.Tensor:

@@ -2,7 +2,8 @@
 
 A unit is on where a sum over variables is at least 1. Fed with one variable after the other, a unit is
 settled as soon as the variables that are left cannot change it; what remains is a small state.
-An undefined head is anything between its zero vector and its values: it widens sums to intervals.
+An undefined head is zero, or where it may select several positions anything between its values: it widens sums to
+intervals.
 """
 
 from __future__ import annotations
@@ -291,9 +292,12 @@ def _spread(table: Array, head: bool, rough: bool) -> tuple[Array, Array]:
 
 
 def _chosen(table: Array, known: Sequence[int], undefined: bool | None) -> tuple[Array, Array]:
-    """The rows of some values; after them, where `undefined` is not None, the bounds of an undefined head."""
+    """The rows of some values; after them, where `undefined` is not None, the bounds of an undefined head: one that
+    selects at most one position is zero then, a rough one (`undefined` is true) may be an average."""
     low = high = table[list(known)]
     if undefined is not None:
-        floor, ceiling = _spread(table, True, undefined)
+        floor = ceiling = np.zeros(table.shape[1], dtype=table.dtype)
+        if undefined:
+            floor, ceiling = _spread(table, True, True)
         low, high = np.concatenate([low, floor[None]]), np.concatenate([high, ceiling[None]])
     return low, high
