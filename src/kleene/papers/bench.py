@@ -88,7 +88,7 @@ def machine() -> dict[str, Any]:
 def _cells(row: Row) -> list[str]:
     limit = f"≤ {_number(row['at_most'])}" if row.get("at_most") is not None else ""
     limit = f"≥ {_number(row['at_least'])}" if row.get("at_least") is not None else limit
-    ours = f"{_number(row['ours'])} {row.get('unit', '')}".strip()
+    ours = row["note"] if row["ours"] is None else f"{_number(row['ours'])} {row.get('unit', '')}".strip()
     return [row["name"], str(row.get("paper") or "–"), ours, limit, {True: "yes", False: "no", None: ""}[row["meets"]]]
 
 
