@@ -171,3 +171,46 @@ def test_one_way_to_write_an_assignment():
     assert normalised(spec, "a", WordAssignment((("a", 3), ("b", -2)), 5, 4)) == WordAssignment(
         (("a", -1), ("b", 2)), 1, 4
     )
+
+
+def adds(*cases):
+    """A word that grows by one of some numbers, by the values of two variables."""
+
+    class Adds(kl.Program):
+        tokens = 9
+        a = kl.word(3)
+        c = kl.cat(3, token=lambda t: t % 3)
+        d = kl.cat(3, token=lambda t: t // 3)
+        output = a
+        layers = 1
+
+        def step(z):
+            for test, added in cases:
+                if test(z):
+                    z.a = (z.a + added) % 8
+
+    return kl.guarded_updates(Adds)
+
+
+def test_updates_of_words_are_compared_by_what_they_do():
+    cover = adds((lambda z: z.d == 0, 1), (lambda z: z.d == 2 and z.c == 1, 1))
+    other = adds((lambda z: z.c == 1 and z.d != 1, 1), (lambda z: z.c != 1 and z.d == 0, 1))
+    assert cover == other and cover != adds((lambda z: z.d == 0, 1), (lambda z: z.d == 2 and z.c == 2, 1))
+    assert cover != adds((lambda z: z.d == 0, 1), (lambda z: z.d == 2 and z.c == 1, 2))
+    assert adds((lambda z: z.c >= 0, 1)) == adds((lambda z: z.c >= 0, 1)) != adds((lambda z: z.c >= 0, 2)) != adds()
+
+
+def test_a_word_that_begins_as_zero_everywhere_is_certified():
+    class Zero(kl.Program):
+        tokens = 2
+        a = kl.word(2, token=lambda t: t)
+        b = kl.word(2, token=lambda t: 0, default=3)
+        output = b
+        layers = 1
+
+        def step(z):
+            z.b = (z.a + z.b) % 4
+
+    net = kl.compile(Zero)
+    assert Zero.run([1, 0]) == net.run([1, 0]) == [1, 0]
+    assert kl.certify(net).holds and kl.decompile(net) == kl.guarded_updates(Zero)

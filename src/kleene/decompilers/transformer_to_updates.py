@@ -234,7 +234,9 @@ def read_updates(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable
     made = []
     for tests, leaf in leaves(tree, ()):
         plain = [predicates[t.variable](t.indices) if t.variable in predicates else t for t in tests]
-        made.append(GuardedUpdate(variable, simplify_guard(spec, plain), leaf.form, leaf.table))
+        guard = simplify_guard(spec, plain)
+        if all(test.allowed for test in guard):  # otherwise no values pass
+            made.append(GuardedUpdate(variable, guard, leaf.form, leaf.table))
     return merged(spec, made)
 
 
@@ -302,7 +304,9 @@ def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: 
     made = []
     for found, leaf in leaves(tree(0, {}), ()):
         plain = [tests[t.variable](t.indices) if t.variable in tests else t for t in found]
-        made.append(WordUpdate(variable, simplify_guard(spec, plain), leaf))
+        guard = simplify_guard(spec, plain)
+        if all(test.allowed for test in guard):  # otherwise no values pass
+            made.append(WordUpdate(variable, guard, leaf))
     return merged_words(spec, made)
 
 

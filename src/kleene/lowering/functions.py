@@ -11,12 +11,13 @@ A head may also be undefined (index None). A function that would then read it ha
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from kleene.lowering.forms import Form, Number, variable_form
-from kleene.lowering.updates import GuardedUpdate, ReadGuard, Updates
+from kleene.lowering.updates import GuardedUpdate, ReadGuard, Updates, WordUpdate
 from kleene.lowering.words import normalised
 from kleene.machines.program import Spec, Word
 
@@ -137,14 +138,14 @@ def reading_order(variable: str, updates: Iterable[GuardedUpdate], also: Iterabl
 
 
 def difference(
-    spec: Spec, variable: str, first: NextValue, second: NextValue, order: Sequence[str], undefined: bool
+    spec: Spec, variable: str | None, first: NextValue, second: NextValue, order: Sequence[str], undefined: bool
 ) -> dict[str, int | None] | None:
     """Values for which the two functions differ, or None. With `undefined`, heads may be undefined too;
-    where `first` is UNREAD, anything goes."""
+    where `first` is UNREAD, anything goes. Without a `variable` the old value is 0."""
     start = (first.begin(order), second.begin(order))
     seen: set[Hashable] = set()
     stack: list[tuple[int, State, State, tuple[int | None, ...]]] = [(0, *start, ())]
-    own = order.index(variable)
+    own = None if variable is None else order.index(variable)
     choices = [_choices(spec, name, first.classes(i), second.classes(i), i == own) for i, name in enumerate(order)]
     for i, name in enumerate(order):
         if undefined and name in spec.heads:
@@ -153,7 +154,7 @@ def difference(
         place, one, two, values = stack.pop()
         options = choices[place]
         for index, a, b in zip(options, first.advance(one, place, options), second.advance(two, place, options)):
-            old = index if place == own else values[own] if own < place else None
+            old = 0 if own is None else index if place == own else values[own] if own < place else None
             if place + 1 < len(order):
                 key = (place, first.key(a), second.key(b), old)
                 if key not in seen:
@@ -167,9 +168,25 @@ def difference(
     return None
 
 
-def _told(updates: Updates, name: str) -> set[Any]:
-    """A word's updates as data; they have one way to be written."""
-    return {(update.guard, normalised(updates.spec, name, update.assignment)) for update in updates.of_word(name)}
+def _word_difference(one: Updates, two: Updates, name: str) -> dict[str, int | None] | None:
+    """Values under which a word is assigned differently; an assignment has one way to be written."""
+    made: dict[Any, int] = {}  # assignment → its number, from 1 on; 0: the word stays as it is
+    told = [
+        [
+            GuardedUpdate("", u.guard, Form(0, ()), ((0, made.setdefault(_written(one.spec, u), len(made) + 1)),))
+            for u in updates.of_word(name)
+        ]
+        for updates in (one, two)
+    ]
+    order = list(dict.fromkeys(n for updates in told for u in updates for test in u.guard for n in test.form.variables))
+    if not order:
+        return None if [u.table for u in told[0]] == [u.table for u in told[1]] else {}
+    first, second = (UpdatesFunction(one.spec, updates) for updates in told)
+    return difference(one.spec, None, first, second, order, undefined=False)
+
+
+def _written(spec: Spec, update: WordUpdate) -> Any:
+    return replace(normalised(spec, update.variable, update.assignment), line=None)
 
 
 def _choices(spec: Spec, name: str, one: Any, two: Any, own: bool) -> list[int | None]:
@@ -184,8 +201,8 @@ def first_difference(one: Updates, two: Updates) -> tuple[str, dict[str, int | N
     """A variable and values for which two sets of updates differ, or None where they do the same."""
     for name in one.spec.variables:
         if isinstance(one.spec.kinds[name], Word):
-            if _told(one, name) != _told(two, name):
-                return name, {}
+            if (where := _word_difference(one, two, name)) is not None:
+                return name, where
             continue
         a, b = one.of(name), two.of(name)
         order = reading_order(name, [*a, *b])

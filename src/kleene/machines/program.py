@@ -798,6 +798,8 @@ class _Checker:
             by_position = tuple(
                 self._initial(name, variable, variable.position, "position", p) for p in range(positions)
             )
+        if isinstance(kind, Word) and (by_token or by_position) and not any(by_token or by_position or ()):
+            return VariableSpec(name, kind, None, None, 0)  # zero everywhere, which weights cannot tell from no table
         return VariableSpec(name, kind, by_token, by_position, self._default(name, kind, variable.default))
 
     def _default(self, name: str, kind: Kind, value: Any) -> int:
