@@ -13,6 +13,7 @@ import torch
 import agreeing
 import kleene as kl
 from agreeing import START, running_parity
+from kleene.errors import InputError, NotSupported
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 
@@ -425,3 +426,51 @@ def test_verify_counts_random_and_given_inputs():
     assert not kl.verify(program, net, inputs=[], evaluator="dense")  # nothing checked, nothing shown
     with pytest.raises(kl.InputError):
         kl.verify(program, net)
+
+
+EVEN = kl.DFA.build("even", (q for q in ["even"]), {"even": {"a": "odd"}, "odd": {"a": "even"}})
+PARITY = kl.library.parity_relative
+
+
+def test_what_fails_is_false_and_nothing_checked_is_not_a_success():
+    other = kl.compile(~EVEN)
+    assert not kl.verify(EVEN, other) and not kl.certify(other, machine=EVEN)
+    assert kl.verify(EVEN, kl.compile(EVEN)) and kl.certify(kl.compile(EVEN))
+    assert not kl.verify(EVEN, kl.compile(EVEN), inputs=[]).holds
+    broken = kl.compile(PARITY)
+    with torch.no_grad():
+        broken.block(0).out2.zero_()
+    assert not kl.certify(broken)
+
+
+def test_verify_keeps_to_what_a_network_takes():
+    program = kl.library.parity_sum(16)
+    net = kl.compile(program, length=6)
+    assert kl.verify(program, net, random=50).holds
+    with pytest.raises(InputError, match="length 8 is more than the 6 that the network takes"):
+        kl.verify(program, net, lengths=[8])
+
+
+def test_learned_networks_are_verified_in_their_outputs():
+    net = kl.learn(PARITY, [[2, 1, 1, 0], [2, 0, 0, 1], [2, 1, 0, 1]], steps=1_000)
+    report = kl.verify(PARITY, net, inputs=[[2, 0, 1, 1, 1], [2, 1], [0]])
+    assert report.holds and report.checked == 2  # on [0] the program raises
+    assert "agree in outputs\n" in f"{report}\n"
+    standard = kl.learn(PARITY, [[2, 1]], steps=1, supervision="end-to-end", max_length=4)
+    assert kl.verify(PARITY, standard, lengths=[2]).checked == 3
+    assert kl.verify(PARITY, standard, random=5, lengths=[9]).checked == 5  # relative positions: any length
+    with pytest.raises(NotSupported, match="a learned network runs dense"):
+        kl.verify(PARITY, net, lengths=[2], layers=3)
+
+
+def test_an_encoder_is_verified_at_all_its_layers():
+    assert kl.verify(PARITY, kl.compile(PARITY, shape="encoder", layers=9), lengths=range(1, 5)).holds
+
+
+@pytest.mark.parametrize(
+    "machine, network",
+    [(PARITY, EVEN), (EVEN, PARITY), (kl.library.turing_machines.POWERS_OF_TWO, EVEN)],
+)
+def test_what_does_not_fit_is_said(machine, network):
+    with pytest.raises(NotSupported, match="verify: cannot compare"):
+        kl.verify(machine, kl.compile(network), lengths=[2])

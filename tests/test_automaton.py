@@ -10,6 +10,7 @@ import pytest
 from automata.fa.dfa import DFA as OtherDFA
 
 import kleene as kl
+from kleene.errors import FileError
 from kleene.words import all_words
 from random_machines import random_dfa, random_word
 
@@ -210,3 +211,17 @@ def test_errors_name_the_input() -> None:
         kl.DFA.build("q", [], {"q": {"a": "q"}}, "ab")
     with pytest.raises(kl.InputError, match="outside"):
         kl.DFA(np.array([[3]]), np.array([0]), ("a",))
+
+
+EVEN = kl.DFA.build("even", (q for q in ["even"]), {"even": {"a": "odd"}, "odd": {"a": "even"}})
+
+
+def test_a_generator_of_accepting_states_is_read_once():
+    assert EVEN.accepts("aa") and not EVEN.accepts("a")
+
+
+def test_a_number_of_too_many_digits_is_a_clear_error(tmp_path):
+    path = tmp_path / "even.json"
+    path.write_text('{"start": ' + "1" * 5000 + "}")
+    with pytest.raises(FileError, match="not JSON"):
+        kl.DFA.load(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+import kleene as kl
 from kleene.cli import main
 from kleene.cli.names import find_program, library_programs, read_tokens
 
@@ -341,3 +343,43 @@ def test_a_changed_file_is_refused(kleene):
     path = Path("net/kleene.json")
     path.write_text(path.read_text().replace("parity_left", "parity_lift"))
     refused(kleene("certify", "net"), "kleene.json", "changed")
+
+
+def cli(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-m", "kleene", *arguments], env=environment, capture_output=True, timeout=100, **options
+    )
+
+
+def test_the_command_line_at_its_edges(tmp_path):
+    assert cli("--version").stdout.startswith(b"kleene ")
+    assert json.loads(cli("regex", "a*", "--dot", "--json").stdout)["dot"].startswith("digraph")
+    made = cli("regex", "a*", "-o", str(tmp_path / "net"))
+    assert made.returncode == 0, made.stderr
+    found = cli("certify", str(tmp_path / "net"), "--dtype", "bfloat16")
+    assert found.returncode == 2 and b"only for transformers" in found.stderr
+    assert cli("decompile", str(tmp_path / "net"), "-o", str(tmp_path / "a.jff")).returncode == 0
+    assert kl.DFA.load(tmp_path / "a.jff").accepts("aa")
+    (tmp_path / "turing.json").write_text(
+        json.dumps(
+            {
+                "kind": "dfa", "version": 1, "alphabet": ["a"], "start": "turing", "accepting": [],
+                "transitions": {"turing": {"a": ["turing"]}},
+            }
+        )
+    )  # fmt: skip
+    found = cli("export", str(tmp_path / "turing.json"), "--to", "graphviz")
+    assert found.returncode == 2 and b"unknown state" in found.stderr
+
+
+def test_a_transformers_updates_are_saved_as_json_alone(tmp_path):
+    found = cli("decompile", "parity_relative", "-o", str(tmp_path / "largest.py"))
+    assert found.returncode == 2 and b"ends in .json" in found.stderr and not (tmp_path / "largest.py").exists()
+
+
+def test_input_that_is_not_text_reaches_the_program(tmp_path):
+    echo = tmp_path / "echo.dec"
+    echo.write_text("-1 9 3 9 -1 6 10 10 -1 0 0")  # one sign, and no more
+    found = cli("subleq", str(echo), "--on", "reference", input=b"\xff\n")
+    assert found.returncode == 0 and found.stdout.startswith(b"\xff"), found.stderr

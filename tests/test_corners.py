@@ -13,6 +13,7 @@ import torch
 
 import kleene as kl
 from agreeing import outcome
+from kleene.errors import InputError
 from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 
@@ -318,3 +319,58 @@ def test_figure_eight_as_indented_is_wrong_and_figure_two_is_right():
     tokens = [2, 1, 1, 1]
     assert the_one_outcome(FigureEight, tokens) == ([0, 1, 1, 1], 1)  # ends at once: wrong from the third on
     assert the_one_outcome(kl.library.parity_relative, tokens) == ([0, 1, 0, 1], 3)
+
+
+PARITY = kl.library.parity_relative
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda n: PARITY.run([2, 1], layers=n),
+        lambda n: RuleMachine(guarded_updates(PARITY)).run([2, 1], layers=n),
+        lambda n: kl.compile(PARITY).run([2, 1], layers=n),
+        lambda n: kl.compile(PARITY)(torch.tensor([[2, 1]]), layers=n),
+        lambda n: kl.compile(PARITY, shape="encoder", layers=n),
+        lambda n: kl.learn(PARITY, [[2, 1]], steps=1).run([2, 1], layers=n),
+    ],
+)
+def test_a_number_of_layers_is_never_negative(run):
+    with pytest.raises(InputError, match="layers=-1; it must be a whole number of 0 or more"):
+        run(-1)
+
+
+def test_no_layers_are_no_layers():
+    net = kl.compile(PARITY)
+    assert PARITY.run([2, 1, 1], layers=0) == net.run([2, 1, 1], layers=0) == [0, 1, 1]
+    assert net(torch.tensor([[2, 1, 1]]), layers=0).argmax(dim=-1).tolist() == [[0, 1, 1]]
+    decoder = kl.library.parity_scratchpad(4)
+    for machine in (decoder, kl.compile(decoder)):
+        with pytest.raises(InputError, match="of 1 or more"):
+            machine.run([1, 0, 2], layers=0)
+
+
+def test_the_size_report_is_the_networks_size():
+    class Signed(kl.Program):
+        tokens = 3
+        on = kl.cat(2, default=1)
+        sign = kl.num([-1, 0, 1], token=lambda t: t - 1)
+        mean = kl.attend(on, on, sign)
+        low = kl.cat(2)
+        output = low
+        layers = 1
+
+        def step(z):
+            z.low = 1 if z.mean < 0 else 0
+
+    assert kl.explain_size(Signed).hidden == kl.compile(Signed).sizes.hidden
+
+
+def test_tokens_may_be_a_tensor():
+    assert kl.compile(PARITY).run(torch.tensor([2, 1, 1])) == [0, 1, 0]
+    with pytest.raises(InputError, match="outside 0 … 2"):
+        kl.compile(PARITY).run([2.0, 1])
+
+
+def test_a_sum_may_have_thousands_of_digits():
+    assert kl.library.addition.decode([0, *[9] * 5000, 0]) == "9" * 5000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -252,3 +253,10 @@ def test_bad_models_and_inputs_are_refused_in_one_line() -> None:
         _ = decompose(lstm, None, x, [0]).logits
     with pytest.raises(InputError, match="3 foci for 2 sentences"):
         decompose(lstm, decoder, torch.randn(2, 6, 4), [[0], [1], [2]])
+
+
+def test_a_focus_may_be_a_list_of_bools_or_numpy_numbers():
+    assert masks_of([True, False, False], 3).tolist() == [True, False, False]
+    assert masks_of(np.array([2]), 3).tolist() == [False, False, True]
+    with pytest.raises(InputError, match="a mask of 2 positions for a sentence of 3"):
+        masks_of([True, False], 3)

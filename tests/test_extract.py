@@ -6,8 +6,10 @@ import random
 
 import numpy as np
 import pytest
+import torch
 
 import kleene as kl
+from kleene.errors import InputError
 from kleene.library import majority, tomita
 from random_machines import random_dfa
 
@@ -64,3 +66,18 @@ def test_tomita_trained_and_extracted() -> None:
 def test_all_seven_tomita_languages(number: int, cell: str) -> None:
     model, _ = tomita.train(number, cell)
     assert kl.extract(model, "01").equivalent(tomita.language(number))
+
+
+def test_extract_says_that_a_module_cannot_read_the_empty_word():
+    class Classifier(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.lstm, self.out = torch.nn.Embedding(2, 3), torch.nn.LSTM(3, 4), torch.nn.Linear(4, 1)
+
+        def forward(self, words: torch.Tensor) -> torch.Tensor:
+            return self.out(self.lstm(self.embedding(words.T))[0][-1])
+
+    model = Classifier().train()
+    with pytest.raises(InputError, match=r"cannot read the empty word .* start symbol"):
+        kl.extract(model, "ab")
+    assert model.training

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import kleene as kl
+from kleene.errors import FileError, NotSupported
 from kleene.lowering.updates import guarded_updates
 
 SHAPES = {
@@ -272,3 +273,30 @@ def test_no_python_is_saved(folder):
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".safetensors"]
     text = (folder / "kleene.json").read_text(encoding="utf-8")
     assert "lambda" not in text and "def step" not in text
+
+
+PARITY = kl.library.parity_relative
+
+
+def test_a_saved_network_cannot_ask_for_any_number_of_blocks(tmp_path):
+    from kleene.networks.saving import _digest
+
+    kl.compile(PARITY).save(tmp_path / "net")
+    path = tmp_path / "net" / "kleene.json"
+    content = json.loads(path.read_text())
+    content["config"]["blocks"] = 10**9
+    content["digest"] = _digest({key: value for key, value in content.items() if key != "digest"})
+    path.write_text(json.dumps(content))
+    with pytest.raises(FileError, match="1,000,000,000 blocks"):
+        kl.load(tmp_path / "net")
+
+
+def test_only_standard_transformers_are_saved(tmp_path):
+    from kleene.networks.standard import StandardConfig, StandardTransformer
+
+    class Other(StandardTransformer):
+        pass
+
+    config = StandardConfig(tokens=2, classes=2, width=4, hidden=4, heads=1, head_size=4, layers=1)
+    with pytest.raises(NotSupported, match="a Other is not saved"):
+        Other(config).save(tmp_path / "x")

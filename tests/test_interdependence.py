@@ -124,3 +124,11 @@ def test_refusals_are_one_line() -> None:
         with pytest.raises(kind, match=message) as error:
             call()
         assert "\n" not in str(error.value)
+
+
+def test_what_is_not_a_number_is_not_independent():
+    lstm, decoder = torch.nn.LSTM(2, 3, batch_first=True), torch.nn.Linear(3, 4)
+    with torch.no_grad():
+        lstm.weight_hh_l0[0, 0] = torch.nan
+    found = kl.interdependence(lstm, decoder, [torch.randn(4, 2)])
+    assert torch.isnan(found[0]).any()

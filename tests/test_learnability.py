@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import kleene as kl
 from kleene.cli import app
+from kleene.errors import InputError
 from kleene.networks.assisted import AssistedTransformer
 from kleene.networks.standard import StandardConfig, StandardTransformer
 from kleene.papers import EXPERIMENTS, experiment
@@ -248,3 +249,28 @@ def test_addition_from_nothing_is_marked(tmp_path: Path):
     found = addition("tiny", folder=tmp_path, progress=False, plan=Plan(limit=0, workers=1))
     assert row(found, "learned from traces")["ours"] == "not run"
     assert row(found, "rules of the minimal version")["holds"]
+
+
+def test_a_task_with_other_arguments_begins_again(tmp_path):
+    def work(rate, steps, folder, deadline):
+        folder.mkdir(exist_ok=True)
+        seen = len(list(folder.iterdir()))
+        (folder / f"{time.monotonic_ns()}").touch()
+        return {"seen": seen}
+
+    def run(**arguments):
+        return run_tasks(work, {"t": arguments}, tmp_path, plan=Plan(workers=1), progress=False)["t"]["seen"]
+
+    assert run(rate=1, steps=5) == 0
+    assert run(rate=1, steps=9) == 1  # more of the same
+    assert run(rate=1, steps=3) == 0 and run(rate=2, steps=3) == 0
+
+
+def test_parity_takes_the_tasks_of_one_part(tmp_path):
+    from kleene.papers.alta_parity import parity
+
+    result = parity("tiny", folder=tmp_path, progress=False, plan=Plan(only=("relative-seed-0",), workers=1))
+    assert list(result.runs) == ["parity-trace: relative-seed-0"]
+    with pytest.raises(InputError, match="no task is so called"):
+        parity("tiny", folder=tmp_path / "none", progress=False, plan=Plan(only=("x*",)))
+    assert not (tmp_path / "none").exists()

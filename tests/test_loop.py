@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kleene.errors import InputError, KleeneError
+from kleene.errors import FileError, InputError, KleeneError
 from kleene.training.loop import Run, shuffled, spent, train
 
 X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
@@ -127,3 +127,22 @@ def test_divergence_is_said_in_one_line() -> None:
             steps=100,
             progress=False,
         )
+
+
+def test_a_run_goes_on_to_a_higher_target(tmp_path):
+    def learn(until):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(1, 1)
+        data, order = torch.linspace(-1, 1, 64)[:, None], shuffled(0, 64, 16)
+        return train(
+            model, torch.optim.SGD(model.parameters(), lr=0.1), lambda m, x: ((m(x) - 3 * x) ** 2).mean(),
+            lambda step: data[order(step)], steps=200, every=10, until=until, folder=tmp_path, progress=False,
+        )  # fmt: skip
+
+    first = learn(lambda metrics: metrics["loss"] < 1)
+    second = learn(lambda metrics: metrics["loss"] < 0.01)
+    assert first.reached and second.reached and first.step < second.step
+    assert learn(None).step == 200
+    (next(tmp_path.glob("checkpoint-*")) / "optimiser.safetensors").write_bytes(b"short")
+    with pytest.raises(FileError, match="does not fit this model"):
+        learn(None)

@@ -139,3 +139,10 @@ def test_tables_that_are_none(programs, said):
 def test_sizes_that_are_too_small():
     with pytest.raises(InputError, match="A = 5 needs 6 classes; sizes say 4"):
         kl.InstructionTable([[(5, 0, 0)]], sizes=(4, 4, 4))
+
+
+def test_tables_of_instructions_check_their_numbers():
+    with pytest.raises(InputError, match="no list of whole-number instructions"):
+        kl.InstructionTable([[(2**70, 0, 0)]])
+    with pytest.raises(InputError, match="2 sizes for the 3"):
+        kl.InstructionTable([[(1, 1, 1)]], sizes=(4, 4))

@@ -14,6 +14,7 @@ import kleene as kl
 from kleene.checks.bisimulation import check_files
 from kleene.compilers.dfa_to_rnn import minsky_step
 from kleene.compilers.two_layer import TwoLayerStep, fuse
+from kleene.errors import InputError
 from kleene.library import majority
 from kleene.networks.exact_matrix import Matrix, Vector, vector
 from kleene.networks.exact_rnn import ExactRNN
@@ -301,3 +302,24 @@ def test_options_are_checked() -> None:
         kl.decompile(kl.compile(PARITY), states="all")
     with pytest.raises(kl.InputError, match="not in the alphabet"):
         kl.compile(PARITY).accepts("2")
+
+
+EVEN = kl.DFA.build("even", (q for q in ["even"]), {"even": {"a": "odd"}, "odd": {"a": "even"}})
+
+
+def test_words_of_long_symbols_are_checked_too():
+    dfa = kl.DFA(np.array([[1, 0], [0, 1]]), np.array([1]), ("ab", "c"))
+    report = kl.verify(dfa, kl.compile(dfa), lengths=range(4))
+    assert report.holds and report.checked == 15
+
+
+def test_too_many_words_are_refused_before_memory_is_taken():
+    with pytest.raises(InputError, match="all words of up to 40 symbols are more than"):
+        kl.verify(kl.regex("(a|b)*"), kl.compile(kl.regex("(a|b)*")), lengths=range(41))
+
+
+def test_random_words_of_some_lengths():
+    report = kl.verify(EVEN, kl.compile(EVEN), lengths=[40], random=7)
+    assert report.holds and report.checked == 7
+    with pytest.raises(InputError, match="neither can be negative"):
+        kl.verify(EVEN, kl.compile(EVEN), random=-1)

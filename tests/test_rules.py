@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import kleene as kl
+from kleene.lowering.machine import RuleMachine
 from kleene.lowering.rules import Rule, Rules, lower_to_rules
 from kleene.lowering.updates import Updates, guarded_updates
 
@@ -334,3 +335,18 @@ def test_hand_written_rules_are_checked():
         kl.RuleBuilder(spec).set("done_left", 1)
     with pytest.raises(kl.ProgramError, match=r"rules get 'doen', which is not declared"):
         list(kl.RuleBuilder(spec).get("doen"))
+
+
+PARITY = kl.library.parity_relative
+
+
+@pytest.mark.parametrize("program", [kl.library.histogram(), kl.library.most_frequent()])
+def test_the_rule_machine_runs_sets_on_short_inputs(program):
+    """A set as a query, and a key with many more values than there are positions."""
+    machine = RuleMachine(guarded_updates(program))
+    for tokens in ([1], [1, 2, 1], [0, 0]):
+        assert machine.run(tokens) == program.run(tokens)
+
+
+def test_the_rule_machine_takes_no_inputs():
+    assert RuleMachine(guarded_updates(PARITY)).run_batch([]) == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import agreeing
 import kleene as kl
 from kleene.errors import DidNotHalt, FileError, InputError, RangeError
-from kleene.machines.subleq import DIALECTS, Image, Machine
+from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine
 
 subleq = kl.subleq
 DATA = Path(os.environ.get("KLEENE_DATA") or Path(__file__).parents[1] / ".." / "shared" / "data")
@@ -285,3 +285,21 @@ def test_files(tmp_path):
         subleq.run([0] * 20, memory=10)
     with pytest.raises(InputError, match="not a whole number"):
         subleq.run([0, 1.5, 2])
+
+
+def test_kernels_of_subleq_are_the_definition_at_the_edges():
+    def run(code, dialect, given=b"", adds=False):
+        found = []
+        for evaluator in ("numba", "plain"):
+            machine = Machine(code, dialect, evaluator=evaluator, input_adds=adds)
+            machine.feed(given)
+            try:
+                found.append((machine.run(1).why, machine.memory[:4]))
+            except kl.errors.KleeneError as error:
+                found.append(str(error))
+        assert found[0] == found[1]
+        return found[0]
+
+    most = 2**63 - 1
+    assert run([-1, 3, -1, most], DIALECTS["esolang"], b"a", adds=True)[1][3] == most + ord("a")
+    assert run([-1, 3, -1, 0], Dialect("narrow", low=-16, high=16, io=True), b"\xc8")[1][3] == 2

@@ -15,6 +15,7 @@ from kleene import library
 from kleene.checks.turing_invariants import check_run, code
 from kleene.compilers.forms import StepBuilder
 from kleene.compilers.two_layer import fuse
+from kleene.errors import InputError
 from kleene.library.turing_machines import BUSY_BEAVERS, POWERS_OF_TWO, busy_beaver
 from kleene.networks.decider import Decider
 from kleene.networks.exact_matrix import Matrix
@@ -404,3 +405,48 @@ def test_the_plain_definition_and_the_fast_simulator_agree() -> None:
         run = machine.run(word, max_steps=60)
         configurations = [c for c, _ in zip(machine.configurations(word), range(61))]
         assert configurations[-1].state == run.state and len(configurations) - 1 == run.steps
+
+
+@pytest.mark.parametrize("base", [2, 129, 200, 2.5])
+def test_stacks_have_a_base_that_fits_a_byte(base):
+    machine = kl.library.turing_machines.POWERS_OF_TWO
+    with pytest.raises(InputError, match="from 3 to 128"):
+        kl.compile(machine, base=base)
+    with pytest.raises(InputError, match="from 3 to 128"):
+        kl.compile(kl.OracleLanguage("ab", lambda word: True), base=base)
+
+
+def test_a_large_base_runs():
+    machine = kl.library.turing_machines.POWERS_OF_TWO
+    net = kl.compile(machine, base=128)
+    for n in range(5):
+        assert net.decide("1" * n).answer == machine.run("1" * n).answer
+
+
+def test_a_decider_of_another_machine_is_not_certified():
+    machine = kl.library.turing_machines.POWERS_OF_TWO
+    rows = {q: dict(row) for q, row in machine.transitions.items()}
+    rows["q3"][" "] = ("q5", " ", 1)  # accepts three ones, which few words show
+    other = kl.TuringMachine(
+        rows, start="q0", accept=machine.accept, reject=machine.reject, blank=" ", input_alphabet=("1",),
+        two_way=False, name="other",
+    )  # fmt: skip
+    found = kl.certify(kl.compile(other), machine=machine, inputs=["", "1", "11"])
+    assert not found.holds and "weights are not those" in str(found)
+    with pytest.raises(InputError, match="no words to run"):
+        kl.certify(kl.compile(machine), inputs=[])
+
+
+def test_jflap_keeps_rejecting_states(tmp_path: Path):
+    machine = kl.TuringMachine(
+        {
+            "odd": {"□": ("no", "□", 1), "1": ("even", "1", 1)},
+            "even": {"□": ("yes", "□", 1), "1": ("odd", "1", 1)},
+        },
+        start="even", accept=frozenset({"yes"}), reject=frozenset({"no"}), blank="□", input_alphabet=("1",),
+    )  # fmt: skip
+    machine.save(tmp_path / "m.jff")
+    again = kl.TuringMachine.load(tmp_path / "m.jff")
+    for n in range(5):
+        wanted, found = machine.run("1" * n), again.run("1" * n)
+        assert (found.answer, found.steps, found.state) == (wanted.answer, wanted.steps, wanted.state)
