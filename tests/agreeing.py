@@ -65,3 +65,22 @@ def subleq(memory: Sequence[int], low: int, high: int, limit: int = 1_000) -> tu
         else:
             pc = c
     raise AssertionError("the program of the test does not end")
+
+
+def lookup(**options: Any) -> Any:
+    """A program that looks, from everywhere, for the position of the token 1."""
+
+    class Lookup(kl.Program):
+        tokens = 3
+        key = kl.cat(3, token=lambda t: t)
+        wanted = kl.cat(3, default=1)
+        index = kl.cat(6, position=lambda p: p)
+        found = kl.attend(wanted, key, index, **options)
+        result = kl.cat(6)
+        output = result
+        layers = 1
+
+        def step(z):
+            z.result = z.found
+
+    return Lookup

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 import kleene as kl
+from agreeing import lookup
 
 
 def test_figure_two_runs_as_printed():
@@ -111,49 +112,32 @@ def test_a_head_keeps_its_value_while_its_source_is_written():
 # --- selection --------------------------------------------------------------------------------------------
 
 
-def looked_up(**options):
-    class Look(kl.Program):
-        tokens = 3
-        key = kl.cat(3, token=lambda t: t)
-        wanted = kl.cat(3, default=1)
-        index = kl.cat(6, position=lambda p: p)
-        found = kl.attend(wanted, key, index, **options)
-        result = kl.cat(6)
-        output = result
-        layers = 1
-
-        def step(z):
-            z.result = z.found
-
-    return Look
-
-
 def test_one_match_is_its_value():
-    assert looked_up().run([0, 2, 1, 2]) == [2, 2, 2, 2]
+    assert lookup().run([0, 2, 1, 2]) == [2, 2, 2, 2]
 
 
 def test_no_match_is_an_undefined_read():
     with pytest.raises(kl.UndefinedRead) as caught:
-        looked_up().run([0, 2])
+        lookup().run([0, 2])
     error = caught.value
-    assert (error.program, error.variable, error.position, error.layer, error.selected) == ("Look", "found", 0, 1, 0)
+    assert (error.program, error.variable, error.position, error.layer, error.selected) == ("Lookup", "found", 0, 1, 0)
     assert "selects nothing" in str(error)
 
 
 def test_two_matches_are_an_undefined_read():
     with pytest.raises(kl.UndefinedRead) as caught:
-        looked_up().run([1, 0, 1])
+        lookup().run([1, 0, 1])
     assert caught.value.selected == 2 and "selects 2 positions" in str(caught.value)
 
 
 def test_a_default_is_for_nothing_selected_only():
-    assert looked_up(default=5).run([0, 2]) == [5, 5]
+    assert lookup(default=5).run([0, 2]) == [5, 5]
     with pytest.raises(kl.UndefinedRead):
-        looked_up(default=5).run([1, 1])
+        lookup(default=5).run([1, 1])
 
 
 def test_offsets_limit_a_match():
-    assert looked_up(offsets=[-1, 0], default=5).run([1, 0, 1, 0]) == [0, 0, 2, 2]
+    assert lookup(offsets=[-1, 0], default=5).run([1, 0, 1, 0]) == [0, 0, 2, 2]
 
 
 def test_a_head_that_is_not_read_may_be_undefined():
