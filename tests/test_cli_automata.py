@@ -149,6 +149,9 @@ def test_symbols_of_several_characters_are_set_apart_by_spaces(tmp_path: Path) -
     kl.DFA([[1, 0], [0, 1]], start=0, accepting=[0], alphabet=("left", "right")).save(tmp_path / "turns.json")
     done = kleene("run", str(tmp_path / "turns.json"), "left", "left right", "--on", "network", "--json")
     assert json.loads(done.stdout)["input"] == ["left", "left", "right"], done.stderr
+    assert kleene("verify", str(tmp_path / "turns.json"), "--input", "left right").stdout == "agree on 1 given words\n"
+    assert kleene("compile", str(tmp_path / "turns.json"), "-o", str(tmp_path / "turns")).returncode == 0
+    assert kleene("explain", str(tmp_path / "turns"), "left right").returncode == 0
 
 
 def test_tm_takes_the_input_of_its_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from kleene.cli import AsJson, app, busy, print_json, show
-from kleene.cli.names import find_machine
+from kleene.cli.names import find_machine, read_word
 from kleene.files import read_json
 
 TRACED = 500  # steps of a Turing machine on a page
@@ -25,16 +25,20 @@ def verify_words(
     from kleene import verbs
     from kleene.errors import FileError
 
-    options: dict[str, Any] = {"inputs": inputs} if inputs else {}
-    options |= {} if lengths is None else {"lengths": lengths}
+    options: dict[str, Any] = {} if lengths is None else {"lengths": lengths}
     options |= {} if random is None else {"random": random, "seed": seed}
-    if not _is_rnn(name):
-        machine = find_machine(name) if other is None else None
-        return None if machine is None else verbs.verify(machine, verbs.compile(machine), **options)
-    machine = None if other is None else find_machine(other)
-    if other is not None and machine is None:
+    saved = verbs.load(name) if _is_rnn(name) else None
+    machine = find_machine(name) if other is None and saved is None else None
+    if saved is None and machine is None:
+        return None
+    if inputs:
+        options["inputs"] = [read_word(machine if saved is None else saved, [text]) for text in inputs]
+    if saved is None:
+        return verbs.verify(machine, verbs.compile(machine), **options)
+    wanted = None if other is None else find_machine(other)
+    if other is not None and wanted is None:
         raise FileError(f"{other}: not a machine's file; use .json, .jff, .att or .yaml")
-    return verbs.verify(verbs.load(name), machine, **options)
+    return verbs.verify(saved, wanted, **options)
 
 
 def run_word(name: str, words: list[str], on: str | None, as_json: bool) -> bool:
@@ -52,14 +56,15 @@ def run_word(name: str, words: list[str], on: str | None, as_json: bool) -> bool
         raise InputError(f"{name}: {has}; leave --on {on} out")
     with busy(f"running {name}", as_json):
         runner = verbs.compile(machine) if evaluator == "network" and not saved else machine
-        word = _word(machine, words)
+        word = read_word(machine, words)
         answer, steps = _decide(runner, word)
     if as_json:
         print_json({"program": name, "input": word, "evaluator": evaluator, "answer": answer, "steps": steps})
         return True
     show(f"{answer}s" if answer else "still running; 'kleene tm' has --max-steps")
     by = "RNN" if evaluator == "network" else "interpreter"
-    show(f"by the {by}" + (f", in {steps:,} steps of the machine" if steps is not None else ""))
+    taken = "" if steps is None else f", in {steps:,} step{'' if steps == 1 else 's'} of the machine"
+    show(f"by the {by}{taken}")
     return True
 
 
@@ -68,16 +73,6 @@ def _is_rnn(folder: str) -> bool:
     path = Path(folder) / "kleene.json"
     content = read_json(path) if path.is_file() else None
     return isinstance(content, dict) and content.get("kind") in ("rnn", "decider")
-
-
-def _word(machine: Any, words: list[str]) -> Any:
-    """Arguments as a word: their characters, or where symbols are longer, their parts between spaces."""
-    from kleene.networks.decider import END, NUL
-
-    letters = {*(getattr(machine, "input_alphabet", None) or machine.alphabet)} - {END, NUL}
-    if all(len(symbol) == 1 for symbol in letters):
-        return (" " if " " in letters else "").join(words)
-    return " ".join(words).split()
 
 
 def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:
@@ -195,23 +190,23 @@ def tm(
 
     text = not Path(file).exists() and BBCHALLENGE.fullmatch(file)
     machine = kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
-    word = machine.example if word is None else word
+    given = read_word(machine, [machine.example if word is None else word])
     net = kl.compile(machine, form=form)
     for path in output or []:
         _save_machine(machine, net, path)
     with _Progress(max_steps) as progress:
         decision = net.decide(
-            word, max_steps=max_steps, tape=tape or check, evaluator=evaluator, progress=progress
+            given, max_steps=max_steps, tape=tape or check, evaluator=evaluator, progress=progress
         )
     if html is not None:
-        kl.explain(net, word, max_steps=min(max_steps, TRACED)).to_html(html, title=machine.name)
-    expected = machine.run(word, max_steps=max_steps) if check else None
+        kl.explain(net, given, max_steps=min(max_steps, TRACED)).to_html(html, title=machine.name)
+    expected = machine.run(given, max_steps=max_steps) if check else None
     agree = expected is None or expected == decision
     if as_json:
         print_json(
             {
                 "machine": machine.name,
-                "word": word,
+                "word": given,
                 **decision.to_json(),
                 "units": net.units,
                 "form": form,

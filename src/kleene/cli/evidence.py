@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kleene.cli import AsJson, app, print_json
-from kleene.cli.names import read_tokens
+from kleene.cli.names import read_tokens, read_word
 from kleene.errors import FileError, InputError
 
 
@@ -47,7 +47,7 @@ def explain(
         option = next(iter(options)).replace("_", "-")
         raise InputError(f"--{option}: of language models; {model} holds a {type(network).__name__}")
     elif hasattr(network, "alphabet"):  # an RNN: the input is a word
-        evidence = verb(network, input)
+        evidence = verb(network, read_word(network, [input]))
     else:
         evidence = verb(network, read_tokens(network, input))
     if html is not None:

@@ -165,6 +165,12 @@ def find_machine(name: str) -> Any:
     return None
 
 
+def find_source(name: str) -> Any:
+    """The machine in a file, or the program of this name."""
+    machine = find_machine(name)
+    return find_program(name) if machine is None else machine
+
+
 def is_folder(name: str) -> bool:
     """Whether a name is a saved network's folder; a path that is neither that nor a file is refused."""
     path = Path(name)
@@ -182,7 +188,7 @@ def find_network(name: str, quiet: bool = False) -> Any:
     """The network saved in a folder, or compiled from a machine's file or a program."""
     if is_folder(name):
         return verbs.load(name)
-    machine = find_machine(name) or find_program(name)
+    machine = find_source(name)
     with busy(f"compiling {name}", quiet):
         return verbs.compile(machine)
 
@@ -206,6 +212,17 @@ def read_tokens(machine: Any, text: str) -> list[int]:
             f"{name}: the input '{text}' is not a list of whole numbers such as 2 1 0 or [2,1,0]"
         )
     return [int(word) for word in listed.replace(",", " ").split()]
+
+
+def read_word(machine: Any, arguments: Sequence[str]) -> str | list[str]:
+    """Arguments as a word of an automaton, a Turing machine or their RNN: their characters, or where symbols are
+    longer, their parts between spaces."""
+    from kleene.networks.decider import END, NUL
+
+    letters = {*(machine.input_alphabet if hasattr(machine, "input_alphabet") else machine.alphabet)} - {END, NUL}
+    if all(len(symbol) == 1 for symbol in letters):
+        return (" " if " " in letters else "").join(arguments)
+    return " ".join(arguments).split()
 
 
 def _encoded(name: str, encode: Callable[[str], Sequence[int]], text: str) -> list[int]:

@@ -17,9 +17,9 @@ from kleene import verbs
 from kleene.cli import AsJson, app, busy, finish, print_json, show
 from kleene.cli.names import (
     answer,
-    find_machine,
     find_network,
     find_program,
+    find_source,
     is_folder,
     joined,
     library_programs,
@@ -287,7 +287,7 @@ def compile_program(
 
     Example: kleene compile addition -o adder
     """
-    machine = find_machine(program) or find_program(program)
+    machine = find_source(program)
     if output is not None:
         check_folder(output)
     given = {"lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
