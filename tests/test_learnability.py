@@ -254,16 +254,31 @@ def test_addition_from_nothing_is_marked(tmp_path: Path):
 def test_a_task_with_other_arguments_begins_again(tmp_path):
     def work(rate, steps, folder, deadline):
         folder.mkdir(exist_ok=True)
-        seen = len(list(folder.iterdir()))
         (folder / f"{time.monotonic_ns()}").touch()
-        return {"seen": seen}
+        return {"calls": len(list(folder.iterdir())), "step": steps}
 
-    def run(**arguments):
-        return run_tasks(work, {"t": arguments}, tmp_path, plan=Plan(workers=1), progress=False)["t"]["seen"]
+    def run(limit=None, **arguments):
+        plan = Plan(workers=1, limit=limit)
+        found = run_tasks(work, {"t": arguments}, tmp_path, plan=plan, progress=False)
+        return (found["t"]["calls"], found["t"]["step"]) if found else None
 
-    assert run(rate=1, steps=5) == 0
-    assert run(rate=1, steps=9) == 1  # more of the same
-    assert run(rate=1, steps=3) == 0 and run(rate=2, steps=3) == 0
+    assert run(rate=1, steps=5) == (1, 5)
+    assert run(rate=1, steps=9, limit=0) == (1, 5)  # what there is of it
+    assert run(rate=1, steps=9) == (2, 9)  # more of the same
+    assert run(rate=1, steps=3) == (2, 9)  # more than is asked for
+    assert run(rate=2, steps=3, limit=0) is None and run(rate=2, steps=3) == (1, 3)
+
+
+def test_a_task_that_stopped_at_its_target_has_no_steps_left(tmp_path):
+    calls = []
+
+    def work(steps, folder, deadline):
+        calls.append(steps)
+        return {"step": 4}
+
+    for steps in (5, 9):
+        run_tasks(work, {"t": {"steps": steps}}, tmp_path, plan=Plan(workers=1), progress=False)
+    assert calls == [5]
 
 
 def test_parity_takes_the_tasks_of_one_part(tmp_path):

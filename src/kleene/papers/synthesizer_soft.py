@@ -121,7 +121,8 @@ def _task(
     kind: str, seeds: list[int], trial: dict[str, Any], config: dict[str, Any], data: Path | None, plan: Plan
 ) -> dict[str, Any]:
     settings = {key: value for key, value in config.items() if key not in ("seeds", "trials")}
-    return {"kind": kind, "seeds": seeds, "data": data, "steps": plan.steps, "config": {**settings, **trial}}
+    given = {} if plan.steps is None else {"steps": plan.steps}  # not of the task: the learning rate falls with them
+    return {"kind": kind, "seeds": seeds, "data": data, "config": {**settings, **trial, **given}}
 
 
 def _chosen(
@@ -283,8 +284,7 @@ class Maker:
 
 
 def train_kind(
-    kind: str, seeds: list[int], data: Path | None, config: dict[str, Any], steps: int | None, folder: Path,
-    deadline: float | None,
+    kind: str, seeds: list[int], data: Path | None, config: dict[str, Any], folder: Path, deadline: float | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Train one kind of model of Figure 3, all seeds side by side, and measure each."""
     device = torch.device(fast_device())
@@ -308,7 +308,7 @@ def train_kind(
     batch, rate, warmup = config["batch"], config["rate"], config["warmup"]
     orders = [endless(seed, len(texts), batch) for seed in seeds]
     models_at = torch.arange(len(seeds), device=device)[:, None]
-    steps = steps or config["epochs"] * -(-len(texts) // batch)
+    steps = config.get("steps") or config["epochs"] * -(-len(texts) // batch)
 
     def batches(step: int) -> Batch:
         chosen = [order(step) for order in orders]
@@ -337,7 +337,7 @@ def train_kind(
         save_seconds=120,
         keep=False,
         deadline=deadline,
-        settings={"kind": kind, "seeds": seeds, "steps": steps, "config": config},
+        settings={"kind": kind, "seeds": seeds, "config": config},
         progress=False,
     )
     stack.eval()

@@ -95,8 +95,9 @@ def run_tasks(
     """`work(**arguments)` for each task by name; what it returns is written to `folder`/name.json as it arrives.
 
     Each result also has the `seconds` that it took, the `device` and the `commit`. A file with other arguments is
-    made again. Work is also given `folder` (for its checkpoints) and `deadline`, and may say that it has not
-    `finished`; then the next call goes on with it. Tasks that have no result yet are missing in what comes back.
+    made again; where they differ in `steps` alone, fewer are a part of more, and more stand for fewer. Work is also
+    given `folder` (for its checkpoints) and `deadline`, and may say that it has not `finished`; then the next call goes
+    on with it. Tasks that have no result yet are missing in what comes back.
     """
     names = plan.chosen(tasks, default)
     saved = {name: _saved(folder, name, tasks[name]) for name in tasks}
@@ -157,7 +158,7 @@ def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: P
     saved = _saved(folder, name, arguments)
     if plan.late:
         return saved
-    if not saved and (folder / f"{name}.json").exists() and not _longer(folder / f"{name}.json", arguments):
+    if not saved and (folder / f"{name}.json").exists():
         shutil.rmtree(folder / name, ignore_errors=True)  # checkpoints of another task
     begin, before = time.monotonic(), spent(folder / name)
     result = work(**arguments, folder=folder / name, deadline=plan.deadline)
@@ -170,16 +171,19 @@ def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: P
 
 
 def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What is saved of a task, and whether that is all that is asked for."""
     path = folder / f"{name}.json"
-    saved = read_json(path) if path.exists() else {}
-    return saved if saved.get("arguments") == _plain(arguments) else {}
-
-
-def _longer(path: Path, arguments: Mapping[str, Any]) -> bool:
-    """Whether arguments ask for more steps than those of a result, and for nothing else."""
-    old, new = read_json(path)["arguments"], _plain(arguments)
-    more = (old.pop("steps", None) or 0) <= (new.pop("steps", None) or 0)
-    return bool(old == new and more)
+    if not path.exists():
+        return {}
+    saved, new = read_json(path), _plain(arguments)
+    old = dict(saved["arguments"])
+    made, asked = old.pop("steps", None), new.pop("steps", None)
+    if old != new:
+        return {}
+    if made and asked:
+        step = saved["result"].get("step", made)
+        saved["finished"] = step >= asked or (saved["finished"] and step < made)  # the second stopped at its target
+    return saved
 
 
 @contextmanager
