@@ -68,7 +68,7 @@ def addition(
     for kind, title in TITLES.items():
         names = [name for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
         _learned(result, kind, names, config)
-        curves |= {f"{title}, {name.rpartition('-')[2]}": result.runs[name]["right"] for name in names}
+        curves |= {f"{title}, seed {name.rpartition('-')[2]}": result.runs[name]["right"] for name in names}
     _draw(result, curves)
     result.write()
     return result

@@ -142,14 +142,14 @@ def draw_lines(
     path: Path, panels: dict[str, dict[str, tuple[list[int], list[float]]]], title: str, ylabel: str, trained: int
 ) -> None:
     """Curves by length or by number of ones; a panel's name is its x axis. A line ends what training had."""
-    with plot(path, panels=len(panels), title=title) as axes:
+    with plot(path, panels=len(panels), title=title, height=4.0) as axes:
         for axis, (name, curves) in zip(axes, panels.items()):
             for label, (x, y) in curves.items():
                 axis.plot(x, y, label=label, lw=1.2)
             axis.axvline(trained + 0.5, color="black", lw=0.8, ls=":")
             axis.set(xlabel=name, ylabel=ylabel, ylim=(-0.05, 1.05))
             if curves:
-                axis.legend(fontsize=6)
+                axis.legend(fontsize=6, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)  # hides no curve
 
 
 def parity(
