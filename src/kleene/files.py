@@ -14,6 +14,7 @@ from typing import Any
 from kleene.errors import FileError
 
 MAX_JSON_BYTES = 256 * 1024 * 1024
+MAX_PARAMETERS = 2_000_000_000  # of a network that is built or loaded
 
 
 def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:

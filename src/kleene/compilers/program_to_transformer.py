@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from kleene.errors import KleeneError, NotExact, NotSupported
+from kleene.files import MAX_PARAMETERS
 from kleene.lowering.averages import PRECISION, clearing_scale, resolvable
 from kleene.lowering.forms import Number
 from kleene.lowering.layout import build_layout
@@ -25,7 +26,7 @@ from kleene.lowering.thresholds import (
 from kleene.lowering.updates import Cycle, Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
-from kleene.networks.saving import MAX_PARAMETERS, count_parameters
+from kleene.networks.saving import count_parameters
 from kleene.networks.transformer import DTYPES, Block, BlockShape, Config, Transformer
 from kleene.residual import Layout
 from kleene.results import check_layers

@@ -18,7 +18,8 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 from transformers.utils import ModelOutput
 
 from kleene.errors import DidNotHalt, FileError
-from kleene.networks.saving import MAX_PARAMETERS, config_from_json, count_parameters
+from kleene.files import MAX_PARAMETERS
+from kleene.networks.saving import config_from_json, count_parameters
 from kleene.networks.transformer import DTYPES, Transformer
 from kleene.residual import Layout
 from kleene.results import Output

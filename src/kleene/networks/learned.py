@@ -13,13 +13,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from kleene.errors import FileError
-from kleene.files import check_version, read_json, written_atomically
+from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 from kleene.networks.dense import pad
 from kleene.networks.transformer import Transformer
 from kleene.results import Output, check_layers
 
 VERSION = 1
-MAX_PARAMETERS = 2_000_000_000
 
 
 def mlp(size: int, depth: int, width: int) -> nn.Sequential:

@@ -12,11 +12,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError
-from kleene.files import check_version, read_json, written_atomically
+from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 
 UNKNOWN = "<unk>"
 VERSION = 1
-MAX_PARAMETERS = 2_000_000_000
 
 
 class Vocabulary:

@@ -12,12 +12,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from kleene.errors import FileError
-from kleene.files import check_version, read_json, written_atomically
+from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 from kleene.networks.transformer import DTYPES, BlockShape, Config, Transformer
 from kleene.residual import Layout
 
 VERSION = 2
-MAX_PARAMETERS, MAX_BLOCKS = 2_000_000_000, 100_000
+MAX_BLOCKS = 100_000
 
 
 def save_transformer(net: Transformer, folder: str | Path) -> None:

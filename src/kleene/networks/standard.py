@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kleene.errors import FileError, InputError, NotSupported
-from kleene.files import check_version, read_json, written_atomically
+from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 from kleene.results import Output
 
 POSITIONS = ("relative", "absolute")
 BUCKETS, FURTHEST = 32, 128
 CHUNK = 1024
 VERSION = 1
-MAX_PARAMETERS, MAX_LAYERS = 2_000_000_000, 10_000
+MAX_LAYERS = 10_000
 
 
 @dataclass(frozen=True)
