@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.compilers.program_to_transformer import assemble, dtype_name, lower
+from kleene.compilers.program_to_transformer import assemble, dtype_name, lower, resolve_averages
 from kleene.decompilers.transformer_to_updates import read_spec
 from kleene.decompilers.weights import WeightsFunction, whole_halves
 from kleene.errors import KleeneError, NotExact
@@ -209,9 +209,9 @@ def check_nothing_left(net: Transformer, spec: Spec, updates: Updates | Cycle) -
     parsed = read_spec(net)
     if parsed != spec:
         raise NotExact("embeddings, heads, halt or output read from the weights differ from what is saved")
-    units = lower(updates, net.description["lowering"])
-    config = net.config
-    again = assemble(updates, units, config, config.max_length, dtype_name(net.dtype), net.description["lowering"])
+    units, config, dtype = lower(updates, net.description["lowering"]), net.config, dtype_name(net.dtype)
+    averages = resolve_averages(spec, config.max_length, dtype)
+    again = assemble(updates, units, config, averages, config.max_length, dtype, net.description["lowering"])
     theirs = dict(again.named_parameters())
     for name, tensor in net.named_parameters():
         if theirs[name].shape != tensor.shape or not torch.equal(theirs[name], tensor.cpu()):

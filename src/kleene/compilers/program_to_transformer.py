@@ -12,7 +12,7 @@ import torch
 
 from kleene.errors import KleeneError, NotExact, NotSupported
 from kleene.files import MAX_PARAMETERS
-from kleene.lowering.averages import PRECISION, clearing_scale, resolvable
+from kleene.lowering.averages import PRECISION, Boundary, boundaries, clearing_scale
 from kleene.lowering.forms import Number
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import lower_to_rules
@@ -53,10 +53,11 @@ def compile_program(
     itself), "encoder" (`layers` layers, one block each unless `shared`) or "decoder". length: the longest
     input that numerical heads must resolve. dtype: "float32" (default), "float64" or "bfloat16".
     """
+    averages = resolve_averages(program.spec, length, dtype_name(dtype))  # first: it is soon done, and may refuse
     updates = guarded_updates(program)
     units = lower(updates, lowering)
     config = configure(program.spec, units, shape, layers, shared)
-    net = assemble(updates, units, config, length, dtype_name(dtype), lowering)
+    net = assemble(updates, units, config, averages, length, dtype_name(dtype), lowering)
     check_weights(program, net)
     return net
 
@@ -240,23 +241,28 @@ def _size(kind: Kind) -> int:
     return kind.bits if isinstance(kind, Word) else len(kind)
 
 
+def resolve_averages(spec: Spec, length: int | None, dtype: str) -> dict[str, list[Boundary]]:
+    """The boundaries between the values of each numerical head, for the longest input."""
+    longest = length or spec.positions or DEFAULT_LENGTH
+    return {name: boundaries(spec, name, longest, dtype) for name, head in spec.heads.items() if head.numerical}
+
+
 def assemble(
-    updates: Updates | Cycle, lowered: tuple[Lowering, ...], config: Config, length: int | None, dtype: str, way: str
-) -> Transformer:
+    updates: Updates | Cycle, lowered: tuple[Lowering, ...], config: Config, averages: dict[str, list[Boundary]],
+    length: int | None, dtype: str, way: str,
+) -> Transformer:  # fmt: skip
     """Put embeddings, attention and units into tensors."""
     spec, layout = updates.spec, lowered[0].layout
-    averaging = [name for name, head in spec.heads.items() if head.numerical]
-    longest = length or spec.positions or (DEFAULT_LENGTH if averaging else None)
     halves, shapes = [], []
     for part, lowering, shape in zip(spec.by_layer, lowered, config.cycle):
         units = list(lowering.units)
-        for head in averaging:
+        for head, limits in averages.items():
             if head in part.heads:
-                units += average_units(part, lowering, head, longest or 1, dtype)
+                units += average_units(part, lowering, head, limits)
         check_magnitudes(spec, units, dtype)
         halves.append(([u for u in units if u.half == 1], [u for u in units if u.half == 2]))
         shapes.append(replace(shape, hidden=(len(halves[-1][0]), len(halves[-1][1]))))
-    limit = longest if averaging or length else spec.positions
+    limit = length or spec.positions or (DEFAULT_LENGTH if averages else None)
     config = replace(config, cycle=tuple(shapes), max_length=limit)
     if (count := count_parameters(config)) > MAX_PARAMETERS:
         raise NotSupported(f"{spec.name}: {count:,} parameters, more than the {MAX_PARAMETERS:,} of a transformer here")
@@ -270,11 +276,11 @@ def assemble(
     return net
 
 
-def average_units(spec: Spec, lowering: Lowering, head: str, length: int, dtype: str) -> list[Unit]:
+def average_units(spec: Spec, lowering: Lowering, head: str, limits: list[Boundary]) -> list[Unit]:
     """Units that put a numerical head's average into its bucket, and those that clear it."""
     made = []
     values = spec.heads[head].kind.values
-    for k, boundary in enumerate(resolvable(spec, head, length, dtype), start=1):
+    for k, boundary in enumerate(limits, start=1):
         bucket = f"{head}≥{values[k]}"
         if bucket in lowering.layout:
             reads, writes = (((head, 0), boundary.slope),), (((bucket, 0), 1),)

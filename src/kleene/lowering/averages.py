@@ -9,6 +9,7 @@ the offset a whole number, so that nothing but the average itself is rounded.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -27,19 +28,6 @@ class Boundary:
 
     slope: int
     offset: int
-
-
-def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary] | None:
-    """A boundary for each declared value but the first; None where the format cannot resolve one."""
-    scale = average_scale(spec, head)
-    values = spec.heads[head].kind.values
-    made = []
-    for low, high in itertools.pairwise(values):
-        boundary = _boundary(Fraction(low + high, 2) * scale, length, PRECISION[dtype])
-        if boundary is None:
-            return None
-        made.append(boundary)
-    return made
 
 
 def neighbours(middle: Fraction, length: int) -> tuple[Fraction, Fraction]:
@@ -70,21 +58,24 @@ def _boundary(middle: Fraction, length: int, precision: int) -> Boundary | None:
     return None
 
 
-def resolvable(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]:
-    """The boundaries for a length, or an error that names the largest length that works."""
-    found = boundaries(spec, head, length, dtype)
-    if found is not None and length * _largest(spec, head) < 1 << PRECISION[dtype]:
-        return found
-    low, high = 0, length  # works at low, fails at high
-    while high - low > 1:
-        middle = (low + high) // 2
-        works = boundaries(spec, head, middle, dtype) is not None
-        works = works and middle * _largest(spec, head) < 1 << PRECISION[dtype]
-        low, high = (middle, high) if works else (low, middle)
-    raise NotExact(
-        f"{spec.name}: {dtype} cannot tell the declared values of '{head}' apart for inputs of length {length}; "
-        f"the largest length that works is {low}"
-    )
+def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]:
+    """A boundary for each declared value but the first, or an error that names the largest length that works."""
+    precision, scale, made = PRECISION[dtype], average_scale(spec, head), []
+    longest = min(length, ((1 << precision) - 1) // _largest(spec, head))
+    for low, high in itertools.pairwise(spec.heads[head].kind.values):
+        middle = Fraction(low + high, 2) * scale
+        found = _boundary(middle, longest, precision) if longest else None
+        if found is None:  # the longer, the closer are the neighbours
+            lengths = range(1, longest)
+            longest = bisect_left(lengths, True, key=lambda size: _boundary(middle, size, precision) is None)
+        elif longest == length:
+            made.append(found)
+    if longest < length:
+        raise NotExact(
+            f"{spec.name}: {dtype} cannot tell the declared values of '{head}' apart for inputs of length {length}; "
+            f"the largest length that works is {longest}"
+        )
+    return made
 
 
 def _largest(spec: Spec, head: str) -> int:
