@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import kleene as kl
+from kleene.lowering.averages import extreme_averages
 
 LIBRARY: dict[str, Any] = {
     "parity_relative": lambda: kl.library.parity_relative,
@@ -239,6 +240,30 @@ def test_the_largest_length_that_is_named_works_and_one_more_does_not():
     assert kl.certify(kl.compile(shares, length=largest)).holds
     with pytest.raises(kl.NotExact, match=f"largest length that works is {largest}"):
         kl.compile(shares, length=largest + 1)
+
+
+@pytest.mark.parametrize("values", [[0, 1], [0, Fraction(1, 3), Fraction(2, 3), 1], [-1, 0, Fraction(1, 7), 3], [2, 3]])
+def test_extreme_averages_are_those_of_all_averages(values):
+    class Shares(kl.Program):
+        tokens = 2
+        bit = kl.num([0, Fraction(1, 2)], token=lambda t: Fraction(t, 2))
+        share = kl.attend(None, None, bit, output=kl.num(values))
+        high = kl.cat(2)
+        output, layers = high, 1
+
+        def step(z):
+            z.high = z.share > 0
+
+    found = extreme_averages(Shares.spec, "share", 9)  # in halves
+    averages = {Fraction(ones, count) for count in range(1, 10) for ones in range(count + 1)}
+    taken = [[] for _ in values]
+    for average in sorted(averages):
+        if values[0] <= average / 2 <= values[-1]:  # taken for the nearest, the smaller one of two
+            taken[min(range(len(values)), key=lambda k: (abs(values[k] - average / 2), k))].append(average)
+    if any(taken):
+        assert found == [[each[0], each[-1]] if each else [] for each in taken]
+    else:
+        assert found == [[2 * value] for value in values]
 
 
 def test_the_largest_length_of_the_program_itself_works():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 
 import pytest
 import torch
@@ -95,6 +96,54 @@ def test_a_cleared_variable_that_is_not_cleared_shows():
         net.blocks[0].out[head] = 0
     with pytest.raises(kl.NotExact, match="nothing takes away"):
         kl.decompile(net)
+
+
+class Exchange(kl.Program):
+    """Sorts by exchanges, of even pairs and odd pairs by turns, until none is made in two layers."""
+
+    tokens = 4
+    positions = 12
+    value = kl.cat(4, token=lambda t: t)
+    odd = kl.cat(2, position=lambda p: p % 2)
+    moved = kl.cat(2)
+    still = kl.cat(2)
+    left, right = kl.relative(value, -1, default=0), kl.relative(value, 1, default=3)
+    moving = kl.attend(None, None, moved, output=kl.num([0, Fraction(1, 12), 1]))
+    output, halt = value, {still: 1}
+
+    @kl.layer(left, right, moving)  # `moving` is not read here, and leaves nothing behind
+    def even_pairs(z):
+        z.still = 0
+        z.moved = 0
+        other = z.left if z.odd else z.right
+        if other > z.value if z.odd else other < z.value:
+            z.value, z.moved = other, 1
+
+    @kl.layer(left, right, moving)
+    def odd_pairs(z):
+        other = z.right if z.odd else z.left
+        if other < z.value if z.odd else other > z.value:
+            z.value, z.moved = other, 1
+        elif z.moving == 0:
+            z.still = 1
+
+    cycle = (even_pairs, odd_pairs)
+
+
+@pytest.mark.parametrize("lowering", ["thresholds", "rules"])
+def test_a_cycle_that_reads_an_average_in_one_of_its_layers(lowering):
+    net, chance = kl.compile(Exchange, lowering=lowering), random.Random(0)
+    inputs = [[chance.randrange(4) for _ in range(chance.randint(1, 12))] for _ in range(200)]
+    assert kl.verify(Exchange, net, inputs=inputs).holds
+    assert kl.certify(net).holds and kl.decompile(net) == kl.guarded_updates(Exchange)
+    dense = net.run_batch(inputs, evaluator="dense")
+    sparse = net.run_batch(inputs, evaluator="sparse")  # each sequence for as long as it takes
+    assert dense == sparse == [sorted(tokens) for tokens in inputs]
+    assert [output.layers for output in dense] == [output.layers for output in sparse]
+    assert len({output.layers for output in sparse}) > 3
+    assert net.run_batch(inputs, layers=5, evaluator="sparse") == net.run_batch(inputs, layers=5, evaluator="dense")
+    with pytest.raises(kl.DidNotHalt, match="within 3 layers"):
+        net.run_batch(inputs, max_layers=3, evaluator="sparse")
 
 
 def test_reading_a_head_that_writes_is_refused():

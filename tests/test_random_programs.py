@@ -172,6 +172,12 @@ class Source:
                 self.lines.append(f"{indent}z.{name} = {self.expression(name)}")
 
     def text(self) -> str:
+        self.declarations()
+        self.lines.append("    def step(z):")
+        self.block(0, "        ")
+        return "\n".join(self.lines)
+
+    def declarations(self) -> None:
         self.lines = ["class Random(kl.Program):", f"    tokens = {self.number(2, 4)}", f"    positions = {LENGTH}"]
         self.cat("a")
         self.cat("b", self.pick(self.cats["a"], None))
@@ -183,8 +189,26 @@ class Source:
         self.lines.append(self.pick("    halt = {b: 1}", f"    layers = {self.number(1, 4)}"))
         if self.number(0, 4) == 0:
             self.lines.append("    causal = True")
-        self.lines.append("    def step(z):")
-        self.block(0, "        ")
+
+
+class Cycled(Source):
+    """Draws a program of two or three layers that take turns, each with some of the heads."""
+
+    def text(self) -> str:
+        self.declarations()
+        kinds = self.cats, self.nums, self.sets
+        every = [dict(kind) for kind in kinds]
+        layers, idle = ("one", "two", "three")[: self.number(2, 3)], set(self.heads)
+        for layer in layers:
+            mine = self.draw(st.sets(st.sampled_from(sorted(self.heads)), min_size=1))
+            mine = sorted(mine | idle if layer == layers[-1] else mine)
+            idle -= {*mine}
+            for kind, whole in zip(kinds, every):
+                kind.clear()
+                kind |= {n: what for n, what in whole.items() if n not in self.heads or n in mine}
+            self.lines += [f"    @kl.layer({', '.join(mine)})", f"    def {layer}(z):"]
+            self.block(0, "        ")
+        self.lines.append(f"    cycle = ({', '.join(layers)})")
         return "\n".join(self.lines)
 
 
@@ -314,7 +338,7 @@ def test_every_side_agrees(source: str) -> None:
     everything_agrees(source)
 
 
-@pytest.mark.parametrize("kind", [Guarded, Worded])
+@pytest.mark.parametrize("kind", [Guarded, Worded, Cycled])
 @settings(FEW, max_examples=100)
 @given(st.data())
 def test_every_side_agrees_where_heads_are_read_now_and_then(kind: type[Source], data: st.DataObject) -> None:
@@ -322,7 +346,7 @@ def test_every_side_agrees_where_heads_are_read_now_and_then(kind: type[Source],
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Guarded, Worded])
+@pytest.mark.parametrize("kind", [Guarded, Worded, Cycled])
 @settings(FEW, max_examples=1000)
 @given(st.data())
 def test_every_side_agrees_where_heads_are_read_now_and_then_on_many_more(

@@ -12,7 +12,7 @@ import torch
 
 from kleene.errors import KleeneError, NotExact, NotSupported
 from kleene.files import MAX_PARAMETERS
-from kleene.lowering.averages import PRECISION, Boundary, boundaries, clearing_scale
+from kleene.lowering.averages import PRECISION, Boundary, boundaries, clearing_scale, extreme_averages
 from kleene.lowering.forms import Number
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import lower_to_rules
@@ -25,7 +25,7 @@ from kleene.lowering.thresholds import (
 )
 from kleene.lowering.updates import Cycle, Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
-from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
+from kleene.machines.program import HeadSpec, Kind, ProgramClass, Spec, Subset, Word
 from kleene.networks.saving import count_parameters
 from kleene.networks.transformer import DTYPES, Block, BlockShape, Config, Transformer
 from kleene.residual import Layout
@@ -87,15 +87,20 @@ def dtype_name(dtype: str | torch.dtype | None) -> str:
 
 
 def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000, seed: int = 0) -> None:
-    """Run the MLP blocks beside `step`: on a state for each update, and on random states; on plain values, and with
-    heads undefined where `step` does not read them."""
+    """Run the MLP blocks beside `step`: on a state for each update, and on random states; on plain values and on
+    averages next to a boundary, and with heads undefined where `step` does not read them."""
     for layer, part in enumerate(program.by_layer):
         _check_block(part, guarded_updates(program).by_layer[layer], net, layer, samples, seed)
 
 
 def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, samples: int, seed: int) -> None:
     spec, chance = program.spec, random.Random(seed)
-    ranges = {name: _possible(net, spec, name) for name in spec.kinds}
+    averages = {
+        name: extreme_averages(spec, name, net.config.max_length or 1)
+        for name, head in spec.heads.items() if head.numerical
+    }  # fmt: skip
+    ranges = {name: range(len(kind)) for name, kind in spec.kinds.items()}
+    ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
     states = [*_witnesses(updates, chance), *[{} for _ in range(samples)]]
     states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
     for state in states:
@@ -103,6 +108,9 @@ def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, s
     expected, read = zip(*(_step_on(program, state) for state in states))
     block, layout = net.block(layer), net.layout
     before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds})
+    for name, each in averages.items():
+        chosen = [float(chance.choice(each[state[name]])) for state in states]
+        before[:, layout[name].start] = torch.tensor(chosen, dtype=before.dtype)
     wanted = encode(layout, spec, {n: [state[n] for state in expected] for n in spec.variables})
     unread = _with_undefined(before, layout, updates, read, seed)
     for given in (before, unread):
@@ -129,16 +137,6 @@ def _with_undefined(
             values = [code(head.kind, indices) * (k < count) for k, indices in enumerate(chosen)]
             mixed[torch.tensor(rows), layout[name].slice] = sum(values) / count.clamp(min=1)
     return mixed
-
-
-def _possible(net: Transformer, spec: Spec, name: str) -> Sequence[int]:
-    """The indices that a variable can have; an average has no larger denominator than inputs are long."""
-    kind, limit = spec.kinds[name], net.config.max_length
-    if name not in spec.heads or not isinstance(kind, Numerical) or limit is None:
-        return range(len(kind))
-    scale = net.layout[name].scale
-    short = [i for i, value in enumerate(kind.values) if Fraction(value * scale).denominator <= limit]
-    return short or range(len(kind))
 
 
 def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:
@@ -279,10 +277,11 @@ def assemble(
 def average_units(spec: Spec, lowering: Lowering, head: str, limits: list[Boundary]) -> list[Unit]:
     """Units that put a numerical head's average into its bucket, and those that clear it."""
     made = []
+    read = {name for unit in lowering.units for (name, _), _ in unit.reads}  # buckets of other layers stay empty
     values = spec.heads[head].kind.values
     for k, boundary in enumerate(limits, start=1):
         bucket = f"{head}≥{values[k]}"
-        if bucket in lowering.layout:
+        if bucket in read:
             reads, writes = (((head, 0), boundary.slope),), (((bucket, 0), 1),)
             made.append(Unit(reads, -boundary.offset, writes, 1, head, "bucket"))
     size, positive, negative = clearing_scale(spec, head)

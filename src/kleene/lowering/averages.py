@@ -78,6 +78,23 @@ def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
     return made
 
 
+def extreme_averages(spec: Spec, head: str, length: int) -> list[list[Fraction]]:
+    """The least and the greatest average, in whole numbers of the scale, that is taken for each declared value.
+
+    Where none is ever taken for any, the declared values themselves.
+    """
+    scale, values = average_scale(spec, head), spec.heads[head].kind.values
+    averaged = [Fraction(value) * scale for value in averaged_values(spec, head)]
+    middles = [Fraction(low + high, 2) * scale for low, high in itertools.pairwise(values)]
+    first, last = neighbours(Fraction(values[0]) * scale, length), neighbours(Fraction(values[-1]) * scale, length)
+    least = [first[0] if first[0] == values[0] * scale else first[1]]
+    least += [neighbours(middle, length)[1] for middle in middles]
+    greatest = [*(neighbours(middle, length)[0] for middle in middles), last[0]]
+    ends = [(max(low, min(averaged)), min(high, max(averaged))) for low, high in zip(least, greatest)]
+    found = [[low, high] if low <= high else [] for low, high in ends]
+    return found if any(found) else [[Fraction(value) * scale] for value in values]
+
+
 def _largest(spec: Spec, head: str) -> int:
     scale = average_scale(spec, head)
     return max(1, max(abs(ceil(value * scale)) for value in averaged_values(spec, head)))

@@ -34,8 +34,6 @@ class SparseTransformer:
     def __init__(self, net: Transformer) -> None:
         if net.dtype not in (torch.float32, torch.float64):
             raise NotSparse(f"{net.dtype} runs dense")
-        if len(net.config.cycle) > 1:
-            raise NotSparse("a cycle of layers")
         self.net, self.config = net, net.config
         self.kind = np.float32 if net.dtype == torch.float32 else np.float64
         self.token_embedding = self._numpy(net.token_embedding)
@@ -78,23 +76,34 @@ class SparseTransformer:
         limit = max_layers if fixed is None else fixed
         layers = np.zeros(len(inputs), dtype=np.int64)
         if len(self.blocks) == 1:
-            state = _run_sequences(
-                x, starts, lengths, limit, fixed is None, self.halt_weight, self.halt_bias[0], layers, self.blocks[0]
-            )
+            left = self._layers(x, starts, lengths, limit, fixed is None, layers, self.blocks[0])
         else:  # one block a layer: a layer at a time
-            state = 0
+            left = np.arange(len(inputs))
             for layer in range(limit):
+                taken = np.zeros(len(left), dtype=np.int64)
                 block = self.blocks[layer % len(self.blocks)]
-                state |= _run_sequences(
-                    x, starts, lengths, 1, False, self.halt_weight, self.halt_bias[0], layers, block
-                )
-            layers[:] = limit
-        if state & 2:
-            raise NotSparse("a state that is not one-hot")
-        if state & 1:
+                going = self._layers(x, starts[left], lengths[left], 1, fixed is None, taken, block)
+                layers[left] += taken
+                left = left[going] if fixed is None else left
+                if not len(left):
+                    break
+        if fixed is None and len(left):
             raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
         values = self.net.read(torch.from_numpy(x).to(self.net.dtype)).tolist()
         return [Output(values[a:b], layers=int(k)) for a, b, k in zip(starts, ends, layers)]
+
+
+    def _layers(
+        self, x: Array, starts: Array, lengths: Array, limit: int, halts: bool, layers: Array, block: tuple[Any, ...]
+    ) -> Array:
+        """Run one block; which sequences have not halted."""
+        going = np.zeros(len(starts), dtype=np.bool_)
+        one_hot = _run_sequences(
+            x, starts, lengths, limit, halts, self.halt_weight, self.halt_bias[0], layers, going, block
+        )
+        if not one_hot:
+            raise NotSparse("a state that is not one-hot")
+        return np.nonzero(going)[0]
 
 
 # --- weights into arrays ----------------------------------------------------------------------------------
@@ -352,8 +361,8 @@ def _half(x, row, block, sums, mark, touched, changes, dims):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, layers, block):  # type: ignore[no-untyped-def]
-    """Run each sequence by itself until it halts. Gives 1 where one did not, 2 where a state is not one-hot."""
+def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, layers, going, block):  # type: ignore[no-untyped-def]
+    """Run each sequence by itself until it halts; `going` are those that do not. False where a state is not one-hot."""
     first, second = block[13:21], block[21:29]
     width = max(len(first[3]), len(second[3])) + 1
     sums, changes = np.zeros(width, dtype=x.dtype), np.zeros(x.shape[1], dtype=x.dtype)
@@ -364,17 +373,16 @@ def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, lay
         longest = max(longest, n)
     codes, order = np.zeros(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
     first_of = np.zeros(x.shape[1] + 1, dtype=np.int64)
-    result, halt_dims = 0, np.nonzero(halt_weight)[0]
+    halt_dims = np.nonzero(halt_weight)[0]
     for s in range(len(starts)):
         begin, n = starts[s], lengths[s]
         layer, finished = 0, False
         while not finished:
             if layer >= limit:
-                if halts:
-                    result |= 1
+                going[s] = halts
                 break
             if not _attend(x, begin, n, block, codes, order, first_of):
-                return 2
+                return False
             for row in range(begin, begin + n):
                 if len(first[3]) > 0:
                     _half(x, row, first, sums, mark, touched, changes, dims)
@@ -390,4 +398,4 @@ def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, lay
                         finished = False
                         break
         layers[s] = layer
-    return result
+    return True
