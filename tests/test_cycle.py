@@ -162,6 +162,35 @@ def test_reading_a_head_that_writes_is_refused():
         Wrong.run([1, 0])
 
 
+class Defaults(kl.Program):
+    """Moves that select alike, with defaults of their own; one of them does not write everywhere."""
+
+    tokens = 3
+    layers = 2
+    digit, odd = kl.cat(3, token=lambda t: t), kl.cat(2, token=lambda t: t % 2)
+    number = kl.word(3, token=lambda t: t)
+    digit_left, odd_left = kl.cat(3), kl.cat(2, default=1)
+    number_left, kept = kl.word(3), kl.cat(3, default=1)
+    a = kl.relative(digit, -1, default=2, into=digit_left)
+    b = kl.relative(odd, -1, default=0, into=odd_left, where={odd: 1})
+    c = kl.relative(number, -1, default=2, into=number_left)
+    d = kl.relative(digit, -1, default=0, into=kept, where={odd: 1})
+    total = kl.cat(3)
+    output = total
+
+    def step(z):
+        z.total = (z.digit_left + z.odd_left + z.kept + (z.number_left >= 2)) % 3
+
+
+def test_a_default_is_written_where_the_head_writes_and_nowhere_else():
+    net = kl.compile(Defaults)
+    assert kl.verify(Defaults, net, lengths=range(1, 6)).holds
+    assert kl.certify(net).holds and kl.decompile(net) == kl.guarded_updates(Defaults)
+    with torch.no_grad():
+        net.blocks[0].null_value[net.blocks[0].heads.index("clear odd_left+kept")] *= -1
+    assert not kl.certify(net).holds
+
+
 def test_into_without_a_cycle():
     class Shift(kl.Program):
         tokens = 3

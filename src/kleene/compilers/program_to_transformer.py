@@ -25,7 +25,7 @@ from kleene.lowering.thresholds import (
 )
 from kleene.lowering.updates import Cycle, Updates, guarded_updates
 from kleene.machines.interpreter import HeadOutput, Layer, run_step
-from kleene.machines.program import HeadSpec, Kind, ProgramClass, Spec, Subset, Word
+from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
 from kleene.networks.saving import count_parameters
 from kleene.networks.transformer import DTYPES, Block, BlockShape, Config, Transformer
 from kleene.residual import Layout
@@ -394,12 +394,18 @@ def code(kind: Kind, indices: Sequence[int]) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Copy:
-    """What a head adds to a segment: variables of the position that it selects, each with a sign."""
+    """What a head adds to a segment: variables of the position that it selects, each with a sign; where it selects
+    none, a default with its sign."""
 
     target: str
-    size: int
+    kind: Kind
     sources: tuple[tuple[str, int], ...]
     default: int | None = None
+    sign: int = 1
+
+    @property
+    def size(self) -> int:
+        return 1 if isinstance(self.kind, Numerical) else _size(self.kind)
 
 
 @dataclass(frozen=True)
@@ -414,9 +420,10 @@ class AttentionHead:
 
 def attention_heads(spec: Spec) -> list[AttentionHead]:
     """One head for each of the program's; moves that select alike share one. What moves write into is first
-    taken away where they write, by a head that looks at its own position."""
+    taken away where they write, by a head that looks at its own position; where they do not, it takes the default
+    away that they add there as well."""
     made = [
-        AttentionHead(name, head, (Copy(name, _head_size(head), ((head.value, 1),), head.default),))
+        AttentionHead(name, head, (Copy(name, head.kind, ((head.value, 1),), head.default),))
         for name, head in spec.heads.items()
     ]
     alike: dict[Any, list[HeadSpec]] = {}
@@ -429,22 +436,17 @@ def attention_heads(spec: Spec) -> list[AttentionHead]:
         copies = []
         for head in moves:
             old = () if head.replacing is None else ((head.replacing, -1),)
-            copies.append(Copy(head.into or "", _head_size(head), ((head.value, 1), *old), head.default))
+            copies.append(Copy(head.into or "", head.kind, ((head.value, 1), *old), head.default))
         made.append(AttentionHead("+".join(head.name for head in moves), moves[0], tuple(copies), tuple(moves)))
     for where, moves in cleared.items():
         names = [head.into or "" for head in moves]
         own = HeadSpec("", None, None, names[0], frozenset([0]), None, moves[0].kind, where)
-        made.append(
-            AttentionHead(
-                "clear " + "+".join(names), own,
-                tuple(Copy(name, _size(spec.kinds[name]), ((name, -1),)) for name in names),
-            )
-        )  # fmt: skip
+        away = [
+            Copy(name, head.kind, ((name, -1),), head.default if where else None, -1)
+            for name, head in zip(names, moves)
+        ]
+        made.append(AttentionHead("clear " + "+".join(names), own, tuple(away)))
     return made
-
-
-def _head_size(head: HeadSpec) -> int:
-    return 1 if head.numerical else _size(head.kind)
 
 
 def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
@@ -520,7 +522,7 @@ def fill_copies(block: Block, h: int, head: AttentionHead, layout: Layout) -> No
                 block.value[h, start + place, layout[name].start + place] = sign
             block.out[h, layout[copy.target].start + place, start + place] = 1
         if copy.default is not None:
-            coded = code(head.select.kind, [copy.default])[0]
+            coded = copy.sign * code(copy.kind, [copy.default])[0]
             block.null_value[h, start : start + copy.size] = coded.to(block.value.dtype)
         start += copy.size
 

@@ -129,16 +129,18 @@ def read_heads(block: Block, layout: Layout, declared: Spec) -> list[HeadSpec]:
             if target in declared.heads:
                 found.append(_read_head(block, h, layout, declared, target, reads, selection))
             elif _is_clearing(reads, target, selection):
-                cleared.append((target, selection.where))
+                away = _default(declared.variables[target].kind, -_null(block, h, layout, target))
+                cleared.append((target, selection.where, away))
             elif target in names:
                 found.append(_read_move(block, h, layout, declared.moves[names[target]], reads, selection))
             else:
                 raise NotExact(f"a head writes into '{target}', which is no head's output")
     for head in found:
         if head.into is not None and head.replacing is None:
-            if (head.into, head.where) not in cleared:
+            away = head.default if head.where and head.default != _coded_as_zeros(head.kind) else None
+            if (head.into, head.where, away) not in cleared:
                 raise NotExact(f"'{head.name}' writes into '{head.into}', whose old value nothing takes away")
-            cleared.remove((head.into, head.where))
+            cleared.remove((head.into, head.where, away))
     if cleared:
         raise NotExact(f"a head takes '{cleared[0][0]}' away, and nothing is written there")
     order = [*declared.heads, *declared.moves]
@@ -167,6 +169,21 @@ class _Selection:
     def _limits(layout: Layout, row: torch.Tensor) -> tuple[tuple[str, int], ...]:
         dims = torch.nonzero(row).flatten().tolist()
         return tuple(sorted((s.name, dim - s.start) for dim in dims for s in layout if s.start <= dim < s.stop))
+
+
+def _null(block: Block, h: int, layout: Layout, target: str) -> torch.Tensor:
+    """What a head adds to a segment where it selects nothing."""
+    return (block.out[h].double() @ block.null_value[h].double())[layout[target].slice]
+
+
+def _default(kind: Kind, added: torch.Tensor) -> int | None:
+    """The value that is added; None where nothing is, or zeros."""
+    return _indices(kind, added[None])[0] if bool(added.any()) else None
+
+
+def _coded_as_zeros(kind: Kind) -> int | None:
+    """The index of the value that is added as zeros, where there is one."""
+    return kind.index(0) if isinstance(kind, Word) else None
 
 
 def _is_clearing(reads: dict[str, torch.Tensor], target: str, selection: _Selection) -> bool:
@@ -203,11 +220,9 @@ def _read_move(
     replaced = [name for name, part in reads.items() if torch.equal(part, -one)]
     if len(value) != 1 or len(replaced) > 1 or len(value) + len(replaced) != len(reads):
         raise NotExact(f"what is written into '{declared.into}' is not a variable (less the one that it replaces)")
-    null, default = (block.out[h].double() @ block.null_value[h].double())[layout[declared.into].slice], None
-    if bool(null.any()):
-        default = _indices(declared.kind, null[None])[0]
-    elif declared.default is not None:
-        default = declared.kind.index(0)
+    default = _default(declared.kind, _null(block, h, layout, declared.into))
+    if default is None and declared.default is not None:
+        default = _coded_as_zeros(declared.kind)
     s = selection
     return HeadSpec(
         declared.name, s.query, s.key, value[0], s.offsets, default, declared.kind, s.where, s.among, declared.into,
