@@ -474,3 +474,29 @@ def test_an_encoder_is_verified_at_all_its_layers():
 def test_what_does_not_fit_is_said(machine, network):
     with pytest.raises(NotSupported, match="verify: cannot compare"):
         kl.verify(machine, kl.compile(network), lengths=[2])
+
+
+def test_an_encoder_of_more_layers_than_the_program_has():
+    class Shift(kl.Program):
+        tokens = 2
+        layers = 1
+        x = kl.cat(2, token=lambda t: t)
+        left = kl.relative(x, -1, default=0)
+        output = x
+
+        def step(z):
+            z.x = z.left
+
+    assert kl.verify(Shift, kl.compile(Shift, shape="encoder", layers=3), lengths=range(1, 6)).holds
+
+
+def test_options_that_are_none():
+    net = kl.compile(kl.library.parity_relative)
+    with pytest.raises(kl.InputError, match=r"lengths=5; give several, as in lengths=range\(1, 6\)"):
+        kl.verify(kl.library.parity_relative, net, lengths=5)
+    with pytest.raises(kl.NotSupported, match="verify: there is no option lenghts="):
+        kl.verify(kl.library.parity_relative, net, lenghts=[5])
+    with pytest.raises(kl.NotSupported, match="compile: there is no option shapes= for a Program"):
+        kl.compile(kl.library.parity_relative, shapes="encoder")
+    with pytest.raises(kl.InputError, match="length=-3; the longest input has 1 token or more"):
+        kl.compile(kl.library.parity_relative, length=-3)

@@ -146,6 +146,46 @@ def test_a_cycle_that_reads_an_average_in_one_of_its_layers(lowering):
         net.run_batch(inputs, max_layers=3, evaluator="sparse")
 
 
+def test_a_head_of_another_layer_is_not_read():
+    class Other(kl.Program):
+        tokens = 2
+        layers = 2
+        x = kl.cat(2, token=lambda t: t)
+        left, right = kl.relative(x, -1, default=0), kl.relative(x, 1, default=0)
+        output = x
+
+        @kl.layer(left)
+        def one(z):
+            z.x = z.left
+
+        @kl.layer(right)
+        def two(z):
+            z.x = z.left
+
+        cycle = (one, two)
+
+    for act in (lambda: Other.run([0, 0]), lambda: kl.compile(Other)):
+        with pytest.raises(kl.ProgramError, match="reads 'left', a head that its layer does not have"):
+            act()
+
+
+@pytest.mark.parametrize("evaluator", ["rows", "lookup", "generated"])
+def test_lookups_by_value_do_not_run_by_rows(evaluator):
+    class Find(kl.Program):
+        tokens = 6
+        positions = 6
+        layers = 2
+        x, here = kl.cat(6, token=lambda t: t), kl.cat(6, position=lambda p: p)
+        found = kl.attend(x, here, x)
+        output = x
+
+        def step(z):
+            z.x = z.found
+
+    with pytest.raises(kl.NotSupported, match=r"does not match bits|looks"):
+        kl.compile(Find).run([1, 0], evaluator=evaluator)
+
+
 def test_reading_a_head_that_writes_is_refused():
     class Wrong(kl.Program):
         tokens = 2

@@ -293,6 +293,10 @@ class Worded(Source):
             ways.append(f"attend(a, b, {word})")
             self.lines.append(f"    {name} = kl.{self.pick(*ways)}")
             self.words.append(name)
+        if averaged := self.draw(st.booleans()):
+            values = list(range(self.cats["d"]))
+            self.lines.append(f"    m = kl.attend({self.pick('c, c', 'None, None')}, d, output=kl.num({values}))")
+        self.averages = [f"z.m {self.pick('==', '<', '!=')} {self.pick('z.d', 'z.c', '1')}"] if averaged else []
         self.lines += ["    output = a", f"    layers = {self.number(1, 3)}", "    def step(z):"]
         self.nest(0, "        ", size)
         return "\n".join(self.lines)
@@ -301,12 +305,14 @@ class Worded(Source):
         a, b, c = (f"z.{self.pick(*self.words)}" for _ in range(3))
         if depth == 3:
             total = f"({a} + {b} - {c} + {self.number(0, size - 1)}) % {size}"
-            word = f"{indent}z.{self.pick('a', 'b')} = {self.pick(a, total, total, f'({a} + 1) % {size}')}"
+            low = f"{a} - 1 if {a} > 0 else {b}"
+            ways = [a, total, total, f"({a} + 1) % {size}", f"({a} - {b}) % {size // 2}", low]
+            word = f"{indent}z.{self.pick('a', 'b')} = {self.pick(*ways)}"
             self.lines.append(self.pick(word, word, word, f"{indent}z.c = {self.number(0, 1)}"))
             return
         sign = self.pick("==", "!=", "<", ">=")
         ways = [f"{a} {sign} {b}", f"{a} {sign} {self.number(0, size - 1)}", f"{a} + {b} >= {self.number(1, size)}"]
-        ways += [f"z.c + z.d {sign} {self.number(0, 3)}", "z.c == 1", "z.d != 0"]
+        ways += [f"z.c + z.d {sign} {self.number(0, 3)}", "z.c == 1", "z.d != 0", *self.averages]
         self.lines.append(f"{indent}if {self.pick(*ways)}:")
         self.nest(depth + 1, indent + "    ", size)
         if self.draw(st.booleans()):
@@ -362,7 +368,7 @@ def test_every_side_agrees(source: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [Guarded, Worded, Cycled, Moved])
-@settings(FEW, max_examples=100)
+@settings(FEW, max_examples=60)
 @given(st.data())
 def test_every_side_agrees_where_heads_are_read_now_and_then(kind: type[Source], data: st.DataObject) -> None:
     everything_agrees(data.draw(sources(kind)))

@@ -482,3 +482,72 @@ def test_updates_are_equal_when_they_do_the_same():
 )  # fmt: skip
 def test_the_updates_of_the_library_do_what_step_does(program):
     same_as_python(program, 2_000)
+
+
+def test_a_value_as_text_is_the_value():
+    class Texts(kl.Program):
+        tokens = 2000
+        layers = 1
+        x = kl.cat(2000, token=lambda t: t)
+        y = kl.cat(6)
+        output = y
+
+        def step(z):
+            z.y = {"777": 5}.get(f"{z.x}", 3)
+            if str(z.x) == "778":
+                z.y = 4
+
+    net = kl.compile(Texts)
+    assert [net.run([x])[0] for x in (776, 777, 778)] == [Texts.run([x])[0] for x in (776, 777, 778)] == [3, 5, 4]
+
+
+def test_a_step_that_is_another_one_for_symbols_is_noticed():
+    class Truth(kl.Program):
+        tokens = 2000
+        layers = 1
+        x = kl.cat(2000, token=lambda t: t)
+        y = kl.cat(2)
+        output = y
+
+        def step(z):
+            z.y = (z.x == 777) is True
+
+    with pytest.raises(kl.KleeneError, match=r"differ from step.*'x': 777.*unless step does other things"):
+        kl.compile(Truth)
+
+
+def test_names_that_are_no_values_are_refused():
+    class Alias(kl.Program):
+        tokens = 2
+        layers = 1
+        x = kl.cat(2, token=lambda t: t)
+        output = x
+
+        def step(z):
+            z.x = z.output == 1
+
+    class Typo(kl.Program):
+        tokens = 2
+        layers = 1
+        x = kl.cat(2, token=lambda t: t)
+        output = x
+
+        def step(z):
+            z.y = z.x
+
+    for act in (lambda: Alias.run([1]), lambda: kl.compile(Alias)):
+        with pytest.raises(kl.ProgramError, match="reads 'output', another name of a variable"):
+            act()
+    for act in (lambda: Typo.run([1]), lambda: kl.compile(Typo)):
+        with pytest.raises(kl.ProgramError, match="writes 'y', which is not declared; declared: x"):
+            act()
+    with pytest.raises(kl.ProgramError, match="has a 'run' already"):
+
+        class Runs(kl.Program):
+            tokens = 2
+            layers = 1
+            run = kl.cat(2)
+            output = run
+
+            def step(z):
+                pass

@@ -214,3 +214,70 @@ def test_a_word_that_begins_as_zero_everywhere_is_certified():
     net = kl.compile(Zero)
     assert Zero.run([1, 0]) == net.run([1, 0]) == [1, 0]
     assert kl.certify(net).holds and kl.decompile(net) == kl.guarded_updates(Zero)
+
+
+def agrees(program, lengths=range(1, 4)):
+    net = kl.compile(program)
+    assert kl.verify(program, net, lengths=lengths).holds
+    assert kl.certify(net).holds and kl.decompile(net) == kl.guarded_updates(program)
+    return str(kl.decompile(net))
+
+
+@pytest.mark.parametrize("bits", [2, 3, 5])
+def test_one_less_where_a_guard_keeps_it_in_range(bits):
+    class Less(kl.Program):
+        tokens = 4
+        layers = 2
+        w, v = kl.word(bits, token=lambda t: t), kl.word(bits, token=lambda t: 3 - t)
+        output = w
+
+        def step(z):
+            if z.w > 0:
+                z.w = z.w - 1
+            else:
+                z.w = z.v - 2 if z.v >= 2 else 0
+
+    assert "w := w − 1" in agrees(Less)
+
+
+def test_a_word_modulo_less_than_its_size():
+    class Low(kl.Program):
+        tokens = 8
+        layers = 1
+        w, v = kl.word(3, token=lambda t: t), kl.word(3, token=lambda t: (3 * t) % 8)
+        output = w
+
+        def step(z):
+            z.v = (z.v - z.w) % 2
+            z.w = z.w % 4
+
+    assert "w := (w) % 4" in agrees(Low)
+
+
+def test_a_word_plus_its_modulus_is_the_word():
+    class Same(kl.Program):
+        tokens = 8
+        layers = 1
+        w = kl.word(3, token=lambda t: t)
+        output = w
+
+        def step(z):
+            z.w = (z.w + 8) % 8
+
+    assert "0 guarded updates" in agrees(Same)
+
+
+@pytest.mark.parametrize("condition", ["z.mean == z.x", "z.mean < z.x", "z.mean == 1", "z.mean == 0 and z.mean == z.x"])
+def test_a_word_under_a_condition_on_an_average(condition):
+    space = {"kl": kl}
+    exec(f"""class Averaged(kl.Program):
+    tokens, layers = 3, 1
+    x, w = kl.cat(3, token=lambda t: t), kl.word(2)
+    left = kl.relative(x, -1, default=0)
+    mean = kl.attend(None, None, x, output=kl.num([0, 1, 2]))
+    output = w
+    def step(z):
+        if {condition}:
+            z.w = 1
+""", space)
+    assert "mean" in agrees(space["Averaged"])

@@ -104,9 +104,17 @@ def _arrow(verb: str, thing: Any, arrows: dict[str, dict[str, str]] = ARROWS) ->
     raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
 
 
+def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
+    for option in options.keys() - signature(found).parameters.keys():
+        kind = type(thing).__name__.removesuffix("Class")
+        raise NotSupported(f"{verb}: there is no option {option}= for a {kind}")
+
+
 def compile(machine: Any, **options: Any) -> Any:
     """A network whose weights are constructed to compute exactly what `machine` computes."""
-    return _arrow("compile", machine)(machine, **options)
+    found = _arrow("compile", machine)
+    _check_options("compile", machine, found, options)
+    return found(machine, **options)
 
 
 def decompile(network: Any, **options: Any) -> Any:
@@ -140,8 +148,7 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
     if to not in EXPORTS:
         raise NotSupported(f"export: there is no {to!r}; there are {', '.join(EXPORTS)}")
     found = _arrow(to, thing, EXPORTS)
-    for option in options.keys() - signature(found).parameters.keys():
-        raise NotSupported(f"{to}: there is no option {option}= for a {type(thing).__name__}")
+    _check_options(to, thing, found, options)
     return found(thing, path, **options)
 
 

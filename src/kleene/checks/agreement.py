@@ -6,6 +6,7 @@ import random as random_module
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import signature
 from itertools import islice, product
 from typing import Any
 
@@ -170,7 +171,9 @@ def _run_options(spec: Spec, network: Any, options: dict[str, Any]) -> dict[str,
     if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer)):
         raise NotSupported(f"verify: cannot compare the program {spec.name} with a {type(network).__name__}")
     run: dict[str, Any] = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
-    if isinstance(network, Transformer) and network.config.shape == "encoder" and spec.halt:
+    for option in options.keys() - signature(compare).parameters.keys():
+        raise NotSupported(f"verify: there is no option {option}=; there are inputs, lengths, random, seed and others")
+    if isinstance(network, Transformer) and network.config.shape == "encoder":
         run.setdefault("layers", network.config.layers)
     return run
 
@@ -188,6 +191,8 @@ def compare(
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
+    if isinstance(lengths, int):
+        raise InputError(f"verify: lengths={lengths}; give several, as in lengths=range(1, {lengths + 1})")
     sample = getattr(reference, "sample", None)
     exact = isinstance(network, Transformer)  # a learned one is compared in its outputs alone
     if not exact and (run or evaluator not in (None, "dense")):

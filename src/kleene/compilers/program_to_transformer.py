@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from kleene.errors import KleeneError, NotExact, NotSupported
+from kleene.errors import InputError, KleeneError, NotExact, NotSupported
 from kleene.files import MAX_PARAMETERS
 from kleene.lowering.averages import PRECISION, Boundary, boundaries, clearing_scale, extreme_averages
 from kleene.lowering.forms import Number
@@ -34,6 +34,7 @@ from kleene.results import check_layers
 # A match scores GAP more than the null key, the null key GAP more than a mismatch. exp(−768) is zero in
 # float64 too, and a power of two is exact in every format.
 GAP = 1024
+MAX_SAMPLES = 5_000  # states that weights are tested on
 DEFAULT_LENGTH = 512  # of inputs, where a numerical head needs a limit and the program has none
 
 
@@ -53,6 +54,8 @@ def compile_program(
     itself), "encoder" (`layers` layers, one block each unless `shared`) or "decoder". length: the longest
     input that numerical heads must resolve. dtype: "float32" (default), "float64" or "bfloat16".
     """
+    if length is not None and (not isinstance(length, int) or length < 1):
+        raise InputError(f"{program.spec.name}: length={length!r}; the longest input has 1 token or more")
     averages = resolve_averages(program.spec, length, dtype_name(dtype))  # first: it is soon done, and may refuse
     updates = guarded_updates(program)
     units = lower(updates, lowering)
@@ -101,10 +104,15 @@ def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, s
     }  # fmt: skip
     ranges = {name: range(len(kind)) for name, kind in spec.kinds.items()}
     ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
+    sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
+    samples = min(max(samples, *sizes), MAX_SAMPLES) if sizes else samples
     states = [*_witnesses(updates, chance), *[{} for _ in range(samples)]]
     states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
-    for state in states:
-        state |= {n: chance.choice(ranges[n]) for n in spec.kinds if n not in state}
+    for name, values in ranges.items():  # each of its values, as often as the others
+        count = min(len(values), len(states))
+        order = [value for _ in range(0, len(states), count) for value in chance.sample(values, count)]
+        for state, value in zip(states, order):
+            state.setdefault(name, value)
     expected, read = zip(*(_step_on(program, state) for state in states))
     block, layout = net.block(layer), net.layout
     before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds})
@@ -120,7 +128,8 @@ def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, s
             row, dim = torch.nonzero(after != wanted)[0].tolist()
             where = f"{states[row]}" + (", heads that are not read undefined" if given is unread else "")
             raise KleeneError(
-                f"{spec.name}: internal error: the weights differ from step in '{layout.names[dim]}' for {where}"
+                f"{spec.name}: the weights differ from step in '{layout.names[dim]}' for {where}: an error in Kleene, "
+                "unless step does other things with symbols than with values (isinstance, 'is', chance, globals)"
             )
 
 

@@ -7,6 +7,7 @@ for which the units' own rows are the candidates.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -32,7 +33,7 @@ from kleene.lowering.updates import (
     merged_words,
     simplify_guard,
 )
-from kleene.lowering.words import Terms, WordAssignment, WordPredicate
+from kleene.lowering.words import WordAssignment, WordPredicate, normalised
 from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec, Word
 from kleene.networks.transformer import Block, Transformer
 from kleene.residual import Layout
@@ -291,6 +292,10 @@ def _word_predicates(spec: Spec, layout: Layout, first: Half) -> dict[str, WordP
     return found
 
 
+NO_SUM = WordAssignment((), 0, 0)  # modulo nothing
+OFF = -(1 << 60)  # the sum of a unit that nothing can switch on
+
+
 def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: str) -> list[WordUpdate]:
     """A word's updates: for each combination of what its units are guarded by, the sum is asked for by
     setting every word to zero, and then each to one."""
@@ -303,13 +308,27 @@ def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: 
     function.begin([*names])
     choices = [sorted(np.unique(function.classes(p), return_index=True)[1].tolist()) for p in range(len(names))]
 
-    def tree(place: int, chosen: dict[str, int]) -> Any:
+    tables = [function.table(name, function.reads) for name in names]
+    words = [layout[name].slice for name, kind in spec.kinds.items() if isinstance(kind, Word)]
+    left = [sum(np.maximum(function.reads[:, word], 0).sum(axis=1) for word in words)]  # what may yet be added
+    for table in reversed(tables):
+        left.insert(0, left[0] + table.max(axis=0))
+    seen: dict[Any, Any] = {}
+
+    def tree(place: int, chosen: dict[str, int], sums: np.ndarray) -> Any:
+        sums = np.where(sums + left[place] <= 0, OFF, sums)  # units that are off for good are all alike
+        key = (place, sums.tobytes())
+        if key not in seen:
+            seen[key] = grown(place, chosen, sums)
+        return seen[key]
+
+    def grown(place: int, chosen: dict[str, int], sums: np.ndarray) -> Any:
         if place == len(names):
             return _ask(spec, layout, halves[1], variable, chosen)
         name, classes = names[place], function.classes(place)
         children: dict[Any, set[int]] = {}
         for index in choices[place]:
-            child = tree(place + 1, {**chosen, name: index})
+            child = tree(place + 1, {**chosen, name: index}, sums + tables[place][index])
             children.setdefault(child, set()).update(np.nonzero(classes == classes[index])[0].tolist())
         if len(children) == 1:
             return next(iter(children))
@@ -317,54 +336,58 @@ def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: 
         return (form, tuple((frozenset(indices), child) for child, indices in children.items()))
 
     made = []
-    for found, leaf in leaves(tree(0, {}), ()):
+    for found, leaf in leaves(tree(0, {}, function.bias), ()):
         plain = [tests[t.variable](t.indices) if t.variable in tests else t for t in found]
         guard = simplify_guard(spec, plain)
         if all(test.allowed for test in guard):  # otherwise no values pass
+            if leaf == NO_SUM:
+                raise NotExact(f"{spec.name}: what is written into the word '{variable}' is no sum of words")
             made.append(WordUpdate(variable, guard, leaf))
     return merged_words(spec, made)
 
 
 def _ask(spec: Spec, layout: Layout, second: Half, variable: str, chosen: Mapping[str, int]) -> WordAssignment | None:
-    """What a word becomes under given other values, as a sum of words; None where it keeps its value."""
-    words = [name for name, kind in spec.kinds.items() if isinstance(kind, Word)]
-    x = np.zeros(layout.size, dtype=np.int64)
+    """What a word becomes under given other values, as a sum of words; None where it keeps its value. NO_SUM is right
+    only for values that cannot be together.
+
+    The sum is asked for by setting every word to zero, and then each to one; what it is taken modulo, and that it is a
+    sum at all, by setting words to their largest values and to some others.
+    """
+    top = {name: len(kind) - 1 for name, kind in sorted(spec.kinds.items()) if isinstance(kind, Word)}
+    zero, chance, size = dict.fromkeys(top, 0), random.Random(0), top[variable] + 1
+    probes = [zero, *({**zero, name: 1} for name in top), *({**zero, name: top[name]} for name in top), top]
+    probes += [{name: chance.randint(0, most) for name, most in top.items()} for _ in range(20)]
+    answers = _answers(spec, layout, second, variable, chosen, probes)
+    constant, *raised = answers[: len(top) + 1]
+    terms = tuple((name, one - constant) for name, one in zip(top, raised) if one != constant)
+    for modulus in (None, *(size >> k for k in range(size.bit_length() - 1))):
+        made = normalised(spec, variable, WordAssignment(terms, constant, modulus))
+        if all(made.value(values) == answer for values, answer in zip(probes, answers)):
+            return None if made == WordAssignment(((variable, 1),), 0, None) else made
+    return NO_SUM
+
+
+def _answers(
+    spec: Spec, layout: Layout, second: Half, variable: str, chosen: Mapping[str, int], probes: list[dict[str, int]]
+) -> list[int]:
+    """A word after the second half, for values of all words."""
+    x, own = np.zeros((len(probes), layout.size)), layout[variable]
     for name, index in chosen.items():
         segment = layout[name]
-        x[segment.start + (0 if segment.coding == "scratch" else index)] = index if segment.coding == "scratch" else 1
-    size = len(spec.kinds[variable])
-    own = layout[variable]
-
-    def answer(values: Mapping[str, int]) -> int:
-        state = x.copy()
-        for name, value in values.items():
-            bits = layout[name].size
-            state[layout[name].slice] = value >> np.arange(bits) & 1
-        on = np.clip(second.reads @ state + second.bias, 0, 1)
-        after = state[own.slice] + (second.writes @ on)[own.slice]
-        # where a guard keeps a sum in range, values that the guard excludes give "bits" that still add up to it
-        return int((after * (1 << np.arange(own.size))).sum())
-
-    constant = answer({})
-    raw = {name: answer({name: 1}) - constant for name in words}
-    terms = tuple(sorted((n, (c + size // 2) % size - size // 2) for n, c in raw.items() if c % size))
-    if terms == ((variable, 1),) and constant == 0:
-        return None
-    return _within(spec, variable, terms, constant, answer)
-
-
-def _within(
-    spec: Spec, variable: str, terms: Terms, constant: int, answer: Callable[[Mapping[str, int]], int]
-) -> WordAssignment:
-    """The sum, modulo the word's size where it can leave its range; checked at the ends of the range."""
-    size = len(spec.kinds[variable])
-    low = constant + sum(c * (len(spec.kinds[n]) - 1) for n, c in terms if c < 0)
-    high = constant + sum(c * (len(spec.kinds[n]) - 1) for n, c in terms if c > 0)
-    if low >= 0 and high < size:
-        return WordAssignment(terms, constant, None)
-    top = {name: len(spec.kinds[name]) - 1 if (c > 0) == (high >= size) else 0 for name, c in terms}
-    plain = WordAssignment(terms, constant, None)
-    return plain if answer(top) == plain.value(top) else replace(plain, modulus=size)
+        if segment.coding == "scratch":
+            x[:, segment.start] = index
+        elif segment.coding == "scalar":  # an average, told by its buckets
+            passed = [f"{name}≥{value}" for value in spec.kinds[name].values[1 : index + 1]]
+            x[:, [layout[bucket].start for bucket in passed if bucket in layout]] = 1
+        else:
+            x[:, segment.start + index] = 1
+    for name in probes[0]:
+        values = np.array([values[name] for values in probes])
+        x[:, layout[name].slice] = values[:, None] >> np.arange(layout[name].size) & 1
+    on = np.clip(x @ second.reads.T + second.bias, 0, 1)  # whole numbers, which float64 holds
+    after = x[:, own.slice] + on @ second.writes[own.slice].T
+    # where a guard keeps a sum in range, values that the guard excludes give "bits" that still add up to it
+    return [sum(int(bit) << place for place, bit in enumerate(row)) for row in after]
 
 
 class _Reader:

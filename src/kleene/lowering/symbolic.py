@@ -157,7 +157,9 @@ class Path:
     def assign(self, name: str, value: Any) -> Any:
         """Record an assignment; gives what reading the variable gives from now on."""
         spec, line = self.program.spec, executing_line(self.program)
-        if name in spec.variables and isinstance(spec.variables[name].kind, Word):
+        if name not in spec.variables:
+            checked_write(spec, name, value)  # says so
+        if isinstance(spec.variables[name].kind, Word):
             self.assigned[name], value = assign_word(self, name, value, line)
             return value
         if isinstance(value, WordValue):
@@ -169,7 +171,6 @@ class Path:
             assert index is not None
             self.assigned[name] = Assignment(Form(0, ()), ((0, index),), line)
             return value
-        checked_write(spec, name, spec.variables[name].kind.values[0])
         kind, table, written = spec.variables[name].kind, {}, {}
         for at in self.attainable(value.form):
             result = self.defined(value, at)
@@ -270,6 +271,12 @@ class Symbol:
 
     def __rdivmod__(self, other: Any) -> Any:
         return apply(operator.floordiv, other, self), apply(operator.mod, other, self)
+
+    def __str__(self) -> str:
+        return str(self.path.fork(self, lambda value: value))
+
+    def __format__(self, how: str) -> str:
+        return format(self.path.fork(self, lambda value: value), how)
 
     def __repr__(self) -> str:
         return f"<symbol on {self.form.describe()}>"

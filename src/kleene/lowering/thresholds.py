@@ -10,10 +10,10 @@ For each update the cheapest way is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from kleene.errors import ProgramError
 from kleene.lowering.forms import Form, Number
@@ -23,6 +23,7 @@ from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, in
 from kleene.lowering.words import Terms, WordPredicate
 from kleene.machines.program import MAX_WORD_BITS, HeadSpec, Numerical, Spec, Subset, Word
 
+AnyUpdate = TypeVar("AnyUpdate", GuardedUpdate, WordUpdate)
 Dim = tuple[str, int]  # (variable or scratch name, place in its segment)
 Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
 
@@ -254,6 +255,8 @@ class Builder:
                     self.conjunction([*tests, one], {(name, bit): coefficient}, 2, name, "copy a bit")
         for bit in range(1, bits + (made.modulus is not None)):
             self._carry(update, tests, bit, bits, base)
+        if made.modulus is None:  # the sum stays in range: the last carry is what the constant was taken modulo
+            base[(name, bits - 1)] += 2 * (made.constant >> bits)
         self.conjunction(tests, base, 2, name, "constant")
         if not own:
             for bit in range(kind.bits):
@@ -506,7 +509,7 @@ def lower_to_thresholds(updates: Updates) -> Lowering:
             if best == WRITE:
                 blank = GuardedUpdate(update.variable, update.guard, Form(0, ()), ((0, 0),))
                 clearing.setdefault(update.variable, []).append(blank)
-    for word in updates.words:
+    for word in (part for given in updates.words for part in _without_tied_averages(builder, given)):
         before = len(builder.units)
         builder.word_update(word)
         cost = sum(unit.half == 2 for unit in builder.units[before:])
@@ -540,15 +543,15 @@ def _predicate_cost(tests: Iterable[Test]) -> int:
     return cost if cost > 1 else 0
 
 
-def _without_tied_averages(builder: Builder, update: GuardedUpdate) -> list[GuardedUpdate]:
+def _without_tied_averages(builder: Builder, update: AnyUpdate) -> list[AnyUpdate]:
     """Buckets of numerical heads exist only from the second half on, so a test that ties such a head to
     other variables cannot be a scratch value: it is taken apart into value sets, unless thresholds on its
     form can serve as the guard."""
     tied = [t for t in update.guard if t.variable is None and any(map(builder.averaged, t.form.variables))]
-    if not tied or UpdateLowering(builder, update).direct() is not None:
+    if not tied or (isinstance(update, GuardedUpdate) and UpdateLowering(builder, update).direct() is not None):
         return [update]
     (test, *_), spec = tied, builder.spec
-    rest = [t for t in update.guard if t is not test]
+    rest: list[Test] = [t for t in update.guard if t is not test]
     *fixed, last = test.form.variables
     made = []
     sizes = [range(len(spec.kinds[name])) for name in fixed]
@@ -558,10 +561,10 @@ def _without_tied_averages(builder: Builder, update: GuardedUpdate) -> list[Guar
         chosen = dict(zip(fixed, choice))
         kept = [i for i in range(len(spec.kinds[last])) if test.holds({**chosen, last: i})]
         if kept:
-            tests = [index_test(spec, name, [i]) for name, i in chosen.items()] + [index_test(spec, last, kept)]
-            guard = simplify_guard(spec, [*rest, *tests])
+            ties = [index_test(spec, name, [i]) for name, i in chosen.items()] + [index_test(spec, last, kept)]
+            guard = simplify_guard(spec, rest + ties)
             if all(t.allowed for t in guard):  # otherwise no values pass
-                made.append(GuardedUpdate(update.variable, guard, update.form, update.table, update.line))
+                made.append(replace(update, guard=guard))
     return [part for one in made for part in _without_tied_averages(builder, one)]
 
 

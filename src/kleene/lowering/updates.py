@@ -14,7 +14,7 @@ from typing import Any
 
 from kleene.lowering.forms import Form, Number, variable_form
 from kleene.lowering.symbolic import Assignment, Branch, Path, Read, execute
-from kleene.lowering.words import Terms, WordAssignment, WordPredicate
+from kleene.lowering.words import Terms, WordAssignment, WordPredicate, normalised
 from kleene.machines.program import ProgramClass, Spec, as_number
 
 
@@ -322,7 +322,7 @@ def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate
 def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment | WordAssignment) -> bool:
     """Whether an assignment leaves the variable as it is."""
     if isinstance(leaf, WordAssignment):
-        return leaf.terms == ((name, 1),) and leaf.constant == 0
+        return normalised(spec, name, leaf) == WordAssignment(((name, 1),), 0, None)
     size = len(spec.kinds[name])
     if leaf.form == variable_form(name, size):
         return all(value == index for value, index in leaf.table)

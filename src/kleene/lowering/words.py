@@ -59,8 +59,7 @@ class WordAssignment:
 
 def normalised(spec: Spec, variable: str, made: WordAssignment) -> WordAssignment:
     """The one way to write an assignment to a word: coefficients and constant as small as they can be."""
-    size = len(spec.kinds[variable])
-    terms, constant = made.terms, made.constant
+    terms, constant, size = made.terms, made.constant, made.modulus or len(spec.kinds[variable])
     if made.modulus is not None:
         half = made.modulus // 2
         small = [(name, half - (half - c) % made.modulus) for name, c in terms]

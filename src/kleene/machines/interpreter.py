@@ -12,7 +12,17 @@ from functools import cached_property
 from typing import Any
 
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
-from kleene.machines.program import HeadSpec, Numerical, ProgramClass, Spec, Subset, Value, as_number
+from kleene.machines.program import (
+    Head,
+    HeadSpec,
+    Numerical,
+    ProgramClass,
+    Spec,
+    Subset,
+    Value,
+    Variable,
+    as_number,
+)
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
 from kleene.results import Output, check_layers
 
@@ -132,7 +142,12 @@ def class_constant(program: ProgramClass, name: str) -> Any:
         into = program.spec.moves[name].into
         raise ProgramError(f"{program.spec.name}: step reads '{name}', which writes into '{into}'; read '{into}'")
     if not name.startswith("_") and hasattr(program, name) and not hasattr(ProgramClass, name):
-        return getattr(program, name)
+        found = getattr(program, name)
+        if isinstance(found, Head):
+            raise ProgramError(f"{program.spec.name}: step reads '{name}', a head that its layer does not have")
+        if isinstance(found, Variable):
+            raise ProgramError(f"{program.spec.name}: step reads '{name}', another name of a variable; use its own")
+        return found
     known = ", ".join(program.spec.kinds)
     raise ProgramError(f"{program.spec.name}: step reads '{name}', which is not declared; declared: {known}")
 

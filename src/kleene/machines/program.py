@@ -634,6 +634,8 @@ def _specify(cls: ProgramClass) -> Spec:
             continue
         if attribute.startswith("_"):
             raise ProgramError(f"{name}: the variable '{attribute}' must not start with an underscore")
+        if hasattr(ProgramClass, attribute):
+            raise ProgramError(f"{name}: a program has a '{attribute}' already; give the variable another name")
         if id(thing) in names:
             raise ProgramError(
                 f"{name}: '{names[id(thing)]}' and '{attribute}' are one declaration; declare each variable by itself"

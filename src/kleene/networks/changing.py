@@ -140,9 +140,9 @@ def _lookup(net: Transformer, block: Block, h: int, x: Array, written: Array) ->
             raise refuse("has a constant score")
     null, relative, window = float(one["null_score"]), one["relative"], block.window
     bits = [_bit(one, place) for place in match]
-    scale = bits[0][2] if bits else 0.0
-    if any(bit is None or bit[2] != scale for bit in bits):
+    if None in bits or len({bit[2] for bit in bits}) > 1:
         raise refuse("does not match bits")
+    scale = bits[0][2] if bits else 0.0
     best = scale * len(bits) + (relative.max() if not bits else 0)
     if bits and relative.any():
         raise refuse("matches and is limited to offsets")
