@@ -307,6 +307,7 @@ class Worded(Source):
             total = f"({a} + {b} - {c} + {self.number(0, size - 1)}) % {size}"
             low = f"{a} - 1 if {a} > 0 else {b}"
             ways = [a, total, total, f"({a} + 1) % {size}", f"({a} - {b}) % {size // 2}", low]
+            ways.append(f"({self.number(-3, 3)} * {a} + z.d) % {size}")
             word = f"{indent}z.{self.pick('a', 'b')} = {self.pick(*ways)}"
             self.lines.append(self.pick(word, word, word, f"{indent}z.c = {self.number(0, 1)}"))
             return

@@ -117,11 +117,14 @@ def test_subleq_on_words_runs_a_loop(bits):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("z.w = z.w * 2", "words take"),
+        ("z.w = z.w * 2", "% 16"),
+        ("z.w = z.w * z.w", "words take"),
+        ("z.w = z.w + 0.5", "words take"),
+        ("z.w = 1.5", "outside 0 … 15"),
         ("z.w = z.w & 1", "words take"),
         ("z.w = z.w // 2", "words take"),
         ("z.w = [1, 2][z.w]", "words take"),
-        ("z.w = z.w + z.c", "words take"),
+        ("z.w = z.w + z.c", "% 16"),
         ("z.w = z.w % 3", "no power of two"),
         ("z.w = z.w + 1", "% 16"),
         ("z.w = z.w % 32", "which holds 0 … 15"),
@@ -281,3 +284,22 @@ def test_a_word_under_a_condition_on_an_average(condition):
             z.w = 1
 """, space)
     assert "mean" in agrees(space["Averaged"])
+
+
+def test_factors_and_values_of_other_variables():
+    class Factors(kl.Program):
+        tokens = 8
+        layers = 2
+        w, v = kl.word(3, token=lambda t: t), kl.word(3, token=lambda t: 7 - t)
+        c = kl.cat(4, token=lambda t: t % 4)
+        output = w
+
+        def step(z):
+            v = z.v
+            z.v = (z.c * z.w) % 4
+            if z.c < 2:
+                z.w = (z.c - v * 5 + 3 * z.w) % 8  # forks for each value of c
+            else:
+                z.w = z.c
+
+    agrees(Factors)

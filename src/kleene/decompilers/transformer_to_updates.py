@@ -195,7 +195,7 @@ def _is_clearing(reads: dict[str, torch.Tensor], target: str, selection: _Select
 def _read_head(
     block: Block, h: int, layout: Layout, spec: Spec, name: str, reads: dict[str, Any], selection: _Selection
 ) -> HeadSpec:
-    if len(reads) != 1:
+    if len(reads) > 1:
         raise NotExact(f"head {h} reads {len(reads)} segments; it should read one")
     kind, default = spec.heads[name].kind, None
     if bool(block.null_value[h].any()):
@@ -209,7 +209,8 @@ def _read_head(
     s = selection
     # A query that matches nothing (empty sets only) is all zeros: which variable it is, only the declaration says.
     query = spec.heads[name].query if s.query is None and s.key is not None else s.query
-    return HeadSpec(name, query, s.key, next(iter(reads)), s.offsets, default, kind, s.where, s.among)
+    value = next(iter(reads), spec.heads[name].value)  # an average of zeros reads nothing, whatever it is of
+    return HeadSpec(name, query, s.key, value, s.offsets, default, kind, s.where, s.among)
 
 
 def _read_move(

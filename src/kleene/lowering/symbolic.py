@@ -254,6 +254,9 @@ class Symbol:
     def __contains__(self, member: Any) -> bool:
         return bool(apply(lambda members, one: one in members, self, member))
 
+    def __getitem__(self, key: Any) -> Any:
+        return apply(operator.getitem, self, key)
+
     def __eq__(self, other: object) -> Any:
         return _compare(operator.eq, self, other)
 
@@ -367,6 +370,10 @@ def _multiply(left: Any, right: Any) -> Any:
     return apply(operator.mul, left, right)
 
 
+def _unless_word(function: Callable[[Any, Any], Any], symbol: Symbol, other: Any) -> Any:
+    return NotImplemented if isinstance(other, WordValue) else function(symbol, other)  # a word knows what to do
+
+
 def _install() -> None:
     """Give `Symbol` Python's operators."""
     special = {"add": _linear(operator.add, 1), "sub": _linear(operator.sub, -1), "mul": _multiply}
@@ -386,7 +393,7 @@ def _install() -> None:
     ]:
         plain = getattr(operator, f"__{name}__")
         function = special.get(name, lambda a, b, plain=plain: apply(plain, a, b))
-        setattr(Symbol, f"__{name}__", lambda self, other, f=function: f(self, other))
+        setattr(Symbol, f"__{name}__", lambda self, other, f=function: _unless_word(f, self, other))
         setattr(Symbol, f"__r{name}__", lambda self, other, f=function: f(other, self))
     for name in ["lt", "le", "gt", "ge"]:
         plain = getattr(operator, name)

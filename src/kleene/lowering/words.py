@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from kleene.errors import ProgramError, RangeError
@@ -80,6 +81,14 @@ def describe_terms(terms: Terms, constant: int) -> str:
     return text[2:] if text.startswith("+ ") else text
 
 
+def whole(value: Any) -> int | None:
+    """A whole number, for which a symbol forks; None where it is none."""
+    try:
+        return index(value)
+    except TypeError:
+        return None
+
+
 class WordValue:
     """A word expression in `step`: a sum of words and a constant. It never forks; comparing it does."""
 
@@ -91,7 +100,8 @@ class WordValue:
     def _refuse(self, what: str) -> ProgramError:
         return ProgramError(
             f"{self.path.program.spec.name}: step {what} the word expression "
-            f"{describe_terms(self.terms, self.constant)}; words take +, −, comparisons, constants and % 2**bits"
+            f"{describe_terms(self.terms, self.constant)}; "
+            "words take +, −, comparisons, whole numbers as factors and % 2**bits"
         )
 
     def _parts(self, other: Any, what: str) -> tuple[Terms, int]:
@@ -99,9 +109,10 @@ class WordValue:
             raise self._refuse(f"{what} something taken modulo (assign it first) and")
         if isinstance(other, WordValue):
             return other.terms, other.constant
-        if isinstance(other, int):
-            return (), int(other)
-        raise self._refuse(f"{what} {type(other).__name__} {other!r} and")
+        constant = whole(other)
+        if constant is None:
+            raise self._refuse(f"{what} {other!r} and")
+        return (), constant
 
     def _plus(self, other: Any, times: int) -> WordValue:
         terms, constant = self._parts(other, "adds")
@@ -123,6 +134,14 @@ class WordValue:
 
     def __rsub__(self, other: Any) -> WordValue:
         return (-self)._plus(other, 1)
+
+    def __mul__(self, times: Any) -> WordValue:
+        constant = None if isinstance(times, WordValue) or self.modulus is not None else whole(times)
+        if constant is None:
+            raise self._refuse("does other arithmetic with")
+        return WordValue(self.path, {name: constant * c for name, c in self.terms}, constant * self.constant)
+
+    __rmul__ = __mul__
 
     def __mod__(self, modulus: Any) -> WordValue:
         if not isinstance(modulus, int) or modulus < 2 or modulus & (modulus - 1):
@@ -166,7 +185,7 @@ class WordValue:
         raise self._refuse("does other arithmetic with")
 
     __index__ = __int__ = __float__ = __iter__ = __len__ = __abs__ = __invert__ = __round__ = _no
-    __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _no
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _no
     __rmod__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = _no
     __contains__ = _no
 
@@ -223,7 +242,8 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
     spec = path.program.spec
     size = len(spec.kinds[name])
     if not isinstance(value, WordValue):
-        constant = spec.kinds[name].index(value) if isinstance(value, int) else None
+        number = whole(value)
+        constant = None if number is None else spec.kinds[name].index(number)
         if constant is None:
             raise RangeError(f"{spec.name}: step writes {value!r} to the word '{name}', outside 0 … {size - 1}")
         value = WordValue(path, {}, constant)
