@@ -225,3 +225,101 @@ def test_a_number_of_too_many_digits_is_a_clear_error(tmp_path):
     path.write_text('{"start": ' + "1" * 5000 + "}")
     with pytest.raises(FileError, match="not JSON"):
         kl.DFA.load(path)
+
+
+@pytest.mark.parametrize("symbol", ["ε", "<eps>", "<epsilon>", "@0@"])
+def test_a_symbol_that_other_files_read_as_empty(tmp_path: Path, symbol: str) -> None:
+    dfa = kl.DFA([[0, 1], [1, 0]], [1], ("a", symbol))
+    dfa.save(tmp_path / "m.json")
+    assert kl.DFA.load(tmp_path / "m.json").equivalent(dfa)
+    assert kl.certify(kl.compile(dfa)).holds
+    for suffix in (".att", ".jff"):
+        with pytest.raises(FileError, match="symbol"):
+            dfa.save(tmp_path / f"m{suffix}")
+
+
+@pytest.mark.parametrize("symbol", list("\x0b\x0c\x1c\x85\xa0\u2028\u3000\ufeff\t\n "))
+def test_att_files_hold_white_space(tmp_path: Path, symbol: str) -> None:
+    dfa = kl.DFA([[0, 1], [1, 0]], [1], ("a", symbol))
+    dfa.save(tmp_path / "m.att")
+    assert kl.DFA.load(tmp_path / "m.att").equivalent(dfa)
+
+
+@pytest.mark.parametrize("symbol", ["\r", "a b", "a\tb", "a\n", "<space>", "<tab>", "<newline>"])
+def test_att_files_refuse_what_they_cannot_hold(tmp_path: Path, symbol: str) -> None:
+    with pytest.raises(FileError, match="AT&T files cannot hold it"):
+        kl.DFA([[0]], [0], (symbol,)).save(tmp_path / "m.att")
+    assert not (tmp_path / "m.att").exists()
+
+
+def test_att_files_with_a_byte_order_mark_or_windows_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "m.att").write_bytes("\ufeff0\t1\ta\r\n1\t0 a\r\n1\r\n".encode())
+    dfa = kl.DFA.load(tmp_path / "m.att")
+    assert len(dfa) == 2 and dfa.accepts("a") and not dfa.accepts("aa")
+
+
+@pytest.mark.parametrize("symbol", ["\x00", "\x0b", "\x1f", "\ufffe"])
+def test_jflap_refuses_what_xml_cannot_hold(tmp_path: Path, symbol: str) -> None:
+    for dfa in (kl.DFA([[0]], [0], (symbol,)), kl.DFA([[0]], [0], "a", names=(symbol,))):
+        with pytest.raises(FileError, match="XML cannot hold") as error:
+            dfa.save(tmp_path / "m.jff")
+        assert "\n" not in str(error.value) and not (tmp_path / "m.jff").exists()
+
+
+@pytest.mark.parametrize(
+    "table, accepting, start, says",
+    [
+        ([[0.5, 1], [1, 0]], [1], 0, "table: .* should be whole"),
+        ([[0, float("nan")], [1, 0]], [1], 0, "table: .* should be whole"),
+        ([["0", "1"], ["1", "0"]], [1], 0, "table: .* should be whole"),
+        ([[0, 2**70], [1, 0]], [1], 0, "table: .* should be whole"),
+        (np.array([[2**32, 1], [1, 0]]), [1], 0, "outside"),
+        ([[0, 1], [1]], [1], 0, "rows of different lengths"),
+        (np.array([[0.5, 1], [1, 0]]), [1], 0, "table: .* should be whole"),
+        (None, [1], 0, "table: .* should be whole"),
+        ([[0, 1], [1, 0]], [0.7], 0, "accepting states: .* should be whole"),
+        ([[0, 1], [1, 0]], 5, 0, "accepting states"),
+        ([[0, 1], [1, 0]], [2], 0, "not all in"),
+        ([[0, 1], [1, 0]], [True, False, True], 0, "3 accepting flags"),
+        ([[0, 1], [1, 0]], [1], True, "start state True"),
+        ([[0, 1], [1, 0]], [1], 0.5, "start state 0.5"),
+    ],
+)
+def test_nothing_is_rounded(table: object, accepting: object, start: object, says: str) -> None:
+    with pytest.raises(kl.InputError, match=says) as error:
+        kl.DFA(table, accepting, "01", start)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
+
+
+def test_accepting_states_can_be_any_collection() -> None:
+    for accepting in ({1}, frozenset([1]), (1,), range(1, 2), iter([1]), [False, True], np.array([1], dtype=np.uint64)):
+        assert kl.DFA([[0, 1], [1, 0]], accepting, "01").accepts("1")  # type: ignore[arg-type]
+    assert not kl.DFA([[0, 1], [1, 0]], (), "01").accepting.any()  # type: ignore[arg-type]
+
+
+def test_names_are_strings() -> None:
+    with pytest.raises(kl.InputError, match="state 0 is a int"):
+        kl.DFA.build(0, [0], {0: {"0": 0}})  # type: ignore[arg-type,dict-item]
+    with pytest.raises(kl.InputError, match="state 0 is a int"):
+        kl.DFA([[0]], [0], "0", names=(0,))  # type: ignore[arg-type]
+
+
+def test_words_that_are_none() -> None:
+    dfa = kl.regex("a*", "ab")
+    for word in (None, 5, [["a"]], [0, 1]):
+        with pytest.raises(kl.InputError, match="word"):
+            dfa.accepts(word)  # type: ignore[arg-type]
+        with pytest.raises(kl.InputError, match="word"):
+            dfa.accepts_batch([word])  # type: ignore[list-item]
+    with pytest.raises(kl.InputError, match="word"):
+        dfa.accepts_batch(None)  # type: ignore[arg-type]
+
+
+def test_files_are_utf_8_whatever_they_say_and_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    dfa = kl.DFA([[1, 0], [0, 1]], start=0, accepting=[0], alphabet=("é", "b"))
+    for name in ("x.jff", "x.json", "x.att"):
+        path = tmp_path / name
+        dfa.save(path)
+        text = path.read_text(encoding="utf-8").replace('encoding="UTF-8"', 'encoding="ISO-8859-1"')
+        path.write_text("\ufeff" + text, encoding="utf-8")
+        assert kl.DFA.load(path).equivalent(dfa), name

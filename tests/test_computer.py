@@ -128,10 +128,17 @@ def test_only_the_processor_works():
         start(kl.compile(kl.library.parity_relative), [2, 1, 0], "lookup")
 
 
-@pytest.mark.parametrize("evaluator", ["lookup", "generated"])
-def test_an_address_outside_memory_is_an_error(evaluator):
-    with pytest.raises(kl.RangeError, match="outside memory 0 … 2"):
-        run_on_transformer([9, 9, 0], dialect=kl.subleq.DIALECTS["alta"].words(-16, 15), bits=5, evaluator=evaluator)
+@pytest.mark.parametrize("evaluator", EVERY)
+@pytest.mark.parametrize(
+    "image, steps, counter", [([9, 9, 0], 0, 3), ([0, 0, 9], 1, 9), ([3, 4, 3, 6, 8, 2, 3, 1], 9, 8)]
+)
+def test_an_address_outside_memory_is_an_error(image, steps, counter, evaluator):
+    alta, last = kl.subleq.DIALECTS["alta"].words(-16, 15), len(image) - 1
+    said = f"after {steps} steps an address is outside memory 0 … {last}; the program counter was {counter}$"
+    with pytest.raises(kl.RangeError, match=said):
+        run_on_transformer(image, dialect=alta, bits=5, evaluator=evaluator, max_steps=40)
+    with pytest.raises(kl.RangeError, match=f"after {steps} steps"):
+        kl.subleq.run(image, dialect=alta, max_steps=40)
 
 
 def test_a_word_that_is_not_of_bits_is_an_error():
@@ -217,6 +224,12 @@ def test_input_adds():
         assert found.output == wanted.output == letter
 
 
+@pytest.mark.parametrize("evaluator", ["lookup", "generated", "rows"])
+def test_a_step_limit_may_be_any_number(evaluator):
+    found = run_on_transformer([3, 3, -1, 5], dialect="alta", bits=5, evaluator=evaluator, max_steps=2**70)
+    assert (found.why, found.steps) == ("halted", 1)
+
+
 def test_waiting_for_input():
     machine = TransformerMachine([-1, 9, 3, 9, -1, 6, 10, 10, 0, 0, 0], bits=8, evaluator="lookup")
     assert machine.run(100).why == "input"
@@ -233,6 +246,8 @@ def test_refused():
         TransformerMachine([0] * 20, bits=4)
     with pytest.raises(kl.InputError, match="a transformer has dense, rows, lookup, generated"):
         TransformerMachine([0, 0, 0], bits=4, evaluator="numba")
+    with pytest.raises(kl.InputError, match="every pair of 65,536 words, and takes at most 8,192; use generated"):
+        TransformerMachine([0, 0, 0], evaluator="dense")
     with pytest.raises(kl.ProgramError, match="3 … 16 bits"):
         kl.library.computer(40)
     with pytest.raises(kl.InputError, match="not a list of whole numbers"):

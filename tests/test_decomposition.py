@@ -220,6 +220,9 @@ def test_torch_is_not_imported_with_kleene() -> None:
         ([9], "position 9 is outside the sentence; use 0 to 5"),
         ([-1], "position -1 is outside"),
         (["a"], "position 'a' is outside"),
+        (2, r"focus 2: needs a list of positions, such as \[2\], or a mask"),
+        (None, "focus None: needs a list"),
+        (torch.tensor(2), "needs a list of positions"),
         (torch.ones(5, dtype=torch.bool), "mask of 5 positions for a sentence of 6"),
     ],
 )
@@ -243,6 +246,17 @@ def test_bad_models_and_inputs_are_refused_in_one_line() -> None:
             decompose(model, None, x, [0])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="time × 4 features"):
         decompose(lstm, decoder, torch.randn(6, 3), [0])
+    with pytest.raises(NotSupported, match=r"cannot be in torch\.float16; it is in torch\.float64 or torch\.float32"):
+        decompose(lstm, decoder, x, [0], dtype=torch.float16)
+    for number in (float("nan"), float("inf")):
+        with pytest.raises(InputError, match="vectors: not all of them are finite"):
+            decompose(lstm, decoder, torch.full((6, 4), number), [0])
+        with pytest.raises(InputError, match="decoder: has weights that are not finite"):
+            decompose(lstm, torch.full((9, 5), number), x, [0])
+    broken, _ = lstm_of(0)
+    broken.bias_ih_l0.data[0] = float("nan")
+    with pytest.raises(InputError, match="a gate's input is nan"):
+        decompose(broken, decoder, x, [0])
     with pytest.raises(InputError, match="outputs × 5"):
         decompose(lstm, nn.Linear(6, 9), x, [0])
     with pytest.raises(InputError, match="empty sentence"):

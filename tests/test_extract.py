@@ -39,6 +39,20 @@ def test_what_cannot_be_asked() -> None:
         kl.extract(3, "01")
 
 
+def test_answers_that_are_none_are_refused() -> None:
+    model = tomita.classifier("gru", 4)
+    model.out.weight.data[:] = float("nan")
+    for asked, message in (
+        (model, r"the module's answer for '' is not a number \(NaN\)"),
+        (lambda words: [float("nan")] * len(words), r"the answer for '' is not a number \(NaN\)"),
+        (lambda words: [True] * (len(words) - 1), "0 answers for 1 words; there should be one a word"),
+        (lambda words: [[True, False]] * len(words), r"an answer of shape \(1, 2\) for 1 words"),
+        (torch.nn.Embedding(2, 5), "0 numbers for 1 words; it should give one logit a word, or two"),
+    ):
+        with pytest.raises(InputError, match=message):
+            kl.extract(asked, "01")
+
+
 def test_answers_by_chance_end_too() -> None:
     rng = np.random.default_rng(0)
     found = kl.extract(lambda words: rng.random(len(words)) < 0.5, "01", max_states=10)
@@ -52,6 +66,13 @@ def test_tomita_languages() -> None:
     }  # fmt: skip
     for number, (inside, outside) in examples.items():
         assert tomita.language(number).accepts(inside) and not tomita.language(number).accepts(outside)
+
+
+def test_tomita_has_seven_languages_and_three_cells() -> None:
+    with pytest.raises(InputError, match="no language 8; they are numbered 1 to 7"):
+        tomita.train(8, "gru")
+    with pytest.raises(InputError, match="no cell 'x'; there are rnn, gru, lstm"):
+        tomita.train(1, "x")
 
 
 def test_tomita_trained_and_extracted() -> None:

@@ -166,7 +166,9 @@ def test_save_and_load_round_trip(tmp_path: Path) -> None:
         ({"sizes": {"tokens": 3}}, "sizes must give"),
         ({"words": [1]}, "list of texts"),
         ({"words": ["a", "a"]}, "twice"),
-        ({"sizes": {**description["sizes"], "hidden": 7}}, "does not fit"),
+        ({"sizes": {**description["sizes"], "hidden": 7}}, r"does not fit \(decoder.weight: .* in the file"),
+        ({"sizes": {**description["sizes"], "layers": 900}}, r"does not fit \(lstm.bias_hh_l10: None in the file"),
+        ({"sizes": {"tokens": 1, "embedding": 1, "hidden": 1, "layers": 300_000}}, "300,000 layers, more than"),
         ({"sizes": {**description["sizes"], "hidden": 9_000_000}}, "parameters"),
     ):
         (tmp_path / "m" / "kleene.json").write_text(json.dumps({**description, **change}))
@@ -199,6 +201,31 @@ def test_words_are_handled_or_refused() -> None:
         kl.explain(LanguageModel(3, 4, 5), "a")
     with pytest.raises(NotSupported, match="cannot take a Linear"):
         kl.explain(torch.nn.Linear(2, 2), "a")
+
+
+def test_token_numbers_are_explained(tmp_path: Path) -> None:
+    model = saved(tmp_path / "m")
+    spelled = kl.explain(model, [WORDS.words[1], WORDS.words[2]])
+    for numbers in ([1, 2], np.array([1, 2]), torch.tensor([1, 2])):
+        assert kl.explain(model, numbers).words == spelled.words
+        assert kl.explain(model, numbers).contributions == spelled.contributions
+    plain = LanguageModel(4, 8, 8)
+    found = kl.explain(plain, torch.tensor([1, 2]), target="3")
+    assert (found.words, found.unknown, found.target) == (["1", "2"], [], "3")
+    for wrong, message in (
+        ([1, 4], "4 is no token; there are 0 … 3"),
+        ([-1], "-1 is no token"),
+        ([1.5], "1.5 is no token"),
+        (torch.tensor([[1, 2]]), r"\[1, 2\] is no token"),
+        ([], "empty"),
+    ):
+        with pytest.raises(InputError, match=message):
+            kl.explain(plain, wrong)
+    with pytest.raises(InputError, match="1 among words; give words, or token numbers"):
+        kl.explain(model, [1, "cat"])
+    plain.save(tmp_path / "plain")
+    said = CliRunner().invoke(app, ["explain", str(tmp_path / "plain"), "[1,2]", "--json"])
+    assert json.loads(said.stdout)["words"] == ["1", "2"]
 
 
 def test_commands(tmp_path: Path) -> None:

@@ -86,6 +86,15 @@ def test_a_changed_weight_shows():
     assert kl.decompile(net) != table
 
 
+def test_logits_that_are_not_numbers_are_no_answer():
+    table = kl.InstructionTable([[(0, 0, 0)], [(0, 0, 0)]])
+    net = kl.compile(table)
+    net.networks[1][6].bias.data[:] = float("nan")
+    for read in (lambda: kl.verify(table, net), lambda: kl.decompile(net), lambda: net.lookup(0, 0)):
+        with pytest.raises(InputError, match=r"instruction 0 of program 0 its logits are not numbers \(NaN\)"):
+            read()
+
+
 def test_saved_and_loaded(tmp_path):
     table = kl.InstructionTable({"a": [(0, 0, 0), (1, 2, 1)], "b": [(2, 0, 1)]})
     for method in ("grid", "yun"):
@@ -93,6 +102,9 @@ def test_saved_and_loaded(tmp_path):
         net = kl.load(tmp_path / method)
         assert net.method == method and kl.decompile(net) == table
     description = (tmp_path / "grid" / "kleene.json").read_text()
+    (tmp_path / "grid" / "kleene.json").write_text(description.replace('"lengths": [2', '"lengths": [1000000000'))
+    with pytest.raises(FileError, match="lengths of more than the 16,777,216 instructions"):
+        kl.load(tmp_path / "grid")
     (tmp_path / "grid" / "kleene.json").write_text(description.replace('"widths": [[2', '"widths": [[2000000'))
     with pytest.raises(FileError, match="not a description of a memoriser"):
         kl.load(tmp_path / "grid")
@@ -121,6 +133,27 @@ def test_numbers_beyond_float32_take_float64_or_are_refused():
         kl.compile(table, method="x")
 
 
+@pytest.mark.parametrize("method", ["grid", "yun"])
+@pytest.mark.parametrize(
+    "programs, sizes",
+    [([[(200_000_000, 0, 0)]], None), ([[(2**40, 0, 0)]], None), ([[(0, 0, 0)]], (10**10, 1, 1))],
+)
+def test_networks_that_would_be_too_large_are_refused_before_they_are_made(programs, sizes, method):
+    with pytest.raises(NotSupported, match=r"parameters, more than 500,000,000"):
+        kl.compile(kl.InstructionTable(programs, sizes=sizes), method=method)
+
+
+@pytest.mark.parametrize(
+    "sizes, said",
+    [((10**6, 10**6, 3), "at most 16,777,216 in"), ((-1, 2, 3), "must be 1 or more"), ((2, 2, 0), "1 or more")],
+)
+def test_random_tables_check_their_sizes(sizes, said):
+    with pytest.raises(InputError, match=said):
+        kl.InstructionTable.random(*sizes)
+    with pytest.raises(InputError, match="least=3 is outside 0 … 1"):
+        kl.InstructionTable.random(2, 2, 3, least=3)
+
+
 @pytest.mark.parametrize(
     "programs, said",
     [
@@ -146,3 +179,8 @@ def test_tables_of_instructions_check_their_numbers():
         kl.InstructionTable([[(2**70, 0, 0)]])
     with pytest.raises(InputError, match="2 sizes for the 3"):
         kl.InstructionTable([[(1, 1, 1)]], sizes=(4, 4))
+
+
+def test_a_table_is_compared_with_networks_that_know_instructions():
+    with pytest.raises(kl.NotSupported, match="with a memoriser or a Synthesizer, not a NoneType"):
+        kl.verify(kl.InstructionTable([[(0, 0, 0)]]), None)

@@ -144,3 +144,17 @@ def test_limits() -> None:
         kl.regex("(a|b)*a(a|b){14}", limit=1000)
     with pytest.raises(kl.KleeneError):
         kl.regex("(a{1000}){1000}")
+
+
+@pytest.mark.parametrize("empty", ["()", "(?:)", "(a{0})"])
+def test_repeats_of_nothing_end(empty: str) -> None:
+    assert kl.regex(f"((({empty}){{1000}}){{1000}}){{1000}}a", "a").equivalent(kl.regex("a"))
+
+
+@pytest.mark.parametrize(
+    "options, says", [({"flags": re.L}, "LOCALE"), ({"flags": "i"}, "pattern"), ({"alphabet": 5}, "alphabet: 5")]
+)
+def test_slips_are_clear_errors(options: dict[str, object], says: str) -> None:
+    with pytest.raises(kl.InputError, match=says) as error:
+        kl.regex("a*", **options)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)

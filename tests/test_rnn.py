@@ -323,3 +323,93 @@ def test_random_words_of_some_lengths():
     assert report.holds and report.checked == 7
     with pytest.raises(InputError, match="neither can be negative"):
         kl.verify(EVEN, kl.compile(EVEN), random=-1)
+
+
+@pytest.fixture
+def certified(tmp_path: Path) -> Path:
+    """A saved network with its certificate."""
+    rnn = kl.compile(kl.regex("(0|10*1)*", alphabet="01"))
+    rnn.save(tmp_path / "net")
+    kl.certify(rnn).save(tmp_path / "net")
+    assert check_files(tmp_path / "net")
+    return tmp_path / "net"
+
+
+def change(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_an_entry_that_is_there_twice_is_refused(certified: Path) -> None:
+    (i, j, v), *rest = json.loads((certified / "weights.json").read_text())["V"]
+    change(certified / "weights.json", V=[[i, j, v + 1], [i, j, -1], *rest])
+    for read in (check_files, kl.load):
+        with pytest.raises(kl.FileError, match="is there twice"):
+            read(certified)
+
+
+def test_only_the_first_output_is_the_answer(certified: Path) -> None:
+    out = json.loads((certified / "weights.json").read_text())["out_W"]
+    change(certified / "weights.json", outputs=2, out_W=[[1, j, v] for _, j, v in out])
+    assert not kl.load(certified).accepts("") and not check_files(certified)
+
+
+def test_the_alphabets_must_be_equal(certified: Path) -> None:
+    weights = json.loads((certified / "weights.json").read_text())
+    change(certified / "weights.json", alphabet=["0"], W=[entry for entry in weights["W"] if entry[1] == 0])
+    assert not check_files(certified)
+
+
+@pytest.mark.parametrize(
+    "name, changes",
+    [
+        ("weights.json", {"activation": "tanh"}),
+        ("weights.json", {"criterion": "two"}),
+        ("weights.json", {"units": -1}),
+        ("weights.json", {"units": 1}),
+        ("weights.json", {"largest": 0}),
+        ("weights.json", {"largest": -5}),
+        ("weights.json", {"b": [[0, 0, "1e999999999"]]}),
+        ("weights.json", {"b": [[0, 0, "1/0"]]}),
+        ("weights.json", {"b": [[0, 0, 0.5]]}),
+        ("kleene.json", {"version": 99}),
+        ("kleene.json", {"kind": "decider"}),
+        ("kleene.json", {"about": {}}),
+        ("bisimulation.json", {"relation": [["q0", [[0, "1e999999999"]]]]}),
+        ("bisimulation.json", {"relation": [["q0", [[0, "1/0"]]]]}),
+        ("bisimulation.json", {"relation": [["q0", [[0, 1], [0, 2]]]]}),
+        ("bisimulation.json", {"relation": [["q0", [[99, 1]]]]}),
+        ("bisimulation.json", {"relation": [["q9", []]]}),
+        ("bisimulation.json", {"relation": [[["q0"], []]]}),
+        ("bisimulation.json", {"relation": None}),
+    ],
+)
+def test_a_certificate_is_read_as_the_network_is(certified: Path, name: str, changes: dict[str, object]) -> None:
+    change(certified / name, **changes)
+    with pytest.raises(kl.FileError) as error:
+        check_files(certified)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["kleene.json", "weights.json", "bisimulation.json"])
+@pytest.mark.parametrize("text", ["[]", "{}", "[" * 100_000])
+def test_a_certificate_that_is_none(certified: Path, name: str, text: str) -> None:
+    (certified / name).write_text(text)
+    with pytest.raises(kl.FileError):
+        check_files(certified)
+
+
+def test_a_batch_is_exact_whatever_largest_says() -> None:
+    V, W, out = Matrix.of([[2, 0], [2, 0]]), Matrix.of([[1], [0]]), Matrix.of([[1, -1]])
+    net = ExactRNN(("a",), V=V, W=W, b={}, s={0: 1}, out_W=out, largest=1)
+    words = ["a" * n for n in (0, 1, 60, 200)]
+    assert net.accepts_batch(words).tolist() == [net.accepts(word) for word in words] == [True] * 4
+    with pytest.raises(InputError, match="largest=0"):
+        ExactRNN(("a",), V=V, W=W, b={}, s={0: 1}, out_W=out, largest=0)
+
+
+def test_a_value_that_was_above_largest_once_is_noticed() -> None:
+    """It goes up to 2⁵⁴ + 1, which no float holds, and down again to 1."""
+    W = Matrix.of([[2**51, -(2**51)]])
+    net = ExactRNN(("a", "b"), V=Matrix.of([[1]]), W=W, b={}, s={0: 1}, out_W=Matrix.of([[1]]), largest=1)
+    word = "a" * 8 + "b" * 8
+    assert net.accepts(word) and net.accepts_batch([word, "ab"]).tolist() == [True, True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,36 @@ def test_branches(branch, dialect):
             assert memory[image.address("went")] == BRANCHES[branch](x, y), (x, y)
 
 
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_macros_after_a_comparison(branch):
+    image = subleq.assemble(f"{branch} x y on\n on: NEG x\n HALT\n x: .data 1\n y: .data 7")
+    assert subleq.run(image).memory[image.address("x")] == -1
+
+
+@pytest.mark.parametrize("dialect", ["paper", "esolang", "eforth"])
+def test_a_word_of_the_macros_has_their_value(dialect):
+    added = "ADD x y\n HALT\n {}\n x: .data 1\n y: .data 2"
+    for own in ("Z: .data 0", "Z: .zero 1", "T: .data 4"):  # ADD uses no T
+        image = subleq.assemble(added.format(own), dialect)
+        assert subleq.run(image, dialect=dialect).memory[image.address("y")] == 3
+    for own in ("Z: .data 5", "Z: subleq x x", "Z: .data 0-1"):
+        with pytest.raises(InputError, match=r"line 1: 'Z' is a word of the macros'; define it as '\.data 0'"):
+            subleq.assemble(added.format(own), dialect)
+    for text, word in (("BLE x x STOP\nT: .data 4\nx: .data 1", "T"), ("INC x\nHALT\nx: .data 1\nMINUS:", "MINUS")):
+        with pytest.raises(InputError, match=f"'{word}' is a word of the macros'"):
+            subleq.assemble(text, dialect)
+    subleq.assemble("subleq Z Z STOP\n Z: .data 5", dialect)  # no macro here
+
+
+@pytest.mark.parametrize("inside", ["subleq 0 0", ""])
+def test_macros_that_make_too_much_are_refused_at_once(inside):
+    doubled = "".join(f".macro M{k + 1}\nM{k}\nM{k}\n.end\n" for k in range(40))
+    started = time.perf_counter()
+    with pytest.raises(InputError, match="'M40' makes more than 1,000,000 statements"):
+        subleq.assemble(f".macro M0\n{inside}\n.end\n{doubled}M40")
+    assert time.perf_counter() - started < 5
+
+
 def test_equality_where_words_wrap_round():
     image = subleq.assemble(f"BEQ x y yes\n{BRANCHED}", "eforth")
     for x, y in [(-32768, 0), (0, -32768), (32767, -1), (-32768, -32768), (-32768, 32767)]:
@@ -224,6 +255,7 @@ def test_a_listing_has_the_macros_again():
         ('.data "open', 1, '"open'),
         (".macro A\nHALT", 1, "A"),
         (".macro A\nA\n.end\nHALT\nA", 5, "A"),
+        (".macro A\nA\nA\n.end\nA", 5, "A"),
         (".zero 99999999999", 1, "99999999999"),
         ("9x: HALT", 1, "9x"),
         (".end", 1, ".end"),
@@ -261,6 +293,7 @@ def test_a_step_limit_says_where_it_was():
     image = subleq.assemble("INC x\nagain: JMP again\nx: .data 0")
     found = subleq.run(image, max_steps=1000)
     assert (found.why, found.steps, found.counter) == ("steps", 1000, 3)
+    assert subleq.run([3, 3, -1, 5], max_steps=2**70).steps == 1
     with pytest.raises(DidNotHalt, match=r"after 1,000 steps; it was at address 3 \(again\): subleq 8 8 3"):
         found.checked()
 

@@ -130,6 +130,26 @@ def test_a_network_of_the_wrong_width_is_refused():
         machine.instructions(0, [1])
 
 
+@pytest.mark.parametrize("program", [7, -1, "x", 0.5, None])
+def test_a_program_that_the_network_does_not_know_is_refused(program):
+    table = kl.InstructionTable([[(0, 0, 0), (0, 0, 0)], [(0, 0, 0), (1, 1, 0)]])
+    for network in (kl.compile(table), OneHot(2, 2, sum(table.sizes))):
+        machine = Synthesizer(network, table.sizes, Executor(), by_index)
+        with pytest.raises(InputError, match=r"no program .*; the network knows 2, 0 … 1"):
+            machine.run(program, [1, 2])
+    with pytest.raises(InputError, match="'x' is not a program's index"):
+        by_index("x", [1])
+
+
+def test_logits_that_are_not_numbers_name_no_instruction():
+    machine = Synthesizer(nn.Linear(2, 6), (2, 2, 2), Executor(), by_index)
+    nn.init.constant_(machine.network.bias, float("nan"))
+    machine.double()
+    assert machine.predict(torch.ones(1, 2, dtype=torch.float64)).tolist() == [[-1, -1, -1]]
+    with pytest.raises(InputError, match=r"at instruction 1 the network's logits are not numbers \(NaN\)"):
+        machine.run(0, [1, 2])
+
+
 # Descriptions
 
 

@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from kleene.compilers.forms import StepBuilder
 from kleene.compilers.two_layer import fuse
 from kleene.errors import InputError
 from kleene.library.turing_machines import BUSY_BEAVERS, POWERS_OF_TWO, busy_beaver
+from kleene.machines.multitape import MultiTapeMachine, rule
 from kleene.networks.decider import Decider
 from kleene.networks.exact_matrix import Matrix
 from kleene.networks.patterns import PatternEngine
@@ -450,3 +452,107 @@ def test_jflap_keeps_rejecting_states(tmp_path: Path):
     for n in range(5):
         wanted, found = machine.run("1" * n), again.run("1" * n)
         assert (found.answer, found.steps, found.state) == (wanted.answer, wanted.steps, wanted.state)
+
+
+PARTS = {
+    "symbols": (("_", "a"), ("_", "b")),
+    "input_alphabet": ("a",),
+    "rules": (
+        rule("go", ["a", None], "go", [None, "b"], [1, 1]),
+        rule("go", ["_", None], "yes", [None, None], [0, 0]),
+    ),
+    "start": "go",
+    "accept": frozenset(["yes"]),
+}
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ({"start": "come"}, "start state 'come'"),
+        ({"reject": frozenset(["yes"])}, "'yes' cannot both accept and reject"),
+        ({"input_alphabet": ("a", "_")}, "input symbol '_'"),
+        ({"input_alphabet": ("c",)}, "input symbol 'c'"),
+        ({"symbols": ()}, "no tapes"),
+        ({"symbols": (("_", "a"), ("_", "b", "b"))}, "'b' is there twice"),
+        ({"contents": ("c",)}, "tape 1 holds 'c'"),
+        ({"contents": ("b", "b")}, "contents for 2 tapes"),
+        ({"rules": (rule("go", [None, None], "yes", ["x", None], [0, 0]),)}, "'x', which is no symbol of tape 0"),
+        ({"rules": (rule("go", [["a", "_", "x"], None], "yes", [None, None], [0, 0]),)}, "'x', which is no symbol"),
+        ({"rules": (rule("go", [None, None], "yes", [None, None], [0, 5]),)}, "moves 5"),
+    ],
+)
+def test_machines_with_several_tapes_are_checked(changes: dict[str, Any], says: str) -> None:
+    assert MultiTapeMachine(**PARTS).run("aa").answer == "accept"  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=says):
+        MultiTapeMachine(**{**PARTS, **changes})
+
+
+def test_numbers_of_steps_are_checked() -> None:
+    two, one = MultiTapeMachine(**PARTS), busy_beaver(2)  # type: ignore[arg-type]
+    for machine in (two, one):
+        for steps in (-1, 0.5, None):
+            with pytest.raises(InputError, match="max_steps"):
+                machine.run("", max_steps=steps)  # type: ignore[attr-defined]
+        assert machine.run("", max_steps=2**70).answer == "accept"  # type: ignore[attr-defined]
+    assert one.run(max_steps=0).steps == 0
+    assert kl.compile(one).decide(max_steps=2**70).answer == "accept"
+
+
+def turing(symbol: str, blank: str = "_", state: str = "go") -> kl.TuringMachine:
+    rows = {state: {blank: ("yes", blank, 1), symbol: (state, blank, 1)}}
+    return kl.TuringMachine(rows, state, frozenset(["yes"]), blank=blank)
+
+
+@pytest.mark.parametrize("symbol", list("\x00\x1b\x7f\x85\x9f\xa0\u2028\u2029\ufeff\uffff😀"))
+def test_yaml_holds_every_character(tmp_path: Path, symbol: str) -> None:
+    turing(symbol, state=symbol).save(tmp_path / "m.yaml")
+    again = kl.TuringMachine.load(tmp_path / "m.yaml")
+    assert again.transitions == turing(symbol, state=symbol).transitions
+
+
+def test_yaml_names_the_line_of_a_control_character(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("blank: ' '\nstart state: \x01\n")
+    with pytest.raises(kl.FileError, match=r"line 2: not YAML \(special characters are not allowed\)"):
+        kl.TuringMachine.load(tmp_path / "m.yaml")
+
+
+@pytest.mark.parametrize("symbol", ["\r", "\n", "\t", " ", "<", '"'])
+def test_jflap_holds_white_space(tmp_path: Path, symbol: str) -> None:
+    turing(symbol, blank="□", state=f"go{symbol}").save(tmp_path / "m.jff")
+    again = kl.TuringMachine.load(tmp_path / "m.jff")
+    assert again.transitions == turing(symbol, blank="□", state=f"go{symbol}").transitions
+
+
+def test_jflap_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
+    for machine, says in (
+        (turing("□"), "JFLAP's blank"),
+        (turing("\x01"), "XML cannot hold"),
+        (turing("1", state="\x01"), "XML cannot hold"),
+    ):
+        with pytest.raises(kl.FileError, match=says) as error:
+            machine.save(tmp_path / "m.jff")
+        assert "\n" not in str(error.value) and not (tmp_path / "m.jff").exists()
+
+
+@pytest.mark.parametrize(
+    "rows, says",
+    [
+        ({"go": {0: ("yes", "_", 1)}}, "0 is a int"),
+        ({"go": {"_": ("yes", 0, 1)}}, "0 is a int"),
+        ({"go": {"_": (1, "_", 1)}}, "1 is a int"),
+        ({0: {"_": ("yes", "_", 1)}}, "0 is a int"),
+        ({"go": {"_": ("yes", 1)}}, r"it should be \(state, symbol, move\)"),
+        ({"go": {"_": "R"}}, r"it should be \(state, symbol, move\)"),
+        ({"go": {"_": ("yes", "_", [1])}}, "moves"),
+    ],
+)
+def test_transitions_are_checked(rows: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        kl.TuringMachine(rows, "go", frozenset(["yes"]), blank="_")
+
+
+def test_a_word_that_is_none() -> None:
+    for decide in (POWERS_OF_TWO.run, kl.compile(POWERS_OF_TWO).decide):
+        with pytest.raises(InputError, match="word None"):
+            decide(None)

@@ -26,7 +26,7 @@ def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:
             raise FileError(f"{path}: not a file")
         if size > limit:
             raise FileError(f"{path}: {size:,} bytes, more than the {limit:,} that are read")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # a byte-order mark is no text
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
     except UnicodeDecodeError:

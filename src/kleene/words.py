@@ -15,7 +15,10 @@ Word = Sequence[str]
 
 def check_alphabet(alphabet: Iterable[str]) -> tuple[str, ...]:
     """The symbols as a tuple: at least one, all different, none empty."""
-    symbols = tuple(alphabet)
+    try:
+        symbols = tuple(alphabet)
+    except TypeError:
+        raise InputError(f"alphabet: {alphabet!r} is not one; give its symbols, as in alphabet='01'") from None
     if not symbols:
         raise InputError("alphabet: it has no symbols; give at least one, as in alphabet='01'")
     for symbol in symbols:
@@ -38,10 +41,13 @@ def encode(word: Word, index: dict[str, int]) -> list[int]:
     """The codes of a word's symbols."""
     try:
         return [index[symbol] for symbol in word]
+    except TypeError:
+        raise InputError(f"word {word!r:.60}: a word is a string, or a list of symbols") from None
     except KeyError:
         place, bad = next((i, s) for i, s in enumerate(word) if s not in index)
+        shown = show_word(word) if all(isinstance(s, str) for s in word) else word
         raise InputError(
-            f"word {show_word(word)!r}: {bad!r} at position {place} is not in the alphabet "
+            f"word {shown!r}: {bad!r} at position {place} is not in the alphabet "
             f"{{{', '.join(index)}}}"
         ) from None
 
@@ -53,8 +59,12 @@ def encode_batch(words: Sequence[Word], alphabet: tuple[str, ...]) -> tuple[np.n
     >>> codes.tolist(), offsets.tolist()
     ([0, 1, 1], [0, 2, 2, 3])
     """
+    try:
+        lengths = [len(word) for word in words]
+    except TypeError:
+        raise InputError(f"words {words!r:.60}: a list of words is needed; a word is a string, or symbols") from None
     offsets = np.zeros(len(words) + 1, dtype=np.int64)
-    np.cumsum([len(word) for word in words], out=offsets[1:])
+    np.cumsum(lengths, out=offsets[1:])
     text = "".join(words) if all(isinstance(word, str) for word in words) else None  # type: ignore[arg-type]
     if text is not None and text.isascii() and len(alphabet) < 128 and all(len(s) == 1 for s in alphabet):
         code_of = bytearray(b"\xff" * 256)

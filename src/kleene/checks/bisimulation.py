@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import DidNotHalt, FileError, InputError, NotSupported
-from kleene.files import write_json
+from kleene.files import read_json, write_json
 from kleene.machines.automaton import DFA
-from kleene.networks.exact_matrix import Vector, number_to_json
+from kleene.networks.exact_matrix import Vector, number_from_json, number_to_json
 from kleene.networks.exact_rnn import ExactRNN
 from kleene.words import Word, show_word, words_of
 
@@ -221,44 +220,71 @@ def verify_saved(rnn: ExactRNN, machine: Any = None, **options: Any) -> Report:
 
 
 def check_files(folder: str | Path) -> bool:
-    """Check a saved network, its machine and its bisimulation.json: only the files and `Fraction` are
+    """Check a saved network, its machine and its bisimulation.json: only the files' numbers and `Fraction` are
     used."""
+    from kleene.networks.rnn_files import load
+
+    description = read_json(Path(folder) / "kleene.json")
+    if not isinstance(description, dict) or description.get("kind") != "rnn":
+        raise FileError(f"{folder}/kleene.json: not a network with a certificate; 'kind' should be 'rnn'")
+    rnn: ExactRNN = load(Path(folder))
+    where = f"{folder}/bisimulation.json"
     try:
-        machine, net, proof = (
-            json.loads((Path(folder) / name).read_text(encoding="utf-8"))
-            for name in ("kleene.json", "weights.json", "bisimulation.json")
-        )
-        return _check(machine["about"]["machine"], net, proof["relation"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise FileError(f"{folder}: the certificate cannot be read ({error})") from None
+        dfa = machine_of(rnn)
+    except InputError as error:
+        raise FileError(f"{folder}/kleene.json: {error}") from None
+    return _check(dfa, rnn, _relation_from_json(read_json(where), dfa, rnn.units, where))
 
 
-def _check(machine: dict[str, Any], net: dict[str, Any], relation: list[Any]) -> bool:
-    columns: dict[int, list[tuple[int, Fraction]]] = {}
-    for i, j, v in net["V"]:
-        columns.setdefault(j, []).append((i, Fraction(v)))
-    top = Fraction(1) if net["activation"] == "slu" else None
-    pairs = {(q, frozenset((i, Fraction(v)) for i, v in g)) for q, g in relation}
-    start = (machine["start"], frozenset((i, Fraction(v)) for i, _, v in net["s"] if Fraction(v)))
-    if start not in pairs:
+def _relation_from_json(content: Any, dfa: DFA, units: int, where: str) -> set[tuple[int, frozenset[Any]]]:
+    """The pairs (state, entries of the hidden vector) that `Bisimulation.to_json` wrote."""
+    relation = content.get("relation") if isinstance(content, dict) else None
+    if not isinstance(relation, list):
+        raise FileError(f"{where}, 'relation': should be a list of [state, hidden vector]")
+    number = {dfa.name(q): q for q in range(len(dfa))}
+    pairs = set()
+    for pair in relation:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[1], list):
+            raise FileError(f"{where}, 'relation': {pair!r:.60} should be [state, hidden vector]")
+        state, entries = pair
+        if not isinstance(state, str) or state not in number:
+            raise FileError(f"{where}, 'relation': {state!r:.40} is not a state of the machine")
+        g: dict[int, Fraction] = {}
+        for entry in entries:
+            good = isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int
+            if not good or not 0 <= entry[0] < units or entry[0] in g:
+                raise FileError(
+                    f"{where}, 'relation': {entry!r:.60} should be [unit, number], each of {units} units once at most"
+                )
+            g[entry[0]] = Fraction(number_from_json(entry[1], f"{where}, 'relation'"))
+        pairs.add((number[state], frozenset((i, v) for i, v in g.items() if v)))
+    return pairs
+
+
+def _check(dfa: DFA, rnn: ExactRNN, pairs: set[tuple[int, frozenset[Any]]]) -> bool:
+    """Whether the pairs are a bisimulation; the network's own code is not asked, only its numbers."""
+    if set(dfa.alphabet) != set(rnn.alphabet):
         return False
+    if (dfa.start, frozenset((i, Fraction(v)) for i, v in rnn.s.items())) not in pairs:
+        return False
+    columns: dict[int, list[tuple[int, Fraction]]] = {}
+    for (i, j), weight in rnn.V.entries.items():
+        columns.setdefault(j, []).append((i, Fraction(weight)))
+    inputs: list[dict[int, Fraction]] = [{i: Fraction(v) for i, v in rnn.b.items()} for _ in rnn.alphabet]
+    for (i, a), weight in rnn.W.entries.items():
+        inputs[a][i] = inputs[a].get(i, Fraction(0)) + weight
+    read = {j: Fraction(weight) for (row, j), weight in rnn.out_W.entries.items() if row == 0}
     for q, g in pairs:
-        y = sum(
-            (Fraction(w) * dict(g).get(j, 0) for _, j, w in net["out_W"]),
-            sum(Fraction(v) for _, _, v in net["out_b"]),
-        )
-        accepts = y == 1 if net["criterion"] == "one" else y > 0
-        if accepts != (q in machine["accepting"]) or (net["criterion"] == "one" and y not in (0, 1)):
+        y = sum((read.get(j, 0) * v for j, v in g), Fraction(rnn.out_b.get(0, 0)))
+        accepts = bool(dfa.accepting[q])
+        if (y != accepts) if rnn.criterion == "one" else (y > 0) != accepts:
             return False
-        for a, symbol in enumerate(net["alphabet"]):
-            sums = {i: Fraction(v) for i, _, v in net["b"]}
-            for i, j, v in net["W"]:
-                if j == a:
-                    sums[i] = sums.get(i, Fraction(0)) + Fraction(v)
+        for a, symbol in enumerate(rnn.alphabet):
+            sums = dict(inputs[a])
             for j, h in g:
-                for i, v in columns.get(j, ()):
-                    sums[i] = sums.get(i, Fraction(0)) + v * h
-            after = frozenset((i, min(v, top) if top else v) for i, v in sums.items() if v > 0)
-            if (machine["transitions"][q][symbol], after) not in pairs:
+                for i, weight in columns.get(j, ()):
+                    sums[i] = sums.get(i, Fraction(0)) + weight * h
+            after = frozenset((i, min(v, 1) if rnn.activation == "slu" else v) for i, v in sums.items() if v > 0)
+            if (int(dfa.table[q, dfa.index[symbol]]), after) not in pairs:
                 return False
     return True

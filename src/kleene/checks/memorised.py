@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.bisimulation import Report
+from kleene.errors import NotSupported
 from kleene.machines.instruction_table import InstructionTable
 
 
 def verify_table(table: InstructionTable, network: Any) -> Report:
     """Every operand of every instruction, read from the network."""
+    if not hasattr(network, "operands"):
+        kind = type(network).__name__
+        raise NotSupported(f"verify: a table is compared with a memoriser or a Synthesizer, not a {kind}")
     program, instruction, wanted = table.entries()
     found = network.operands(program, instruction)
     wrong = np.argwhere(found != wanted)

@@ -186,9 +186,12 @@ def tm(
 ) -> None:
     """Run a Turing machine as an exact RNN: accept, reject, or still running."""
     import kleene as kl
+    from kleene.errors import FileError
     from kleene.machines.turing_files import BBCHALLENGE
 
     text = not Path(file).exists() and BBCHALLENGE.fullmatch(file)
+    if not text and not Path(file).suffix and not Path(file).exists():
+        raise FileError(f"{file}: no such file, and no bbchallenge text such as '1RB1LB_1LA1RZ'")
     machine = kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
     given = read_word(machine, [machine.example if word is None else word])
     net = kl.compile(machine, form=form)

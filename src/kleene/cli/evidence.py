@@ -18,7 +18,9 @@ from kleene.errors import FileError, InputError
 )
 def explain(
     model: Annotated[Path, typer.Argument(help="folder of a saved network")],
-    input: Annotated[str, typer.Argument(help="a sentence (language model), a word (RNN), else tokens: [2,1,0]")],
+    input: Annotated[
+        list[str], typer.Argument(help="a sentence (language model with words), a word (RNN), else tokens: [2,1,0]")
+    ],
     target: Annotated[
         str | None, typer.Option(help="the predicted word to explain; the likeliest if not given")
     ] = None,
@@ -42,14 +44,16 @@ def explain(
     given = {"target": target, "bias_rule": bias_rule, "read": read}
     options = {option: value for option, value in given.items() if value is not None}
     if _is_language_model(network):
-        evidence = verb(network, input, **options)
+        text = " ".join(input)
+        sentence = read_tokens(None, text) if network.vocabulary is None else text
+        evidence = verb(network, sentence, **options)
     elif options:
         option = next(iter(options)).replace("_", "-")
         raise InputError(f"--{option}: of language models; {model} holds a {type(network).__name__}")
     elif hasattr(network, "alphabet"):  # an RNN: the input is a word
-        evidence = verb(network, read_word(network, [input]))
+        evidence = verb(network, read_word(network, input))
     else:
-        evidence = verb(network, read_tokens(network, input))
+        evidence = verb(network, read_tokens(network, " ".join(input)))
     if html is not None:
         evidence.to_html(html)
     if output is not None:

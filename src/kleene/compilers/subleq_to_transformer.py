@@ -15,11 +15,12 @@ from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, RangeError
 from kleene.library.computer import computer
 from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, Result, dialect_of, image_of
-from kleene.networks.running import EVALUATORS, HALTED, WATCHED, Running, Watch, start
+from kleene.networks.running import EVALUATORS, HALTED, PAUSED, WATCHED, Running, Watch, start
 from kleene.networks.transformer import Transformer
 
 LAYERS = 3  # an instruction
-FETCH = 0  # the first layer of an instruction
+FETCH, LOAD = 0, 1  # the layers of an instruction that look words up
+MAX_DENSE = 1 << 13  # words; a head of the dense evaluator scores every pair of them
 
 
 @cache
@@ -55,13 +56,19 @@ class TransformerMachine(Port):
         plain = rules.negative_halts
         self.rules = replace(DIALECTS["alta" if plain else "eforth"], low=-self.half, high=self.half - 1)
         self._check_words()
+        count = len(self.image.words) + 1 if plain else self.size
+        if evaluator == "dense" and count > MAX_DENSE:
+            raise InputError(
+                f"subleq: the dense evaluator scores every pair of {count:,} words, and takes at most {MAX_DENSE:,}; "
+                "use generated, lookup or rows, or fewer bits"
+            )
         self.net = computer_network(bits, "alta" if plain else "eforth", input_adds)
         words = [0, *(word % self.size for word in self.image.words)]  # the processor's own first
-        fill = 0 if plain else self.size - len(words)
-        self.running: Running = start(self.net, [*words, *[0] * fill], evaluator)
+        self.running: Running = start(self.net, [*words, *[0] * (count - len(words))], evaluator)
         layout = self.net.layout
         self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "talks")}
         self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)
+        self.checks = plain and evaluator in ("dense", "rows")  # the others find out by themselves
         self.input_adds, self._waits = input_adds, False
 
     def _check_words(self) -> None:
@@ -96,7 +103,7 @@ class TransformerMachine(Port):
             if self._waits and not self._read():
                 return "input"
             try:
-                found = self.running.run(max(0, end - self.running.layers), self.watch)
+                found = self._layers(max(0, end - self.running.layers))
             except RangeError:
                 memory, counter = self.memory(), self._signed(self._word("pc"))
                 raise RangeError(
@@ -112,6 +119,22 @@ class TransformerMachine(Port):
                 self._waits = True
             else:
                 self._write()
+
+    def _layers(self, count: int) -> str:
+        """Run so many layers; a `RangeError` before one that would look for a word that is not there."""
+        if not self.checks:
+            return self.running.run(min(count, 1 << 62), self.watch)  # evaluators count in 64 bits
+        for _ in range(0 if self.running.halted else count):
+            self._check_addresses()
+            if self.running.run(1) == HALTED:
+                break
+        return HALTED if self.running.halted else PAUSED
+
+    def _check_addresses(self) -> None:
+        place = self.running.layers % LAYERS
+        wanted = {FETCH: [self._word("pc") + 2], LOAD: [self._word("a"), self._word("b")]}.get(place, [])
+        if max(wanted, default=0) >= len(self.image.words):
+            raise RangeError("a head looks for a word that no row has")
 
     def _read(self) -> bool:
         """Put the next byte into the port; false where there is none yet."""

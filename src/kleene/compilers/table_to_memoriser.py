@@ -31,7 +31,7 @@ import torch
 
 from kleene.errors import InputError, NotExact, NotSupported
 from kleene.machines.instruction_table import InstructionTable
-from kleene.networks.memoriser import MAX_PARAMETERS, Memoriser, parameters
+from kleene.networks.memoriser import MAX_PARAMETERS, Memoriser, parameters, rows_at_once
 
 METHODS = ("grid", "yun")
 EXACT = {"float32": 2**24, "float64": 2**53}  # whole numbers up to here are exact
@@ -49,6 +49,9 @@ def compile_table(table: InstructionTable, *, method: str = "grid", dtype: Any =
     name = None if dtype is None else str(dtype).removeprefix("torch.")
     if name is not None and name not in EXACT:
         raise NotSupported(f"compile: a memoriser cannot be in {name}; it is in float32 or float64")
+    total = sum(_least_parameters(table, method, z, column) for column, z in enumerate(table.sizes))
+    if total > MAX_PARAMETERS:
+        raise NotSupported(f"compile: {total:,} parameters, more than {MAX_PARAMETERS:,}")
     labels = table.array()
     made = []
     for column, z in enumerate(table.sizes):
@@ -84,6 +87,15 @@ def _check(table: InstructionTable, net: Memoriser) -> None:
             f"compile: in {net.dtype} the {net.method!r} network gets {int(wrong.sum()):,} of {wrong.size:,} labels "
             f"wrong ({wrong.mean():.1%}); use dtype='float64' or method='grid'"
         )
+
+
+def _least_parameters(table: InstructionTable, method: str, z: int, column: int) -> int:
+    """The parameters of an operand's network (of the smaller of the two that `grid` has), before anything is made."""
+    both = ((len(table), table.longest), (table.longest, len(table)))  # (outer, inner)
+    if method == "grid":
+        return min(parameters([2, max(outer - 1, 1) + 1, 2 * inner, 1, z]) for outer, inner in both)
+    groups, width = both[column == len(table.sizes) - 1]
+    return parameters([2, 2 * groups, 2 * (width + width % 2), 4 * z, z])
 
 
 def _widths(layers: list[Layer]) -> list[int]:
@@ -141,8 +153,9 @@ def _largest_sum(layers: list[Layer], shape: tuple[int, ...]) -> float:
     program, instruction = np.meshgrid(np.arange(shape[0]), np.arange(shape[1]), indexing="ij")
     everything = np.stack([instruction.ravel(), program.ravel()], axis=-1).astype(np.float64)
     largest = 0.0
-    for begin in range(0, len(everything), 1 << 14):
-        values = everything[begin : begin + (1 << 14)]
+    chunk = rows_at_once([len(bias) for _, bias in layers])
+    for begin in range(0, len(everything), chunk):
+        values = everything[begin : begin + chunk]
         for number, (weight, bias) in enumerate(layers):
             largest = max(largest, float((np.abs(values) @ np.abs(weight.T).astype(np.float64) + np.abs(bias)).max()))
             values = values @ weight.T.astype(np.float64) + bias

@@ -95,7 +95,7 @@ class _Memory:
     def __call__(self, words: Sequence[str]) -> np.ndarray:
         new = [word for word in dict.fromkeys(words) if word not in self.known]
         if new:
-            self.known.update(zip(new, map(bool, self._ask(new))))
+            self.known.update(zip(new, self._ask(new).tolist()))
         return np.array([self.known[word] for word in words], dtype=bool)
 
 
@@ -171,15 +171,26 @@ def _access_words(dfa: DFA) -> list[str]:
 def _asker(model: Any, alphabet: tuple[str, ...]) -> Ask:
     """How a model is asked about words."""
     if hasattr(model, "accepts_batch"):
-        return lambda words: np.asarray(model.accepts_batch(words), dtype=bool)
+        return lambda words: _answers(model.accepts_batch(words), words)
     if hasattr(model, "forward") and hasattr(model, "parameters"):
         return lambda words: _ask_module(model, words, alphabet)
     if callable(model):
-        return lambda words: np.asarray(model(words), dtype=bool)
+        return lambda words: _answers(model(words), words)
     raise InputError(
         f"extract: cannot ask a {type(model).__name__}; give a torch module, a function of words, or "
         f"accepts_batch"
     )
+
+
+def _answers(given: Any, words: list[str]) -> np.ndarray:
+    """One answer a word, as Booleans; NaN is none."""
+    answers = np.asarray(given)
+    if answers.shape != (len(words),):
+        found = f"{len(answers)} answers" if answers.ndim == 1 else f"an answer of shape {answers.shape}"
+        raise InputError(f"extract: {found} for {len(words)} words; there should be one a word")
+    if answers.dtype.kind == "f" and np.isnan(answers).any():
+        raise InputError(f"extract: the answer for {words[int(np.isnan(answers).argmax())]!r} is not a number (NaN)")
+    return answers.astype(bool)
 
 
 def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.ndarray:
@@ -199,11 +210,17 @@ def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.n
             for size in np.unique(lengths):
                 rows = np.flatnonzero(lengths == size)
                 block = codes[offsets[rows][:, None] + np.arange(size)].astype(np.int64)  # (batch, time)
-                y = _answer(model, torch.from_numpy(block).to(device)).reshape(len(rows), -1)
-                if y.shape[1] > 2:
+                y = _answer(model, torch.from_numpy(block).to(device))
+                count = y.numel() if isinstance(y, torch.Tensor) else 0
+                if count not in (len(rows), 2 * len(rows)):
                     raise InputError(
-                        f"extract: the module gives {y.shape[1]} numbers a word; it should give one logit, or two"
+                        f"extract: the module gives {count} numbers for {len(rows)} words; it should give one logit a "
+                        "word, or two"
                     )
+                y = y.reshape(len(rows), -1)
+                if y.isnan().any():
+                    word = words[rows[int(y.isnan().any(dim=1).int().argmax())]]
+                    raise InputError(f"extract: the module's answer for {word!r} is not a number (NaN)")
                 answers[rows] = (y[:, 0] > 0 if y.shape[1] == 1 else y[:, 1] > y[:, 0]).cpu().numpy()
     finally:
         model.train(was_training)

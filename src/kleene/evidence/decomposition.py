@@ -78,6 +78,8 @@ class Totals:
 
 def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[Layer]:
     """The layers of a `torch.nn.LSTM`, in the number format asked for."""
+    if dtype not in LIMITS:
+        raise NotSupported(f"decompose: cannot be in {dtype}; it is in torch.float64 or torch.float32")
     if not isinstance(lstm, nn.LSTM):
         raise NotSupported(f"decompose: needs a torch.nn.LSTM, not a {type(lstm).__name__}")
     if lstm.bidirectional or lstm.proj_size:
@@ -137,7 +139,7 @@ def totals(layers: Sequence[Layer], vectors: Tensor) -> list[Totals]:
             cs.append(c)
             hs.append(h)
         z, hidden = torch.stack(zs, -2), torch.stack(hs, -2)
-        if (most := float(z.abs().max())) > LIMITS[z.dtype]:
+        if not (most := float(z.abs().max())) <= LIMITS[z.dtype]:  # NaN is refused, too
             raise InputError(
                 f"decompose: a gate's input is {most:.0f}; {z.dtype} is exact to {LIMITS[z.dtype]:.0f}"
             )
@@ -358,6 +360,8 @@ def decoder_of(
     if not isinstance(weight, Tensor) or weight.dim() != 2 or weight.shape[1] != hidden:
         shape = tuple(weight.shape) if isinstance(weight, Tensor) else type(weight).__name__
         raise InputError(f"decoder {shape}: needs a torch.nn.Linear or a matrix of outputs × {hidden}")
+    if not weight.isfinite().all():
+        raise InputError("decoder: has weights that are not finite numbers")
     bias = decoder.bias if isinstance(decoder, nn.Linear) else None
     return weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
 
@@ -369,6 +373,8 @@ def masks_of(focus: Tensor | Iterable[Any], length: int) -> Tensor:
     (tensor([ True, False,  True]), tensor([ True, False,  True]), tensor([[ True, False],
             [False, False]]))
     """
+    if not isinstance(focus, Iterable) or (isinstance(focus, Tensor) and focus.dim() == 0):
+        raise InputError(f"focus {focus!r}: needs a list of positions, such as [2], or a mask")
     if isinstance(focus, Tensor) and focus.dtype == torch.bool:
         if focus.shape[-1] != length:
             raise InputError(f"focus: a mask of {focus.shape[-1]} positions for a sentence of {length}")
@@ -393,6 +399,8 @@ def checked_vectors(lstm: nn.LSTM, vectors: Tensor, dtype: torch.dtype) -> Tenso
         raise InputError(f"vectors {shape}: needs a tensor of time × {lstm.input_size} features")
     if vectors.shape[-2] == 0:
         raise InputError("vectors: an empty sentence; at least one word is needed")
+    if not vectors.isfinite().all():
+        raise InputError("vectors: not all of them are finite numbers")
     return vectors.detach().to(dtype)
 
 

@@ -67,13 +67,15 @@ class Explanation:
 
 def explain_language_model(
     model: LanguageModel,
-    sentence: str | Sequence[str],
+    sentence: str | Sequence[str] | Sequence[int] | Tensor,
     *,
     target: str | None = None,
     bias_rule: str = "focus",
     read: str = "right",
 ) -> Explanation:
     """Interdependence of all pairs, and each word's contribution to the next (the likeliest, or `target`).
+
+    A sentence may be given as token numbers, too; without a vocabulary they are the words.
 
     >>> from kleene.networks.lstm import Vocabulary
     >>> words = Vocabulary(["<unk>", "a", "cat", "sat"])
@@ -82,9 +84,12 @@ def explain_language_model(
     (['barked'], 3, torch.Size([3, 3]))
     """
     tokens = model.encode(sentence)
-    words = sentence.split() if isinstance(sentence, str) else list(sentence)
-    assert model.vocabulary is not None
-    index = model.vocabulary.index
+    names = [str(token) for token in range(model.sizes["tokens"])]
+    if model.vocabulary is not None:
+        names = model.vocabulary.words
+    given = sentence.split() if isinstance(sentence, str) else list(sentence)
+    words = [word if isinstance(word, str) else names[int(word)] for word in given]
+    index = {name: token for token, name in enumerate(names)}
     if target is not None and target not in index:
         raise InputError(f"target {target!r}: not among the {len(index)} words that the model can predict")
     vectors = model.vectors(tokens)
@@ -102,9 +107,9 @@ def explain_language_model(
         words,
         [word for word in words if word not in index],
         interdependence(model.lstm, model.decoder, [vectors], read=read, bias_rule=bias_rule)[0],
-        model.vocabulary.words[chosen],
+        names[chosen],
         float(chances[chosen]),
-        [(model.vocabulary.words[int(w)], float(p)) for p, w in zip(*top)],
+        [(names[int(w)], float(p)) for p, w in zip(*top)],
         shares,
         bias,
         float(logits[chosen]) - bias - sum(shares),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kleene.errors import InputError
 from kleene.machines.automaton import DFA
 from kleene.machines.regex import regex
 
@@ -37,7 +38,7 @@ def language(number: int) -> DFA:
         return (regex("(1*01*0)*1*", "01") & regex("(0*10*1)*0*", "01")).minimise()
     if number == 6:  # zeros minus ones is a multiple of three
         return DFA(np.array([[1, 2], [2, 0], [0, 1]]), np.array([True, False, False]), ("0", "1"))
-    raise ValueError(f"Tomita's languages are numbered 1 to 7, not {number}")
+    raise InputError(f"tomita: there is no language {number!r}; they are numbered 1 to 7")
 
 
 def classifier(cell: str = "gru", units: int = 24) -> nn.Module:
@@ -48,12 +49,15 @@ def classifier(cell: str = "gru", units: int = 24) -> nn.Module:
     import torch
     from torch import Tensor, nn
 
+    cells = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+    if cell not in cells:
+        raise InputError(f"tomita: there is no cell {cell!r}; there are {', '.join(cells)}")
+
     class Classifier(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            kind = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell]
             self.embedding = nn.Embedding(3, 8)
-            self.recurrent: nn.Module = kind(8, units, batch_first=True)
+            self.recurrent: nn.Module = cells[cell](8, units, batch_first=True)
             self.out = nn.Linear(units, 1)
 
         def prefixes(self, codes: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class DFA:
 
     def __post_init__(self) -> None:
         alphabet = check_alphabet(self.alphabet)
-        table = np.array(self.table, dtype=np.int32)
+        table = _numbers(self.table, "table", "iu")
         if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] != len(alphabet):
             raise InputError(
                 f"DFA: the table has shape {table.shape}; it needs one row a state and {len(alphabet)} "
@@ -46,23 +46,38 @@ class DFA:
         states = table.shape[0]
         if int(table.min()) < 0 or int(table.max()) >= states:
             raise InputError(f"DFA: the table names states outside 0…{states - 1}")
+        if isinstance(self.start, bool) or not isinstance(self.start, int | np.integer):
+            raise InputError(f"DFA: start state {self.start!r} should be a whole number")
         if not 0 <= self.start < states:
             raise InputError(f"DFA: start state {self.start} is outside 0…{states - 1}")
-        accepting = np.asarray(self.accepting)
-        if accepting.dtype != bool:
-            chosen = np.asarray(accepting, dtype=np.int64)
-            if chosen.size and (int(chosen.min()) < 0 or int(chosen.max()) >= states):
-                raise InputError(f"DFA: the accepting states are not all in 0…{states - 1}")
-            accepting = np.zeros(states, dtype=bool)
-            accepting[chosen] = True
-        if accepting.shape != (states,):
-            raise InputError(f"DFA: {len(accepting)} accepting flags for {states} states")
+        accepting = self._flags(states)
         if self.names is not None and len(self.names) != states:
             raise InputError(f"DFA: {len(self.names)} names for {states} states")
+        for name in self.names or ():
+            if not isinstance(name, str):
+                raise InputError(f"DFA: state {name!r} is a {type(name).__name__}; a name is a string")
+        table = table.astype(np.int32)
         table.flags.writeable = False
-        for name, value in (("table", table), ("accepting", accepting), ("alphabet", alphabet)):
-            object.__setattr__(self, name, value)
+        for key, value in (
+            ("table", table), ("accepting", accepting), ("alphabet", alphabet), ("start", int(self.start))
+        ):  # fmt: skip
+            object.__setattr__(self, key, value)
         object.__setattr__(self, "index", {symbol: i for i, symbol in enumerate(alphabet)})
+
+    def _flags(self, states: int) -> np.ndarray:
+        """The accepting states as flags; they are given as flags or as numbers."""
+        given = self.accepting
+        given = list(given) if isinstance(given, Iterable) and not isinstance(given, np.ndarray) else given
+        flags = _numbers(given, "accepting states", "biu")
+        if flags.dtype != bool:
+            chosen = flags
+            if chosen.ndim != 1 or (chosen.size and (int(chosen.min()) < 0 or int(chosen.max()) >= states)):
+                raise InputError(f"DFA: the accepting states are not all in 0…{states - 1}")
+            flags = np.zeros(states, dtype=bool)
+            flags[chosen] = True
+        if flags.shape != (states,):
+            raise InputError(f"DFA: {flags.size} accepting flags for {states} states")
+        return flags
 
     @classmethod
     def build(
@@ -76,6 +91,9 @@ class DFA:
         names, accepting = list(transitions), list(accepting)
         number = {name: i for i, name in enumerate(names)}
         symbols = tuple(alphabet or dict.fromkeys(s for row in transitions.values() for s in row))
+        for name in names:
+            if not isinstance(name, str):
+                raise InputError(f"DFA: state {name!r} is a {type(name).__name__}; a name is a string")
         for name in (start, *accepting):
             if name not in number:
                 raise InputError(f"DFA: state {name!r} has no row of transitions")
@@ -313,3 +331,16 @@ class DFA:
         from kleene.show.automata import to_dot
 
         return to_dot(self)
+
+
+def _numbers(values: object, what: str, kinds: str) -> np.ndarray:
+    """An array of whole numbers (or flags, where `kinds` has b); nothing is rounded."""
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        raise InputError(f"DFA, {what}: rows of different lengths; it should be one table of whole numbers") from None
+    if found.size == 0:
+        return found.astype(np.int64)
+    if found.dtype.kind not in kinds:
+        raise InputError(f"DFA, {what}: {found.tolist()!r:.60} should be whole numbers, counted from 0")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from kleene.machines import xml
 from kleene.machines.automaton import DFA, MAX_STATES
 
 SPELLED = {"<space>": " ", "<tab>": "\t", "<newline>": "\n"}  # how AT&T files write white space
-EPSILON = {"<eps>", "<epsilon>", "ε", "@0@"}
+EPSILON = {"", "<eps>", "<epsilon>", "ε", "@0@"}  # how AT&T and JFLAP files write an empty move
+NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def load(path: Path) -> DFA:
@@ -54,8 +56,8 @@ def save(dfa: DFA, path: Path) -> None:
 class _Rows:
     """Transitions as they are read: checked one by one, made into a table at the end."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    def __init__(self, where: str, epsilon: Iterable[str] = EPSILON) -> None:
+        self.where, self.epsilon = where, epsilon
         self.number: dict[str, int] = {}
         self.place: dict[str, str] = {}
         self.moves: dict[tuple[str, str], str] = {}
@@ -69,7 +71,7 @@ class _Rows:
         return name
 
     def move(self, source: str, symbol: str, target: str, place: str) -> None:
-        if symbol in EPSILON or symbol == "":
+        if symbol in self.epsilon:
             raise FileError(
                 f"{self.where}, {place}: an empty (ε) move from {source!r}; a DFA reads a symbol a move"
             )
@@ -130,7 +132,7 @@ def from_json(data: Any, where: str) -> DFA:
             raise FileError(f"{where}, {key!r}: is {data.get(key)!r:.40}; it should be {right}")
     if not all(isinstance(s, str) for s in data["alphabet"]):
         raise FileError(f"{where}, 'alphabet': symbols should be strings")
-    rows = _Rows(where)
+    rows = _Rows(where, epsilon=("",))
     for name in data["transitions"]:
         rows.state(name, f"'transitions' → {name!r}")
     for name, moves in data["transitions"].items():
@@ -203,21 +205,31 @@ def from_jflap(text: str, where: str) -> DFA:
 
 def to_jflap(dfa: DFA) -> str:
     """A JFLAP file; states on a circle."""
-    from xml.sax.saxutils import escape, quoteattr
-
+    for symbol in dfa.alphabet:
+        if symbol in EPSILON:
+            raise FileError(f"symbol {symbol!r}: JFLAP files read it as an empty move; save the automaton as .json")
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<structure>", " <type>fa</type>", " <automaton>"]
     for q in range(len(dfa)):
         angle = 2 * np.pi * q / len(dfa)
         x, y = 300 + 200 * np.cos(angle), 300 + 200 * np.sin(angle)
         marks = ("<initial/>" if q == dfa.start else "") + ("<final/>" if dfa.accepting[q] else "")
         lines.append(
-            f'  <state id="{q}" name={quoteattr(dfa.name(q))}><x>{x:.1f}</x><y>{y:.1f}</y>{marks}</state>'
+            f'  <state id="{q}" name="{xml_text(dfa.name(q))}"><x>{x:.1f}</x><y>{y:.1f}</y>{marks}</state>'
         )
     for q, row in enumerate(dfa.table.tolist()):
         for symbol, r in zip(dfa.alphabet, row):
-            read = escape(symbol, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
+            read = xml_text(symbol)
             lines.append(f"  <transition><from>{q}</from><to>{r}</to><read>{read}</read></transition>")
     return "\n".join([*lines, " </automaton>", "</structure>", ""])
+
+
+def xml_text(text: str) -> str:
+    """Text for XML, white space included; refused where XML has no way to write a character."""
+    from xml.sax.saxutils import escape
+
+    if bad := NOT_XML.search(text):
+        raise FileError(f"{text!r:.60}: XML cannot hold {bad.group()!r}, so JFLAP files cannot; save it as .json")
+    return escape(text, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;", '"': "&quot;"})
 
 
 # AT&T: "source target symbol" a line, "state" for a final one; the first line's source is the start
@@ -226,8 +238,8 @@ def to_jflap(dfa: DFA) -> str:
 def from_att(text: str, where: str) -> DFA:
     """From AT&T text (OpenFst, foma, HFST)."""
     rows, final = _Rows(where), []
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = line.split()
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        fields = re.findall(r"[^ \t\r]+", line)  # no other white space: it can be a symbol
         place = f"line {number}"
         if not fields:
             continue
@@ -252,6 +264,9 @@ def from_att(text: str, where: str) -> DFA:
 def to_att(dfa: DFA) -> str:
     """AT&T text; the start state's lines come first."""
     spelled = {character: name for name, character in SPELLED.items()}
+    for s in dfa.alphabet:
+        if s in EPSILON or s in SPELLED or (s not in spelled and re.search(r"[ \t\r\n]", s)):
+            raise FileError(f"symbol {s!r}: AT&T files cannot hold it, or read it as another; save it as .json")
     order = [dfa.start, *(q for q in range(len(dfa)) if q != dfa.start)]
     lines = [
         f"{q}\t{r}\t{spelled.get(s, s)}" for q in order for s, r in zip(dfa.alphabet, dfa.table[q].tolist())

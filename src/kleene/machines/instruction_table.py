@@ -79,8 +79,15 @@ class InstructionTable:
     @classmethod
     def random(cls, programs: int, instructions: int, addresses: int, *, seed: int = 0, least: int = 0) -> Any:
         """Random SUBLEQ programs: A and B of `addresses` classes, C of `instructions`, all at least `least`."""
+        if min(programs, instructions, addresses) < 1 or programs * instructions > MAX_ENTRIES:
+            raise InputError(
+                f"InstructionTable: {programs:,} programs of {instructions:,} instructions on {addresses:,} addresses; "
+                f"each must be 1 or more, with at most {MAX_ENTRIES:,} instructions in all"
+            )
         chance = np.random.default_rng(seed)
         high = (addresses, addresses, instructions)
+        if not 0 <= least < min(high):
+            raise InputError(f"InstructionTable: least={least} is outside 0 … {min(high) - 1}")
         columns = [chance.integers(least, top, (programs, instructions)) for top in high]
         return cls(np.stack(columns, axis=-1), sizes=high)
 

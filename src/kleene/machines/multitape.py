@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from kleene.decision import Decision, trimmed
 from kleene.errors import InputError
-from kleene.words import Word, encode
+from kleene.machines.turing import check_steps
+from kleene.words import Word, check_alphabet, encode
 
 MAX_CASES = 5_000_000
 
@@ -72,6 +73,11 @@ class MultiTapeMachine:
         working = tuple(dict.fromkeys(s for r in self.rules for s in sorted(r.states)))
         object.__setattr__(self, "working", working)
         halting = self.accept | self.reject
+        if self.start not in working and self.start not in halting:
+            raise InputError(f"{self.name}: start state {self.start!r} has no rules and does not halt")
+        if both := self.accept & self.reject:
+            raise InputError(f"{self.name}: state {min(both)!r} cannot both accept and reject")
+        self._check_tapes()
         cases = len(working)
         for symbols in self.symbols:
             cases *= len(symbols)
@@ -90,6 +96,7 @@ class MultiTapeMachine:
                 raise InputError(
                     f"{self.name}: rule {number} leads to an unknown state or out of one that halts"
                 )
+            self._check_rule(number, r)
         for case in product(working, *self.symbols):
             fitting = [r for r in self.rules if _fits(r, case[0], case[1:])]
             if len(fitting) != 1:
@@ -97,6 +104,35 @@ class MultiTapeMachine:
                     f"{self.name}: state {case[0]!r} on {case[1:]} has {len(fitting)} rules; it needs "
                     f"exactly one"
                 )
+
+    def _check_tapes(self) -> None:
+        """Each tape's symbols, the input's, and what the other tapes hold at first."""
+        if not self.symbols:
+            raise InputError(f"{self.name}: no tapes; the first holds the input")
+        for symbols in self.symbols:
+            check_alphabet(symbols)
+        if self.input_alphabet:
+            check_alphabet(self.input_alphabet)
+        for symbol in self.input_alphabet:
+            if symbol not in self.symbols[0][1:]:
+                raise InputError(f"{self.name}: input symbol {symbol!r} is the blank, or not one of the first tape's")
+        if len(self.contents) >= len(self.symbols):
+            raise InputError(
+                f"{self.name}: contents for {len(self.contents)} tapes; beside the input's there are "
+                f"{len(self.symbols) - 1}"
+            )
+        for tape, (held, symbols) in enumerate(zip(self.contents, self.symbols[1:]), 1):
+            if unknown := [s for s in held if s not in symbols]:
+                raise InputError(f"{self.name}: tape {tape} holds {unknown[0]!r}, which is not one of its symbols")
+
+    def _check_rule(self, number: int, r: Rule) -> None:
+        """A rule's symbols and moves."""
+        for tape, (read, write, move) in enumerate(zip(r.reads, r.writes, r.moves)):
+            used = [*sorted(read or ()), *([] if write is None else [write])]
+            if unknown := [s for s in used if s not in self.symbols[tape]]:
+                raise InputError(f"{self.name}: rule {number} has {unknown[0]!r}, which is no symbol of tape {tape}")
+            if move not in (-1, 0, 1):
+                raise InputError(f"{self.name}: rule {number} moves {move!r}; it should be -1, 0 or 1")
 
     def answer(self, state: str) -> str | None:
         """What being in a state says."""
@@ -122,6 +158,7 @@ class MultiTapeMachine:
 
     def run(self, word: Word = "", *, max_steps: int = 10**6) -> Decision:
         """Simulate; the decision holds the first tape."""
+        check_steps(self.name, max_steps)
         steps, (state, tapes) = next(
             (steps, now)
             for steps, now in enumerate(self.configurations(word))

@@ -62,7 +62,7 @@ def regex(
         if any(len(symbol) != 1 for symbol in symbols):
             raise InputError(f"pattern {pattern!r}: a regular expression's symbols are single characters")
         return _Builder(pattern, symbols, tree.state.flags | flags).determinise(tree, limit).minimise()
-    except re.error as error:
+    except (re.error, ValueError, TypeError) as error:  # ValueError, TypeError: of the flags
         raise InputError(f"pattern {pattern!r}: {error}") from None
     except (RecursionError, OverflowError):
         raise InputError(f"pattern {pattern!r}: nested too deeply or too large") from None
@@ -168,7 +168,9 @@ class _Builder:
             for _ in range(int(high) - int(low)):
                 begin = self.position([after, self.sequence(tree, begin, flags)])
         for _ in range(int(low)):
-            begin = self.sequence(tree, begin, flags)
+            end, begin = begin, self.sequence(tree, begin, flags)
+            if begin == end:  # nothing to read: more of it makes no difference
+                break
         return begin
 
     def symbols(self, op: Any, value: Any, flags: int) -> int:

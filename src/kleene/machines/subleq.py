@@ -327,7 +327,7 @@ class Machine(Port):
         unit, halt_at = (3, 0) if rules.separate else (1, -1)
         used, why, counter = 0, kernels.FULL, self.counter
         while why == kernels.FULL:
-            source, left = given[used:], end - self.steps
+            source, left = given[used:], min(end - self.steps, 1 << 62)  # the kernels count in 64 bits
             if whole:
                 found = kernels.execute_16(
                     data, counter & 0xFFFF, self.input_adds, self._ended, source, made, left

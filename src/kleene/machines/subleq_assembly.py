@@ -15,14 +15,16 @@
 Macros (the last operand of B… is where to go): JMP c, HALT, CLR x, NEG x, INC x, DEC x, SUB a b (b −= a),
 ADD a b (b += a), MOV a b (b = a), BEQ a b c, BNE, BLT, BLE, BGT, BGE; with input and output IN x, OUT x; where
 instructions can be changed LOAD p x (x = memory[memory[p]]) and STORE x p. `?` is the next instruction, `STOP`
-the target that halts. Macros use the words Z = 0, T, ONE = 1 and MINUS = −1, made where needed and not defined. In
-the dialect "paper" labels of instructions count instructions, labels of data count data.
+the target that halts. Macros use the words Z = 0, T = 0, ONE = 1 and MINUS = −1, made where needed and not defined; a
+program that defines one itself gives it that value, and leaves it to the macros, which write Z and T. In the dialect
+"paper" labels of instructions count instructions, labels of data count data.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -67,6 +69,7 @@ MACROS = """
     subleq Z Z
 .end
 .macro NEG x
+    subleq T T          ; comparisons leave something there
     subleq x Z
     subleq x x
     subleq Z T
@@ -163,6 +166,7 @@ class Source:
     def __init__(self, name: str, dialect: Dialect) -> None:
         self.name, self.dialect = name, dialect
         self.expansions = 0
+        self.working: dict[str, int] = {}  # words that macros use → the first line that needs them
         self.constants: dict[str, int] = {"STOP": dialect.stop}
         if dialect.io:
             self.constants["IO"] = IO
@@ -243,6 +247,26 @@ class Source:
                 raise self.error(line.number, head, f"makes more than {MAX_ITEMS:,} statements")
         return items
 
+    def check_size(self, lines: Sequence[Line], macros: dict[str, Macro]) -> None:
+        """Refuse lines that make too many statements, before one is made; macros that macros use are counted, too."""
+        sizes: dict[str, int] = {}
+
+        def size(line: Line, depth: int = 0) -> int:
+            name = line.words[0].upper() if line.words else ""
+            if name not in macros or depth > MAX_DEPTH:  # what is too deep is refused when it is expanded
+                return len(line.labels) + bool(name)
+            if name not in sizes:
+                sizes[name] = 1  # where it uses itself
+                sizes[name] += sum(size(inner, depth + 1) for inner in macros[name].body)
+            return len(line.labels) + sizes[name]
+
+        total = 0
+        for line in lines:
+            total += size(line)
+            if total > MAX_ITEMS:
+                first = (line.words or line.labels)[0]
+                raise self.error(line.number, first, f"makes more than {MAX_ITEMS:,} statements")
+
     def directive(self, line: Line, items: list[Item]) -> bool:
         """Take `.data`, `.zero` or `.equ`; whether the line is one of them."""
         head, operands = line.words[0], line.words[1:]
@@ -271,6 +295,9 @@ class Source:
         if depth >= MAX_DEPTH:
             raise self.error(line.number, line.words[0], f"uses itself more than {MAX_DEPTH} deep")
         self.expansions += 1
+        if macro is _built_in().get(name):
+            words = {word for inner in macro.body for word in inner.words}
+            self.working = {**{word: line.number for word in WORKING if word in words}, **self.working}
         own = {label: f"{label}@{self.expansions}" for inner in macro.body for label in inner.labels}
         given = dict(zip(macro.parameters, operands))
 
@@ -325,6 +352,7 @@ def assemble(text: str, dialect: Dialect, name: str = "assembly") -> Image:
     """Read, expand the macros, give everything its address, and write the words."""
     source = Source(name, dialect)
     lines, macros = source.macros(source.lines(text), _built_in())
+    source.check_size(lines, macros)
     items = _with_literals(source.expand(lines, macros))
     labels, names = place_labels(source, items, 1 if dialect.separate else 0)
     known = {**source.constants, **labels, **names}
@@ -334,6 +362,10 @@ def assemble(text: str, dialect: Dialect, name: str = "assembly") -> Image:
         for number, item in enumerate(instructions, 1):
             code.append(tuple(source.word(token, item.line, known, number + 1) for token in item.words))
     words = written_words(source, items, known)
+    for word, line in source.working.items():
+        if word in labels or words[names[word] : names[word] + 1] != [WORKING[word]]:
+            wrong = f"is a word of the macros'; define it as '.data {WORKING[word]}', or give yours another name"
+            raise source.error(line, word, wrong)
     if not words and not code:
         raise InputError(f"{name}: no instructions and no data")
     if dialect.separate and not code:

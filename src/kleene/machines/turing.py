@@ -53,6 +53,7 @@ class TuringMachine:
 
     def __post_init__(self) -> None:
         accept, reject = frozenset(self.accept), frozenset(self.reject)
+        _check_texts(self.name, (self.start, self.blank, *accept, *reject, *(self.input_alphabet or ())))
         halting = accept | reject
         rows = {
             q: {a: _action(self.name, q, a, t) for a, t in row.items()} for q, row in self.transitions.items()
@@ -148,6 +149,7 @@ class TuringMachine:
         """Simulate, fast; the decision holds the tape."""
         from kleene.machines.turing_kernels import EDGE, simulate
 
+        check_steps(self.name, max_steps)
         index = {s: i for i, s in enumerate(self.symbols)}
         codes = encode(word, {s: index[s] for s in self.input_alphabet or ()})
         origin = len(codes) + 64 if self.two_way else 0
@@ -157,7 +159,7 @@ class TuringMachine:
         state, head, steps = self.states.index(self.start), origin, 0
         while True:
             state, head, done, why = simulate(
-                self.table, halting, tape, head, state, max_steps - steps, not self.two_way
+                self.table, halting, tape, head, state, min(max_steps - steps, 2**62), not self.two_way
             )
             steps += done
             if why != EDGE:
@@ -224,9 +226,26 @@ class TuringMachine:
         return turing_to_dot(self)
 
 
-def _action(name: str, state: str, symbol: str, action: Iterable[object]) -> Action:
+def _action(name: str, state: str, symbol: str, action: object) -> Action:
+    if not isinstance(action, tuple | list) or len(action) != 3:
+        raise InputError(
+            f"{name}: state {state!r} on {symbol!r} has {action!r:.60}; it should be (state, symbol, move)"
+        )
     target, write, move = action
     number = MOVES.get(move, move) if isinstance(move, str) else move
     if number not in (-1, 0, 1):
         raise InputError(f"{name}: state {state!r} on {symbol!r} moves {move!r}; it should be L, S or R")
-    return str(target), str(write), int(number)
+    _check_texts(name, (state, symbol, target, write))
+    return target, write, int(number)
+
+
+def _check_texts(name: str, texts: Iterable[object]) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{name}: {text!r} is a {type(text).__name__}; states and symbols are strings")
+
+
+def check_steps(name: str, max_steps: int) -> None:
+    """An InputError where a number of steps is none."""
+    if not isinstance(max_steps, int | np.integer) or max_steps < 0:
+        raise InputError(f"{name}: max_steps={max_steps!r}; it should be a whole number, 0 or more")

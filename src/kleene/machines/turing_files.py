@@ -13,9 +13,11 @@ from typing import Any
 from kleene.errors import FileError, InputError
 from kleene.files import read_json, read_text, write_json, write_text
 from kleene.machines import xml
+from kleene.machines.automaton_files import xml_text
 from kleene.machines.turing import MOVES, TuringMachine
 
 LIMIT = 16 * 1024 * 1024
+BLANK = "□"  # JFLAP's
 LETTERS = {-1: "L", 0: "S", 1: "R"}
 BBCHALLENGE = re.compile(r"(?:[0-9][LR][A-Z]|---)+(?:_(?:[0-9][LR][A-Z]|---)+)*")
 
@@ -225,7 +227,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
         raise FileError(
             f"{where}, line {line}: {len(starts) or 'no'} start states; a machine has one <initial/>"
         )
-    blank = "□"
+    blank = BLANK
     for move in body.all("transition"):
         parts = {
             tag: (e.text if (e := move.first(tag)) is not None else "")
@@ -266,20 +268,20 @@ def from_jflap(text: str, where: str) -> TuringMachine:
 
 def to_jflap(machine: TuringMachine) -> str:
     """A JFLAP file; a rejecting state is one that nothing leads out of."""
-    from xml.sax.saxutils import escape, quoteattr
-
     if not machine.two_way:
         raise FileError(
             f"{machine.name}: JFLAP's tape is two-way, this machine's one-way; save it as .yaml or .json"
         )
+    if BLANK in machine.symbols[1:]:
+        raise FileError(f"{machine.name}: {BLANK!r} is JFLAP's blank, here another symbol; save it as .yaml or .json")
     number = {q: i for i, q in enumerate(machine.states)}
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<structure>", " <type>turing</type>", " <automaton>"]
     for q, i in number.items():
         marks = ("<initial/>" if q == machine.start else "") + ("<final/>" if q in machine.accept else "")
-        lines.append(f'  <state id="{i}" name={quoteattr(q)}><x>{100 * i + 50}</x><y>100</y>{marks}</state>')
+        lines.append(f'  <state id="{i}" name="{xml_text(q)}"><x>{100 * i + 50}</x><y>100</y>{marks}</state>')
     for q, row in machine.transitions.items():
         for a, (t, w, m) in row.items():
-            read, write = ("" if s == machine.blank else escape(s) for s in (a, w))
+            read, write = ("" if s == machine.blank else xml_text(s) for s in (a, w))
             lines.append(
                 f"  <transition><from>{number[q]}</from><to>{number[t]}</to><read>{read}</read>"
                 f"<write>{write}</write><move>{LETTERS[m]}</move></transition>"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from kleene.errors import FileError
 from kleene.machines.turing import MOVES, TuringMachine
 from kleene.machines.turing_files import LETTERS, make_machine
 
+SPECIAL = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")  # not read in YAML, or line ends
 STUCK = "reject"  # the state entered where a file leaves a transition out
 
 
@@ -24,10 +26,11 @@ def from_yaml(text: str, where: str) -> TuringMachine:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
-        raise FileError(
-            f"{where}{place}: not YAML ({getattr(error, 'problem', None) or 'nested too deeply'})"
-        ) from None
+        line = mark.line + 1 if mark else None
+        problem = getattr(error, "problem", None) or "nested too deeply"
+        if isinstance(error, yaml.reader.ReaderError):
+            line, problem = text.count("\n", 0, error.position) + 1, error.reason
+        raise FileError(f"{where}{f', line {line}' if line else ''}: not YAML ({problem})") from None
     return _Yaml(where).machine(root)
 
 
@@ -175,7 +178,7 @@ def to_yaml(machine: TuringMachine) -> str:
     """turingmachine.io's YAML, with Kleene's keys for what that has no words for."""
 
     def quote(text: str) -> str:
-        return json.dumps(text, ensure_ascii=False)
+        return SPECIAL.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))
 
     def listed(items: Any) -> str:
         return "[" + ", ".join(quote(item) for item in items) + "]"

@@ -37,7 +37,7 @@ def parse(text: str, where: str) -> Element:
     """
     root = Element("", {}, 0)
     stack = [root]
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate("UTF-8")  # whatever the file says: it is text already
 
     def refuse(*_: object) -> None:
         raise FileError(f"{where}, line {parser.CurrentLineNumber}: document types and entities are not read")

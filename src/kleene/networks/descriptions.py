@@ -23,7 +23,10 @@ def by_index(description: int, numbers: Sequence[int]) -> Tensor:
     >>> by_index(7, [1, 2]).tolist()
     [[1.0, 7.0], [2.0, 7.0]]
     """
-    return torch.tensor([[number, description] for number in numbers], dtype=torch.float64)
+    try:
+        return torch.tensor([[number, description] for number in numbers], dtype=torch.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"description: {description!r} is not a program's index, a whole number") from None
 
 
 class ByVector:

@@ -74,6 +74,8 @@ class ExactRNN:
             raise InputError(f"RNN: activation {self.activation!r}; it should be 'relu' or 'slu'")
         if self.criterion not in ("one", "positive"):
             raise InputError(f"RNN: criterion {self.criterion!r}; it should be 'one' or 'positive'")
+        if self.largest is not None and (type(self.largest) is not int or self.largest < 1):
+            raise InputError(f"RNN: largest={self.largest!r}; it should be an integer of at least 1, or None")
 
     # Sizes
 
@@ -193,14 +195,16 @@ class ExactRNN:
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
         """Whether each word is accepted: on the torch module where that is exact, else one by one."""
         try:
-            module = self._module
+            return self._module.accepts_batch(words)
         except NotExact:
             return np.array([self.accepts(word) for word in words], dtype=bool)
-        return module.accepts_batch(words)
 
     @cached_property
     def _module(self) -> Any:
-        return self.torch()
+        """The torch module; it raises NotExact where a hidden value is above `largest` after all."""
+        module = self.torch()
+        module.limit = self.largest if self.activation == "relu" else None
+        return module
 
     def torch(self, **options: Any) -> Any:
         """The same network as a torch module (`networks.rnn.SimpleRNN`); refused where it would not be

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -16,6 +18,7 @@ from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomi
 
 UNKNOWN = "<unk>"
 VERSION = 1
+MAX_LAYERS = 1000  # of a model that is loaded
 
 
 class Vocabulary:
@@ -84,16 +87,27 @@ class LanguageModel(nn.Module):
         hidden, _ = self.lstm(self.dropout(self.embedding(tokens)))
         return self.decoder(self.dropout(hidden))
 
-    def encode(self, text: str | Sequence[str]) -> Tensor:
-        """The token numbers of a sentence; text is split at blanks."""
-        words = text.split() if isinstance(text, str) else list(text)
+    def encode(self, text: str | Sequence[str] | Sequence[int] | Tensor) -> Tensor:
+        """The token numbers of a sentence: words, or these numbers themselves. Text is split at blanks."""
+        words: list[Any] = text.split() if isinstance(text, str) else list(text)
+        if not words:
+            raise InputError("sentence: empty; at least one word is needed")
+        tokens = words if not any(isinstance(word, str) for word in words) else self._numbers(words)
+        for token in tokens:
+            if not _is_whole(token) or not 0 <= token < self.sizes["tokens"]:
+                shown = token.tolist() if isinstance(token, Tensor) else token
+                raise InputError(f"sentence: {shown!r} is no token; there are 0 … {self.sizes['tokens'] - 1}")
+        return torch.tensor([int(token) for token in tokens], device=self.embedding.weight.device)
+
+    def _numbers(self, words: list[Any]) -> list[int]:
         if self.vocabulary is None:
             raise InputError(
                 "language model: has no vocabulary, so it cannot read words; give it token numbers"
             )
-        if not words:
-            raise InputError("sentence: empty; at least one word is needed")
-        return torch.tensor(self.vocabulary.encode(words), device=self.embedding.weight.device)
+        for word in words:
+            if not isinstance(word, str):
+                raise InputError(f"sentence: {word!r} among words; give words, or token numbers")
+        return self.vocabulary.encode(words)
 
     def vectors(self, tokens: Tensor) -> Tensor:
         """The embeddings that the LSTM reads."""
@@ -113,6 +127,31 @@ class LanguageModel(nn.Module):
             (made / "kleene.json").write_text(json.dumps(description, ensure_ascii=False), encoding="utf-8")
 
 
+def _is_whole(token: Any) -> bool:
+    if isinstance(token, Tensor):
+        return token.dim() == 0 and not token.is_floating_point() and token.dtype != torch.bool
+    return isinstance(token, Integral) and not isinstance(token, bool)
+
+
+def shapes(tokens: int, embedding: int, hidden: int, layers: int) -> dict[str, list[int]]:
+    """The weights of a model of these sizes, and their shapes."""
+    found = {"embedding.weight": [tokens, embedding], "decoder.weight": [tokens, hidden], "decoder.bias": [tokens]}
+    for layer in range(layers):
+        found[f"lstm.weight_ih_l{layer}"] = [4 * hidden, hidden if layer else embedding]
+        found[f"lstm.weight_hh_l{layer}"] = [4 * hidden, hidden]
+        found[f"lstm.bias_ih_l{layer}"] = found[f"lstm.bias_hh_l{layer}"] = [4 * hidden]
+    return found
+
+
+def check_shapes(path: Path, wanted: dict[str, list[int]]) -> None:
+    """An error where a file's header has other weights than are wanted; nothing else of it is read."""
+    with safe_open(path, framework="pt") as file:
+        found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    for name in sorted(found.keys() | wanted.keys()):
+        if found.get(name) != wanted.get(name):
+            raise ValueError(f"{name}: {found.get(name)} in the file, {wanted.get(name)} by the sizes")
+
+
 def load(folder: str | Path) -> LanguageModel:
     """A language model that was saved with `.save(folder)`."""
     folder = Path(folder)
@@ -128,6 +167,8 @@ def load(folder: str | Path) -> LanguageModel:
         raise FileError(
             f"{folder}/kleene.json: sizes must give {', '.join(sorted(wanted))} as positive numbers"
         )
+    if sizes["layers"] > MAX_LAYERS:
+        raise FileError(f"{folder}/kleene.json: {sizes['layers']:,} layers, more than {MAX_LAYERS:,}")
     width = sizes["embedding"] + sizes["hidden"]
     if sizes["tokens"] * width + 8 * sizes["layers"] * sizes["hidden"] * width > MAX_PARAMETERS:
         raise FileError(f"{folder}/kleene.json: more than {MAX_PARAMETERS:,} parameters")
@@ -137,6 +178,7 @@ def load(folder: str | Path) -> LanguageModel:
     ):
         raise FileError(f"{folder}/kleene.json: words must be a list of texts")
     try:
+        check_shapes(folder / "weights.safetensors", shapes(**sizes))
         model = LanguageModel(**sizes, vocabulary=None if words is None else Vocabulary(words))
         model.load_state_dict(load_file(folder / "weights.safetensors"))
     except InputError as error:

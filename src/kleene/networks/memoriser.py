@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError
 from kleene.files import read_json, written_atomically
+from kleene.machines.instruction_table import MAX_ENTRIES
 
 VERSION = 1
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 MAX_PARAMETERS = 500_000_000
-CHUNK = 1 << 14
+CHUNK, CHUNK_VALUES = 1 << 14, 1 << 24  # the most inputs, and the most numbers of one layer, at once
 
 
 class Memoriser(nn.Module):
@@ -46,6 +47,11 @@ class Memoriser(nn.Module):
         self.networks = nn.ModuleList(_stack(sizes, DTYPES[dtype]) for sizes in widths)
 
     @property
+    def programs(self) -> int:
+        """How many programs it knows."""
+        return len(self.names)
+
+    @property
     def operand_sizes(self) -> tuple[int, ...]:
         """The number of classes of each operand."""
         return tuple(network[-1].out_features for network in self.networks)  # type: ignore[index]
@@ -59,13 +65,20 @@ class Memoriser(nn.Module):
     def operands(self, program: np.ndarray, instruction: np.ndarray) -> np.ndarray:
         """The operands at many places: (entries, operands)."""
         found = []
-        for begin in range(0, len(program), CHUNK):
-            some = slice(begin, begin + CHUNK)
+        chunk = rows_at_once([size for network in self.networks for size in _widths(network)])
+        for begin in range(0, len(program), chunk):
+            some = slice(begin, begin + chunk)
             inputs = torch.as_tensor(np.stack([instruction[some], program[some]], axis=-1), dtype=DTYPES[self.dtype])
             device = next(self.parameters()).device
             logits = torch.split(self(inputs.to(device)), list(self.operand_sizes), dim=-1)
-            found.append(torch.stack([part.argmax(dim=-1) for part in logits], dim=-1).cpu().numpy())
-        return np.concatenate(found)
+            found.append(choices(logits).cpu().numpy())
+        operands = np.concatenate(found)
+        if (operands < 0).any():
+            at = int(np.argwhere(operands < 0)[0][0])
+            raise InputError(
+                f"memoriser: at instruction {instruction[at]} of program {program[at]} its logits are not numbers (NaN)"
+            )
+        return operands
 
     def lookup(self, program: int | str, instruction: int) -> tuple[int, ...]:
         """One instruction of one program, from the weights."""
@@ -132,6 +145,20 @@ def _stack(sizes: Sequence[int], dtype: torch.dtype) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
+def choices(logits: Sequence[Tensor]) -> Tensor:
+    """The class of the largest logit of each operand: (batch, operands); −1 where one is not a number."""
+    return torch.stack([part.argmax(-1).masked_fill(part.isnan().any(-1), -1) for part in logits], dim=-1)
+
+
+def rows_at_once(widths: Sequence[int]) -> int:
+    """How many inputs a network of these layer sizes takes at once.
+
+    >>> rows_at_once([2, 100, 256]), rows_at_once([2, 100, 1_000_000])
+    (16384, 16)
+    """
+    return max(1, min(CHUNK, CHUNK_VALUES // max(widths)))
+
+
 def _widths(network: Any) -> list[int]:
     linear = [layer for layer in network if isinstance(layer, nn.Linear)]
     return [linear[0].in_features, *(layer.out_features for layer in linear)]
@@ -157,6 +184,8 @@ def load(folder: Path) -> Memoriser:
         method, dtype = str(content["method"]), content["dtype"]
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a description of a memoriser ({error!r})") from None
+    if len(lengths) * max(lengths) > MAX_ENTRIES:
+        raise FileError(f"{path}: lengths of more than the {MAX_ENTRIES:,} instructions that a table may have")
     total = sum(map(parameters, widths))
     if total > MAX_PARAMETERS:
         raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")

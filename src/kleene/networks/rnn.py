@@ -37,6 +37,7 @@ class SimpleRNN(nn.Module):
         self.W = nn.Parameter(torch.zeros(units, len(self.alphabet), dtype=dtype))
         self.b = nn.Parameter(torch.zeros(units, dtype=dtype))
         self.out = nn.Linear(units, outputs, dtype=dtype)
+        self.limit: int | None = None  # NotExact where a hidden value is above it
 
     @classmethod
     def from_exact(
@@ -79,9 +80,14 @@ class SimpleRNN(nn.Module):
         batch = codes.shape[0]
         h = self.s[:, None].expand(-1, batch)  # (unit, batch): the batch side by side is faster
         inputs = self.W + self.b[:, None]  # (unit, symbol): W x + b of each symbol
+        peaks = []
         for x in codes.T.contiguous():
             h = inputs.index_select(1, x).addmm_(self.V, h)
             h = h.relu_() if self.activation == "relu" else h.clamp_(0, 1)
+            if self.limit is not None and h.numel():
+                peaks.append(h.amax())  # the first value above the limit is still exact, so none is missed
+        if peaks and float(torch.stack(peaks).amax()) > float(self.limit or 0):
+            raise NotExact(f"RNN: a hidden value is above largest={self.limit}, so floating point might round")
         return self.out(h.T)
 
     @torch.no_grad()

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from kleene.errors import InputError
 from kleene.execution import Executor, Instruction, Performance, perform
+from kleene.networks.descriptions import by_index
+from kleene.networks.memoriser import choices
 
 Describe = Callable[[Any, Sequence[int]], Tensor]
 CHUNK = 4096
@@ -57,22 +59,36 @@ class Synthesizer(nn.Module):
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:
-        """The operand of the largest logit: (batch, operands)."""
+        """The operand of the largest logit: (batch, operands); −1 where one is not a number."""
         device = next((p.device for p in self.parameters()), inputs.device)
         found = []
         for some in torch.split(inputs, CHUNK):
-            found.append(torch.stack([part.argmax(dim=-1) for part in self(some.to(device))], dim=-1))
+            found.append(choices(self(some.to(device))))
         return torch.cat(found)
 
     def instructions(self, description: Any, numbers: Sequence[int]) -> list[Instruction]:
         """What the network says the instructions of these numbers are."""
+        self._check(description)
         training = self.training
         self.eval()
         try:
             found = self.predict(self.describe(description, numbers))
         finally:
             self.train(training)
-        return [tuple(row) for row in found.cpu().tolist()]
+        rows = [tuple(row) for row in found.cpu().tolist()]
+        for number, row in zip(numbers, rows):
+            if min(row) < 0:
+                raise InputError(f"Synthesizer: at instruction {number} the network's logits are not numbers (NaN)")
+        return rows
+
+    def _check(self, description: Any) -> None:
+        """A program's index must be one that the network knows, where it says how many those are."""
+        programs = getattr(self.network, "programs", None)
+        if self.describe is not by_index or programs is None:
+            return
+        if not isinstance(description, (int, np.integer)) or not 0 <= description < programs:
+            last = programs - 1
+            raise InputError(f"Synthesizer: no program {description!r}; the network knows {programs}, 0 … {last}")
 
     def operands(self, program: np.ndarray, instruction: np.ndarray) -> np.ndarray:
         """The operands at many places of programs that are described by their index."""
