@@ -203,7 +203,8 @@ class ExactRNN:
     def _module(self) -> Any:
         """The torch module; it raises NotExact where a hidden value is above `largest` after all."""
         module = self.torch()
-        module.limit = self.largest if self.activation == "relu" else None
+        if self.activation == "relu" and self.largest is not None:
+            module.watch(self.largest)
         return module
 
     def torch(self, **options: Any) -> Any:

@@ -147,7 +147,8 @@ def _stack(sizes: Sequence[int], dtype: torch.dtype) -> nn.Sequential:
 
 def choices(logits: Sequence[Tensor]) -> Tensor:
     """The class of the largest logit of each operand: (batch, operands); −1 where one is not a number."""
-    return torch.stack([part.argmax(-1).masked_fill(part.isnan().any(-1), -1) for part in logits], dim=-1)
+    largest = [part.max(dim=-1) for part in logits]  # NaN, where one is
+    return torch.stack([found.indices.masked_fill(found.values.isnan(), -1) for found in largest], dim=-1)
 
 
 def rows_at_once(widths: Sequence[int]) -> int:

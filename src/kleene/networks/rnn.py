@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,7 +38,8 @@ class SimpleRNN(nn.Module):
         self.W = nn.Parameter(torch.zeros(units, len(self.alphabet), dtype=dtype))
         self.b = nn.Parameter(torch.zeros(units, dtype=dtype))
         self.out = nn.Linear(units, outputs, dtype=dtype)
-        self.limit: int | None = None  # NotExact where a hidden value is above it
+        self.limit: int | None = None  # see watch
+        self.every = 1
 
     @classmethod
     def from_exact(
@@ -80,15 +82,28 @@ class SimpleRNN(nn.Module):
         batch = codes.shape[0]
         h = self.s[:, None].expand(-1, batch)  # (unit, batch): the batch side by side is faster
         inputs = self.W + self.b[:, None]  # (unit, symbol): W x + b of each symbol
-        peaks = []
-        for x in codes.T.contiguous():
+        peaks, last = [], codes.shape[1]
+        for step, x in enumerate(codes.T.contiguous(), 1):
             h = inputs.index_select(1, x).addmm_(self.V, h)
             h = h.relu_() if self.activation == "relu" else h.clamp_(0, 1)
-            if self.limit is not None and h.numel():
-                peaks.append(h.amax())  # the first value above the limit is still exact, so none is missed
-        if peaks and float(torch.stack(peaks).amax()) > float(self.limit or 0):
-            raise NotExact(f"RNN: a hidden value is above largest={self.limit}, so floating point might round")
+            if self.limit is not None and h.numel() and (step % self.every == 0 or step == last):
+                peaks.append(h.amax())
+        if self.limit is not None and peaks and float(torch.stack(peaks).amax()) > self.limit:
+            raise NotExact(f"RNN: a hidden value is above {self.limit}, so floating point might round")
         return self.out(h.T)
+
+    @torch.no_grad()
+    def watch(self, limit: int) -> None:
+        """Raise NotExact where floating point might round, though hidden values are said to be at most `limit`.
+
+        A step makes a value at most `growth` times the largest before, or 1: as long as that stays exact, it is enough
+        to look again.
+        """
+        rows = self.V.abs().sum(dim=1) + self.W.abs().amax(dim=1) + self.b.abs()
+        growth = max(2, math.ceil(float(rows.max()))) if len(rows) else 2
+        self.limit, self.every = max([limit, *map(int, self.s.abs())]), 1
+        while growth ** (self.every + 1) * self.limit <= EXACT_INTEGERS[self.V.dtype]:
+            self.every += 1
 
     @torch.no_grad()
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
