@@ -22,7 +22,8 @@ test-all: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
 lint: setup
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff check src tests docs/*.py
+	$(BIN)/ruff format --check src tests docs/*.py
 	$(BIN)/mypy
 
 bench: setup

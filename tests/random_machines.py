@@ -25,14 +25,9 @@ def random_turing(rng: random.Random, states: int = 4, symbols: int = 4) -> Turi
     names = [f"s{i}" for i in range(rng.randint(1, states))]
     tape = ["_", "a", "b", "c"][: rng.randint(2, symbols)]
     targets = [*names * 3, "Y", "N"]
-    rows = {
-        q: {a: (rng.choice(targets), rng.choice(tape), rng.choice([-1, 1, -1, 1, 0])) for a in tape}
-        for q in names
-    }
+    rows = {q: {a: (rng.choice(targets), rng.choice(tape), rng.choice([-1, 1, -1, 1, 0])) for a in tape} for q in names}
     alphabet = tuple(tape[1 : rng.randint(2, len(tape))])
-    return TuringMachine(
-        rows, names[0], frozenset("Y"), frozenset("N"), "_", alphabet, two_way=rng.random() < 0.5
-    )
+    return TuringMachine(rows, names[0], frozenset("Y"), frozenset("N"), "_", alphabet, two_way=rng.random() < 0.5)
 
 
 def random_two_tape(rng: random.Random) -> MultiTapeMachine:
@@ -64,9 +59,7 @@ def random_two_tape(rng: random.Random) -> MultiTapeMachine:
     )
 
 
-def random_slu_rnn(
-    rng: random.Random, units: int = 5, symbols: int = 2, boolean_start: bool = True
-) -> ExactRNN:
+def random_slu_rnn(rng: random.Random, units: int = 5, symbols: int = 2, boolean_start: bool = True) -> ExactRNN:
     d, k = rng.randint(1, units), rng.randint(1, symbols)
 
     def matrix(rows: int, columns: int) -> Matrix:

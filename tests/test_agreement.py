@@ -55,9 +55,7 @@ def all_agree(program: Any, inputs: Any, lowerings: Any = ("thresholds", "rules"
 @pytest.mark.parametrize("evaluator", EVALUATORS)
 def test_parity_on_every_input_up_to_length_twelve(lowering, evaluator):
     program = classic("parity_absolute", 12)
-    report = kl.verify(
-        guarded_updates(program), compiled(program, lowering), lengths=range(1, 13), evaluator=evaluator
-    )
+    report = kl.verify(guarded_updates(program), compiled(program, lowering), lengths=range(1, 13), evaluator=evaluator)
     assert report.holds and report.checked == 2**13 - 2, report
 
 

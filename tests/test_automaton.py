@@ -93,9 +93,7 @@ def test_large_machines() -> None:
 
 
 def test_symbols_of_several_characters() -> None:
-    dfa = kl.DFA.build(
-        "off", ["on"], {"off": {"push": "on", "wait": "off"}, "on": {"push": "off", "wait": "on"}}
-    )
+    dfa = kl.DFA.build("off", ["on"], {"off": {"push": "on", "wait": "off"}, "on": {"push": "off", "wait": "on"}})
     assert dfa.accepts(["push", "wait"]) and not dfa.accepts(["push", "push"])
     assert list(dfa.distinguish(~dfa) or []) == []
     assert kl.compile(dfa).accepts(["push", "wait"])
@@ -177,9 +175,7 @@ MALFORMED = [
     ),
     (
         "m.jff",
-        JFF.format(
-            STATE + '<state id="1"/>\n<transition><from>0</from><to>1</to><read>a</read></transition>'
-        ),
+        JFF.format(STATE + '<state id="1"/>\n<transition><from>0</from><to>1</to><read>a</read></transition>'),
         "line 3: state '1' has no transition for 'a'",
     ),
     ("m.att", "0 1 a\n1 0 a b c d e\n", "line 2"),

@@ -123,8 +123,12 @@ def test_every_unit_head_and_dimension_is_in_it(case):
     net, circuit, _ = case
     groups = [node for node in circuit["nodes"] if node["kind"] == "units"]
     listed = sorted((g["block"], g["order"], unit) for g in groups for unit in g["units"])
-    every = [(b, half, u) for b in range(len(net.blocks)) for half in (1, 2)
-             for u in range(net.config.cycle[b].hidden[half - 1])]  # fmt: skip
+    every = [
+        (b, half, u)
+        for b in range(len(net.blocks))
+        for half in (1, 2)
+        for u in range(net.config.cycle[b].hidden[half - 1])
+    ]
     assert listed == every
     assert sum(node["kind"] == "head" for node in circuit["nodes"]) == net.sizes.heads
     assert [row["name"] for row in circuit["residual"]] == list(net.layout.names)
@@ -142,8 +146,13 @@ def test_the_circuit_of_parity(tmp_path):
     done = circuit["variables"]["done"]
     assert done["written_by"] == ["block0.half2.done"] and done["depends_on"] == ["done", "done_left"]
     assert done["halts_at"] == "done=1" and circuit["heads"]["done_left"] == ["block0.head.done_left"]
-    assert {"from": "block0.head.done_left", "to": "block0.half2.done", "when": "same layer", "as": ["input"],
-            "dims": [7]} in circuit["edges"]  # fmt: skip
+    assert {
+        "from": "block0.head.done_left",
+        "to": "block0.half2.done",
+        "when": "same layer",
+        "as": ["input"],
+        "dims": [7],
+    } in circuit["edges"]
     assert circuit["algorithm"][0][1].startswith("done := 1")
 
 
@@ -196,9 +205,11 @@ def test_dot_of_a_dfa_is_the_dfa(pattern, alphabet):
 def test_dot_of_an_afa_is_the_afa():
     """The graph, evaluated by itself, accepts the same words."""
     weighted = kl.AFA(
-        "ab", accepting=[1], head=all_of(0, not_(1)),
+        "ab",
+        accepting=[1],
+        head=all_of(0, not_(1)),
         transitions=[{"a": any_of(0, all_of(0, 1)), "b": 1}, {"a": all_of(), "b": any_of(1, not_(0))}],
-    )  # fmt: skip
+    )
     graph = read_dot(kl.export(weighted, "graphviz"))
     nodes = named(graph)
     labels = {name: (node.get("label") or "").strip('"') for name, node in nodes.items()}

@@ -318,7 +318,7 @@ def test_demo_of_one_program(kleene, monkeypatch):
         (["compile", "sort", "--dtype", "int8"], ["int8", "float32"]),
         (["compile", "parity_relative", "--shape", "encoder"], ["layers"]),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(kleene, arguments, named):
     refused(kleene(*arguments), *named)
 
@@ -364,11 +364,15 @@ def test_the_command_line_at_its_edges(tmp_path):
     (tmp_path / "turing.json").write_text(
         json.dumps(
             {
-                "kind": "dfa", "version": 1, "alphabet": ["a"], "start": "turing", "accepting": [],
+                "kind": "dfa",
+                "version": 1,
+                "alphabet": ["a"],
+                "start": "turing",
+                "accepting": [],
                 "transitions": {"turing": {"a": ["turing"]}},
             }
         )
-    )  # fmt: skip
+    )
     found = cli("export", str(tmp_path / "turing.json"), "--to", "graphviz")
     assert found.returncode == 2 and b"unknown state" in found.stderr
 

@@ -18,16 +18,24 @@ CHAMPION = "1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA"
 
 
 def kleene(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kleene", *arguments], capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, "-m", "kleene", *arguments], capture_output=True, text=True, check=False)
 
 
 def test_regex(tmp_path: Path) -> None:
     done = kleene(
-        "regex", "(0|10*1)*", "0110", "010", "--alphabet", "01", "-o", str(tmp_path / "even.png"),
-        "-o", str(tmp_path / "even.dot"), "-o", str(tmp_path / "even"),
-    )  # fmt: skip
+        "regex",
+        "(0|10*1)*",
+        "0110",
+        "010",
+        "--alphabet",
+        "01",
+        "-o",
+        str(tmp_path / "even.png"),
+        "-o",
+        str(tmp_path / "even.dot"),
+        "-o",
+        str(tmp_path / "even"),
+    )
     assert done.returncode == 0, done.stderr
     assert "'0110' accepted" in done.stdout and "'010' rejected" in done.stdout and "certified" in done.stdout
     assert (tmp_path / "even.png").read_bytes().startswith(b"\x89PNG")
@@ -68,15 +76,11 @@ def test_tm_runs_a_million_steps_of_the_champion() -> None:
 def test_tm_from_a_file(tmp_path: Path) -> None:
     POWERS_OF_TWO.save(tmp_path / "powers.yaml")
     for word, answer in (("1111", "accept"), ("111", "reject")):
-        done = kleene(
-            "tm", str(tmp_path / "powers.yaml"), word, "--json", "--tape", "-o", str(tmp_path / "net")
-        )
+        done = kleene("tm", str(tmp_path / "powers.yaml"), word, "--json", "--tape", "-o", str(tmp_path / "net"))
         data = json.loads(done.stdout)
         assert done.returncode == 0 and data["answer"] == answer and data["units"] <= 109
     assert kl.load(tmp_path / "net").decide("1111").answer == "accept"
-    done = kleene(
-        "tm", str(tmp_path / "powers.yaml"), "11", "-o", str(tmp_path / "m.png"), "--form", "literal"
-    )
+    done = kleene("tm", str(tmp_path / "powers.yaml"), "11", "-o", str(tmp_path / "m.png"), "--form", "literal")
     assert done.returncode == 0 and (tmp_path / "m.png").exists()
 
 
@@ -156,9 +160,7 @@ def test_symbols_of_several_characters_are_set_apart_by_spaces(tmp_path: Path) -
 
 
 def test_tm_takes_the_input_of_its_file(tmp_path: Path) -> None:
-    text = (
-        "input: '111'\nblank: ' '\nstart state: a\ntable:\n  a:\n    1: R\n    ' ': {write: 1, R: done}\n  done:\n"
-    )
+    text = "input: '111'\nblank: ' '\nstart state: a\ntable:\n  a:\n    1: R\n    ' ': {write: 1, R: done}\n  done:\n"
     (tmp_path / "one.yaml").write_text(text)
     path = str(tmp_path / "one.yaml")
     assert kl.TuringMachine.load(path).example == "111"

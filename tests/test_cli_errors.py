@@ -89,11 +89,19 @@ GOOD = {
 }
 
 PROGRAMS = [  # for commands that take a PROGRAM
-    ("missing", ["nowhere.py:Copy"]), ("missing", ["nosuchprogram"]), ("missing", ["programs.py:Nothing"]),
-    ("missing", ["no/such/folder"]), ("type", ["programs.py:number"]), ("type", ["programs.py"]),
-    ("type", ["sort:length=many"]), ("type", ["notes.txt"]), ("range", ["computer:bits=99"]),
-    ("range", ["addition:length=3"]), ("broken", ["broken.py:Copy"]), ("broken", ["raises.py:Copy"]),
-]  # fmt: skip
+    ("missing", ["nowhere.py:Copy"]),
+    ("missing", ["nosuchprogram"]),
+    ("missing", ["programs.py:Nothing"]),
+    ("missing", ["no/such/folder"]),
+    ("type", ["programs.py:number"]),
+    ("type", ["programs.py"]),
+    ("type", ["sort:length=many"]),
+    ("type", ["notes.txt"]),
+    ("range", ["computer:bits=99"]),
+    ("range", ["addition:length=3"]),
+    ("broken", ["broken.py:Copy"]),
+    ("broken", ["raises.py:Copy"]),
+]
 NOT_PROGRAMS = [("type", ["nets/rnn"]), ("type", ["dfa.json"])]
 NETWORKS = [("missing", ["nets/nowhere"]), ("type", ["empty"]), ("broken", ["cut/transformer"])]
 
@@ -101,81 +109,167 @@ NETWORKS = [("missing", ["nets/nowhere"]), ("type", ["empty"]), ("broken", ["cut
 CASES: dict[str, list[tuple[str, list[str]]]] = {
     "list": [("type", ["everything"])],
     "demo": [("type", ["everything"])],
-    "run": [(kind, [*what, "[0,1]"]) for kind, what in [*PROGRAMS, *NETWORKS]] + [
-        ("type", ["parity_relative", "[0,x]"]), ("range", ["programs.py:Copy", "[0,7]"]),
-        ("range", ["programs.py:Copy", "[]"]), ("range", ["programs.py:Far", "[1]"]),
-        ("range", ["programs.py:Forever", "[1]", "--max-layers", "50"]), ("type", ["nets/transformer", "words"]),
-        ("range", ["nets/transformer", "[9]"]), ("type", ["nets/memoriser", "[1]"]),
-        ("type", ["nets/transformer", "[2]", "--on", "rules"]), ("type", ["nets/rnn", "[1]"]),
-        ("type", ["nets/rnn", "a", "--on", "interpreter"]), ("type", ["dfa.json", "c"]),
+    "run": [(kind, [*what, "[0,1]"]) for kind, what in [*PROGRAMS, *NETWORKS]]
+    + [
+        ("type", ["parity_relative", "[0,x]"]),
+        ("range", ["programs.py:Copy", "[0,7]"]),
+        ("range", ["programs.py:Copy", "[]"]),
+        ("range", ["programs.py:Far", "[1]"]),
+        ("range", ["programs.py:Forever", "[1]", "--max-layers", "50"]),
+        ("type", ["nets/transformer", "words"]),
+        ("range", ["nets/transformer", "[9]"]),
+        ("type", ["nets/memoriser", "[1]"]),
+        ("type", ["nets/transformer", "[2]", "--on", "rules"]),
+        ("type", ["nets/rnn", "[1]"]),
+        ("type", ["nets/rnn", "a", "--on", "interpreter"]),
+        ("type", ["dfa.json", "c"]),
         ("broken", ["broken.json", "a"]),
     ],
-    "trace": [(kind, [*what, "[0,1]"]) for kind, what in [*PROGRAMS, *NOT_PROGRAMS]] + [
-        ("type", ["addition", "a+b"]), ("range", ["programs.py:Copy", "[2]"]),
+    "trace": [(kind, [*what, "[0,1]"]) for kind, what in [*PROGRAMS, *NOT_PROGRAMS]]
+    + [
+        ("type", ["addition", "a+b"]),
+        ("range", ["programs.py:Copy", "[2]"]),
         ("type", ["parity_relative", "1", "--steps"]),
         ("missing", ["parity_relative", "1", "--svg", "notes.txt/x.svg"]),
     ],
-    "compile": [*PROGRAMS, ("type", ["nets/rnn"]), ("type", ["dfa.json", "--dtype", "float64"]),
-                ("missing", ["nowhere.json"]), ("broken", ["broken.jff"]), ("range", ["programs.py:Far"]),
-                ("range", ["sort:values=100000000000"]), ("type", ["parity_relative", "--layers", "3"]),
-                ("type", ["addition", "-o", "notes.txt"]),
-                ("type", ["addition", "-o", "."]), ("missing", ["parity_relative", "-o", "notes.txt/net"]),
-                ("range", ["addition", "--dtype", "bfloat16"]), ("type", ["parity_relative", "--shape", "decoder"]),
-                ("missing", ["parity_relative", "--shape", "encoder"])],
-    "verify": [*PROGRAMS, *NETWORKS, ("missing", ["nets/transformer", "nowhere.py:X"]),
-               ("missing", ["parity_relative", "parity_relative"]), ("type", ["parity_relative", "--lengths", "few"]),
-               ("range", ["parity_relative", "--lengths", "5-1"]), ("range", ["parity_relative", "--lengths", "1-90"]),
-               ("missing", ["nets/rnn", "nowhere.json"]), ("broken", ["nets/rnn", "broken.json"]),
-               ("type", ["nets/rnn", "notes.txt"]), ("broken", ["cut/rnn"]), ("type", ["nets/memoriser"]),
-               ("type", ["nets/learned"]), ("range", ["programs.py:Copy", "--input", "[5]"])],
-    "certify": [*PROGRAMS, *NETWORKS, ("type", ["nets/memoriser"]), ("type", ["nets/standard"]),
-                ("broken", ["cut/rnn"])],
-    "decompile": [*PROGRAMS, *NETWORKS, ("type", ["nets/lstm"]),
-                  ("missing", ["parity_relative", "-o", "notes.txt/x.json"])],
-    "regex": [("broken", ["a(b"]), ("type", ["a", "b"]), ("type", ["a", "--method", "none"]),
-              ("type", ["a", "--activation", "tanh"]), ("type", ["a", "-o", "a.docx"]),
-              ("missing", ["a", "-o", "notes.txt/a.png"]), ("type", ["a", "-o", "."]), ("range", ["(a|b)*a(a|b){30}"])],
-    "tm": [("missing", ["nowhere.yaml"]), ("broken", ["broken.yaml"]), ("broken", ["broken.json"]),
-           ("broken", ["broken.jff"]), ("type", ["notes.docx"]), ("type", ["1RB1LB_1LA1RZ", "q"]),
-           ("type", ["1RB1LB_1LA1RZ", "--form", "short"]), ("type", ["1RB1LB_1LA1RZ", "--evaluator", "fast"]),
-           ("range", ["1RB1LB_1LA1RZ", "--max-steps", "-5"]), ("broken", ["1RB1LB_1LA"]), ("type", ["dfa.json"]),
-           ("missing", ["1RB1LB_1LA1RZ", "-o", "notes.txt/net"])],
-    "subleq": [("missing", ["nowhere.dec"]), ("broken", ["broken.dec"]), ("broken", ["broken.subleq"]),
-               ("type", ["notes.docx"]), ("type", ["hello", "--dialect", "c"]), ("type", ["hello", "--on", "paper"]),
-               ("type", ["hello", "--evaluator", "fast"]), ("range", ["hello", "--bits", "40"]),
-               ("type", ["hello", "--on", "reference", "--evaluator", "generated"])],
-    "explain": [("missing", ["nets/nowhere", "[1]"]), ("type", ["empty", "[1]"]),
-                ("broken", ["cut/transformer", "[1]"]),
-                ("type", ["nets/transformer", "words"]), ("range", ["nets/transformer", "[9]"]),
-                ("type", ["nets/memoriser", "[1]"]), ("type", ["nets/lstm", ""]), ("range", ["nets/lstm", "zebra"]),
-                ("type", ["nets/lstm", "a b", "--bias-rule", "x"]), ("type", ["nets/lstm", "a b", "--read", "x"]),
-                ("range", ["nets/lstm", "a b", "--target", "zebra"]), ("broken", ["cut/lstm", "a b"]),
-                ("type", ["nets/transformer", "[2]", "-o", "picture.png"]), ("missing", ["notes.txt", "[1]"])],
-    "reproduce": [("missing", ["no.experiment"]), ("type", ["alta.scan", "--scale", "huge"]),
-                  ("missing", ["interdependence.natural", "--data", "nowhere"]),
-                  ("missing", ["interdependence.english", "--data", "nowhere"]),
-                  ("broken", ["interdependence.natural", "--data", "data"]),
-                  ("broken", ["interdependence.english", "--data", "data"]),
-                  ("broken", ["synthesizer.soft-instruction", "--data", "data"]),
-                  ("broken", ["alta.scan", "--data", "data"]),
-                  ("type", ["alta.scan", "--treebank", "x.conllu"]), ("type", ["alta.scan", "-o", "notes.txt"])],
-    "learn trace": [*PROGRAMS, *NOT_PROGRAMS, ("type", ["parity_relative", "--lengths", "few"]),
-                    ("type", ["parity_relative", "-o", "notes.txt"]), ("type", ["parity_relative", "--input", "xyz"]),
-                    ("type", ["computer:bits=4", "--steps", "1"]),
-                    ("type", ["parity_relative", "--checkpoints", "notes.txt", "--steps", "1"])],
-    "learn end-to-end": [*PROGRAMS, *NOT_PROGRAMS, ("range", ["parity_relative", "--lengths", "0-3"]),
-                         ("type", ["parity_relative", "-o", "notes.txt"]),
-                         ("type", ["parity_relative", "--checkpoints", "notes.txt", "--steps", "1"])],
-    "export": [(kind, [*what, "--to", "circuit"]) for kind, what in [*PROGRAMS, *NETWORKS]] + [
-        ("type", ["parity_relative", "--to", "graphviz"]), ("type", ["dfa.json", "--to", "onnx", "-o", "x.onnx"]),
-        ("broken", ["broken.json", "--to", "graphviz"]), ("missing", ["nowhere.json", "--to", "graphviz"]),
-        ("missing", ["parity_relative", "--to", "onnx"]), ("missing", ["parity_relative"]),
+    "compile": [
+        *PROGRAMS,
+        ("type", ["nets/rnn"]),
+        ("type", ["dfa.json", "--dtype", "float64"]),
+        ("missing", ["nowhere.json"]),
+        ("broken", ["broken.jff"]),
+        ("range", ["programs.py:Far"]),
+        ("range", ["sort:values=100000000000"]),
+        ("type", ["parity_relative", "--layers", "3"]),
+        ("type", ["addition", "-o", "notes.txt"]),
+        ("type", ["addition", "-o", "."]),
+        ("missing", ["parity_relative", "-o", "notes.txt/net"]),
+        ("range", ["addition", "--dtype", "bfloat16"]),
+        ("type", ["parity_relative", "--shape", "decoder"]),
+        ("missing", ["parity_relative", "--shape", "encoder"]),
+    ],
+    "verify": [
+        *PROGRAMS,
+        *NETWORKS,
+        ("missing", ["nets/transformer", "nowhere.py:X"]),
+        ("missing", ["parity_relative", "parity_relative"]),
+        ("type", ["parity_relative", "--lengths", "few"]),
+        ("range", ["parity_relative", "--lengths", "5-1"]),
+        ("range", ["parity_relative", "--lengths", "1-90"]),
+        ("missing", ["nets/rnn", "nowhere.json"]),
+        ("broken", ["nets/rnn", "broken.json"]),
+        ("type", ["nets/rnn", "notes.txt"]),
+        ("broken", ["cut/rnn"]),
+        ("type", ["nets/memoriser"]),
+        ("type", ["nets/learned"]),
+        ("range", ["programs.py:Copy", "--input", "[5]"]),
+    ],
+    "certify": [
+        *PROGRAMS,
+        *NETWORKS,
+        ("type", ["nets/memoriser"]),
+        ("type", ["nets/standard"]),
+        ("broken", ["cut/rnn"]),
+    ],
+    "decompile": [
+        *PROGRAMS,
+        *NETWORKS,
+        ("type", ["nets/lstm"]),
+        ("missing", ["parity_relative", "-o", "notes.txt/x.json"]),
+    ],
+    "regex": [
+        ("broken", ["a(b"]),
+        ("type", ["a", "b"]),
+        ("type", ["a", "--method", "none"]),
+        ("type", ["a", "--activation", "tanh"]),
+        ("type", ["a", "-o", "a.docx"]),
+        ("missing", ["a", "-o", "notes.txt/a.png"]),
+        ("type", ["a", "-o", "."]),
+        ("range", ["(a|b)*a(a|b){30}"]),
+    ],
+    "tm": [
+        ("missing", ["nowhere.yaml"]),
+        ("broken", ["broken.yaml"]),
+        ("broken", ["broken.json"]),
+        ("broken", ["broken.jff"]),
+        ("type", ["notes.docx"]),
+        ("type", ["1RB1LB_1LA1RZ", "q"]),
+        ("type", ["1RB1LB_1LA1RZ", "--form", "short"]),
+        ("type", ["1RB1LB_1LA1RZ", "--evaluator", "fast"]),
+        ("range", ["1RB1LB_1LA1RZ", "--max-steps", "-5"]),
+        ("broken", ["1RB1LB_1LA"]),
+        ("type", ["dfa.json"]),
+        ("missing", ["1RB1LB_1LA1RZ", "-o", "notes.txt/net"]),
+    ],
+    "subleq": [
+        ("missing", ["nowhere.dec"]),
+        ("broken", ["broken.dec"]),
+        ("broken", ["broken.subleq"]),
+        ("type", ["notes.docx"]),
+        ("type", ["hello", "--dialect", "c"]),
+        ("type", ["hello", "--on", "paper"]),
+        ("type", ["hello", "--evaluator", "fast"]),
+        ("range", ["hello", "--bits", "40"]),
+        ("type", ["hello", "--on", "reference", "--evaluator", "generated"]),
+    ],
+    "explain": [
+        ("missing", ["nets/nowhere", "[1]"]),
+        ("type", ["empty", "[1]"]),
+        ("broken", ["cut/transformer", "[1]"]),
+        ("type", ["nets/transformer", "words"]),
+        ("range", ["nets/transformer", "[9]"]),
+        ("type", ["nets/memoriser", "[1]"]),
+        ("type", ["nets/lstm", ""]),
+        ("range", ["nets/lstm", "zebra"]),
+        ("type", ["nets/lstm", "a b", "--bias-rule", "x"]),
+        ("type", ["nets/lstm", "a b", "--read", "x"]),
+        ("range", ["nets/lstm", "a b", "--target", "zebra"]),
+        ("broken", ["cut/lstm", "a b"]),
+        ("type", ["nets/transformer", "[2]", "-o", "picture.png"]),
+        ("missing", ["notes.txt", "[1]"]),
+    ],
+    "reproduce": [
+        ("missing", ["no.experiment"]),
+        ("type", ["alta.scan", "--scale", "huge"]),
+        ("missing", ["interdependence.natural", "--data", "nowhere"]),
+        ("missing", ["interdependence.english", "--data", "nowhere"]),
+        ("broken", ["interdependence.natural", "--data", "data"]),
+        ("broken", ["interdependence.english", "--data", "data"]),
+        ("broken", ["synthesizer.soft-instruction", "--data", "data"]),
+        ("broken", ["alta.scan", "--data", "data"]),
+        ("type", ["alta.scan", "--treebank", "x.conllu"]),
+        ("type", ["alta.scan", "-o", "notes.txt"]),
+    ],
+    "learn trace": [
+        *PROGRAMS,
+        *NOT_PROGRAMS,
+        ("type", ["parity_relative", "--lengths", "few"]),
+        ("type", ["parity_relative", "-o", "notes.txt"]),
+        ("type", ["parity_relative", "--input", "xyz"]),
+        ("type", ["computer:bits=4", "--steps", "1"]),
+        ("type", ["parity_relative", "--checkpoints", "notes.txt", "--steps", "1"]),
+    ],
+    "learn end-to-end": [
+        *PROGRAMS,
+        *NOT_PROGRAMS,
+        ("range", ["parity_relative", "--lengths", "0-3"]),
+        ("type", ["parity_relative", "-o", "notes.txt"]),
+        ("type", ["parity_relative", "--checkpoints", "notes.txt", "--steps", "1"]),
+    ],
+    "export": [(kind, [*what, "--to", "circuit"]) for kind, what in [*PROGRAMS, *NETWORKS]]
+    + [
+        ("type", ["parity_relative", "--to", "graphviz"]),
+        ("type", ["dfa.json", "--to", "onnx", "-o", "x.onnx"]),
+        ("broken", ["broken.json", "--to", "graphviz"]),
+        ("missing", ["nowhere.json", "--to", "graphviz"]),
+        ("missing", ["parity_relative", "--to", "onnx"]),
+        ("missing", ["parity_relative"]),
         ("range", ["sort:length=4,values=3", "--to", "transformer-lens", "--length", "9", "-o", "lens"]),
         ("type", ["parity_relative", "--to", "circuit", "--layers", "3"]),
         ("missing", ["parity_relative", "--to", "onnx", "-o", "notes.txt/x.onnx"]),
         ("type", ["sort:length=4,values=3", "--to", "hugging-face", "-o", "."]),
     ],
-}  # fmt: skip
+}
 
 NEEDED = {"missing", "type", "range", "broken"}
 NONE = {"list": NEEDED - {"type"}, "demo": NEEDED - {"type"}}  # kinds that a command has no such input for
@@ -213,8 +307,13 @@ def furniture(tmp_path_factory):
     (folder / "raises.py").write_text("raise ZeroDivisionError('no')\n")
     (folder / "notes.txt").write_text("nothing of use\n")
     (folder / "notes.docx").write_bytes(bytes(range(256)))
-    for suffix, text in {"json": '{"turing": [', "yaml": "table: {a: [", "jff": "<structure><type>", "dec": "1 2 x 4",
-                         "subleq": "ADD nowhere"}.items():  # fmt: skip
+    for suffix, text in {
+        "json": '{"turing": [',
+        "yaml": "table: {a: [",
+        "jff": "<structure><type>",
+        "dec": "1 2 x 4",
+        "subleq": "ADD nowhere",
+    }.items():
         (folder / f"broken.{suffix}").write_text(text)
     return folder
 
@@ -257,9 +356,10 @@ def test_every_command_has_cases():
 
 
 @pytest.mark.parametrize(
-    "command, arguments", [(c, arguments) for c, cases in CASES.items() for _, arguments in cases],
+    "command, arguments",
+    [(c, arguments) for c, cases in CASES.items() for _, arguments in cases],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
-)  # fmt: skip
+)
 def test_bad_input(kleene, command, arguments):
     refused(kleene(*command.split(), *arguments))
 
@@ -337,8 +437,13 @@ DAMAGES: dict[str, typing.Callable[[Path], object]] = {
 }
 KINDS = ["transformer", "learned", "standard", "rnn", "decider", "lstm", "memoriser"]
 READERS = {
-    "run": ["[0]"], "verify": [], "certify": [], "decompile": [], "explain": ["[0]"], "export": ["--to", "circuit"],
-}  # fmt: skip
+    "run": ["[0]"],
+    "verify": [],
+    "certify": [],
+    "decompile": [],
+    "explain": ["[0]"],
+    "export": ["--to", "circuit"],
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -377,9 +482,11 @@ INTERRUPTED: dict[str, tuple[str, list[str]]] = {
     "reproduce": ("kleene.papers.alta_scan.scan", ["alta.scan", "-o", "results"]),
     "learn trace": ("kleene.training.from_traces.train", ["parity_relative", "-o", "saved"]),
     "learn end-to-end": ("kleene.training.end_to_end.train", ["parity_relative", "-o", "saved"]),
-    "export": ("kleene.networks.hugging_face.KleeneModel.save_pretrained", ["parity_relative", "--to", "hugging-face",
-                                                                            "-o", "saved"]),
-}  # fmt: skip
+    "export": (
+        "kleene.networks.hugging_face.KleeneModel.save_pretrained",
+        ["parity_relative", "--to", "hugging-face", "-o", "saved"],
+    ),
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -413,9 +520,14 @@ def test_a_real_interruption(tmp_path, arguments):
     (tmp_path / "loop.dec").write_text("3 3 0 0")
     code = "import sys, torch, kleene.cli; print('ready', flush=True); kleene.cli.main(sys.argv[1:])"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], cwd=tmp_path, env=dict(os.environ), text=True, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", code, *arguments],
+        cwd=tmp_path,
+        env=dict(os.environ),
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     time.sleep(2)
     assert process.poll() is None

@@ -44,10 +44,7 @@ def test_fresh_rules_have_their_own_conduits() -> None:
 
 def test_losing_mode_loses_rules_when_conduits_are_familiar() -> None:
     size = {"tokens": 100_000, "types": 1000, "conduits": 100, "uses": 10, "outside": 100}
-    kept = {
-        familiar: rule_corpus(8, familiar=familiar, seed=0, loses=True, **size).rules
-        for familiar in (False, True)
-    }
+    kept = {familiar: rule_corpus(8, familiar=familiar, seed=0, loses=True, **size).rules for familiar in (False, True)}
     assert kept[True] < 0.8 * kept[False] and kept[False] <= 1000
 
 

@@ -12,11 +12,21 @@ from kleene.lowering.machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 
 PROGRAMS = [
-    kl.library.parity_relative, kl.library.parity_absolute(6), kl.library.parity_sum(8),
-    kl.library.parity_scratchpad(3), kl.library.addition, kl.library.addition_scratchpad(2),
-    kl.library.subleq(-4, 5, 6), kl.library.reverse(5, 4), kl.library.histogram(5, 4), kl.library.sort(5, 4),
-    kl.library.sort_unique(5, 5), kl.library.most_frequent(5, 4), kl.library.dyck1(5), kl.library.dyck2(4),
-]  # fmt: skip
+    kl.library.parity_relative,
+    kl.library.parity_absolute(6),
+    kl.library.parity_sum(8),
+    kl.library.parity_scratchpad(3),
+    kl.library.addition,
+    kl.library.addition_scratchpad(2),
+    kl.library.subleq(-4, 5, 6),
+    kl.library.reverse(5, 4),
+    kl.library.histogram(5, 4),
+    kl.library.sort(5, 4),
+    kl.library.sort_unique(5, 5),
+    kl.library.most_frequent(5, 4),
+    kl.library.dyck1(5),
+    kl.library.dyck2(4),
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -92,8 +92,7 @@ def test_pair_is_its_left_word_until_the_right_one(
     left = data.draw(st.integers(0, len(x) - 1))
     right = data.draw(st.integers(left, len(x) - 1))
     pair, single = (
-        decompose(lstm, decoder, x, focus, bias_rule=rule).relevant_hidden
-        for focus in ([left, right], [left])
+        decompose(lstm, decoder, x, focus, bias_rule=rule).relevant_hidden for focus in ([left, right], [left])
     )
     assert torch.equal(pair[:right], single[:right])
 
@@ -105,9 +104,7 @@ def test_gate_share_is_the_shapley_value_and_a_null_player_gets_nothing(seed: in
     torch.manual_seed(seed)
     n = 6
     b, r, q = (3 * torch.randn(3 * n, dtype=torch.float64) for _ in range(3))
-    stream = Stream(
-        Layer(torch.zeros(1, 4 * n).double(), torch.zeros(n, 4 * n).double(), torch.cat([b, b[:n]]))
-    )
+    stream = Stream(Layer(torch.zeros(1, 4 * n).double(), torch.zeros(n, 4 * n).double(), torch.cat([b, b[:n]])))
     share = stream._share(r.clone(), stream.bias, triple(r + q + b))
     assert close(share, shapley(lambda y: torch.sigmoid(y + b), [r, q])[0])
     nothing = stream._share(torch.zeros_like(r), stream.bias, triple(q + b))
@@ -184,9 +181,7 @@ def test_several_foci_and_batches_are_rows_of_one() -> None:
         assert close(rows.relevant_hidden[row], decompose(lstm, decoder, x[0], focus).relevant_hidden)
     batch = decompose(lstm, decoder, x, [[2], [3]])
     for sentence, focus in enumerate(([2], [3])):
-        assert close(
-            batch.relevant_hidden[sentence], decompose(lstm, decoder, x[sentence], focus).relevant_hidden
-        )
+        assert close(batch.relevant_hidden[sentence], decompose(lstm, decoder, x[sentence], focus).relevant_hidden)
     mask = torch.tensor([False, True, False, False, False, True])
     assert close(decompose(lstm, decoder, x[0], mask).relevant_hidden, rows.relevant_hidden[1])
 

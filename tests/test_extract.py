@@ -61,9 +61,14 @@ def test_answers_by_chance_end_too() -> None:
 
 def test_tomita_languages() -> None:
     examples = {
-        1: ("111", "101"), 2: ("1010", "101"), 3: ("1100", "10"), 4: ("00100", "1000"), 5: ("0011", "001"),
-        6: ("000", "00"), 7: ("0101", "01010"),
-    }  # fmt: skip
+        1: ("111", "101"),
+        2: ("1010", "101"),
+        3: ("1100", "10"),
+        4: ("00100", "1000"),
+        5: ("0011", "001"),
+        6: ("000", "00"),
+        7: ("0101", "01010"),
+    }
     for number, (inside, outside) in examples.items():
         assert tomita.language(number).accepts(inside) and not tomita.language(number).accepts(outside)
 

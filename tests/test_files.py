@@ -223,10 +223,16 @@ def test_a_configuration_with_a_field_missing(folder, field):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("dim", -1), ("dim", "9"), ("dim", 2.5), ("hidden", [3]), ("hidden", 7), ("tokens", None), ("blocks", -1),
+        ("dim", -1),
+        ("dim", "9"),
+        ("dim", 2.5),
+        ("hidden", [3]),
+        ("hidden", 7),
+        ("tokens", None),
+        ("blocks", -1),
         ("cycle", []),
     ],
-)  # fmt: skip
+)
 def test_a_configuration_that_makes_no_sense(folder, field, value):
     edit(folder, lambda content: part_with(content, field).update({field: value}))
     refused(folder)
@@ -235,11 +241,19 @@ def test_a_configuration_that_makes_no_sense(folder, field, value):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("dim", 10**9), ("tokens", 10**12), ("hidden", [10**12, 7]), ("hidden", [0, 10**12]), ("positions", 10**11),
-        ("key_size", 10**12), ("value_size", 10**12), ("classes", 10**12), ("window", 10**12), ("blocks", 10**12),
+        ("dim", 10**9),
+        ("tokens", 10**12),
+        ("hidden", [10**12, 7]),
+        ("hidden", [0, 10**12]),
+        ("positions", 10**11),
+        ("key_size", 10**12),
+        ("value_size", 10**12),
+        ("classes", 10**12),
+        ("window", 10**12),
+        ("blocks", 10**12),
         ("heads", ["head"] * 10**6),
     ],
-)  # fmt: skip
+)
 def test_huge_sizes_are_refused_before_memory_is_taken(folder, field, value):
     edit(folder, lambda content: part_with(content, field).update({field: value}))
     refused(folder)

@@ -33,9 +33,7 @@ def model(seed: int, layers: int = 1, scale: float = 2.0) -> tuple[nn.LSTM, nn.L
     st.sampled_from(BIAS_RULES),
 )
 @settings(max_examples=25, deadline=None)
-def test_all_pairs_are_the_definition(
-    seed: int, layers: int, lengths: list[int], read: str, rule: str
-) -> None:
+def test_all_pairs_are_the_definition(seed: int, layers: int, lengths: list[int], read: str, rule: str) -> None:
     """Against ‖v_AB − v_A − v_B‖ / ‖v_AB‖ written out with the two-stream oracle's logits."""
     lstm, decoder = model(seed, layers)
     sentences = [torch.randn(n, 4).double() for n in lengths]
@@ -103,8 +101,7 @@ def test_a_linear_cell_has_no_interdependence() -> None:
     lstm, decoder = model(3, scale=1.0)
     x = torch.randn(5, 4).double()
     values = [
-        float(kl.interdependence(lstm, decoder, [x * size], bias_rule="murdoch")[0].max())
-        for size in (1.0, 1e-3)
+        float(kl.interdependence(lstm, decoder, [x * size], bias_rule="murdoch")[0].max()) for size in (1.0, 1e-3)
     ]
     assert values[1] < 0.01 * values[0]
 

@@ -34,8 +34,11 @@ def loss(weights, hat, inputs, regulariser, alpha):
 
 
 def plain(weights):
-    return [[[Fraction(int(w)) for w in row] for row in weights[0]], [Fraction(int(w)) for w in weights[1]],
-            [[Fraction(int(w)) for w in row] for row in weights[2]]]  # fmt: skip
+    return [
+        [[Fraction(int(w)) for w in row] for row in weights[0]],
+        [Fraction(int(w)) for w in weights[1]],
+        [[Fraction(int(w)) for w in row] for row in weights[2]],
+    ]
 
 
 def moved(weights, part, place, by):
@@ -110,9 +113,7 @@ def rule_sets(draw):
         values = {name: draw(st.integers(0, ranges[name] - 1)) for name in sorted(names)}
         new = draw(st.integers(0, ranges[variable] - 1).filter(lambda v, old=values[variable]: v != old))
         rule = Rule(variable, values[variable], new, tuple(sorted(values.items())))
-        clash = any(
-            r.variable == variable and all(values.get(n, v) == v for n, v in r.antecedent) for r in rules
-        )
+        clash = any(r.variable == variable and all(values.get(n, v) == v for n, v in r.antecedent) for r in rules)
         if not clash:  # at most one rule for a variable holds anywhere
             rules.append(rule)
     everything = list(product(*(range(size) for size in sizes)))

@@ -164,9 +164,15 @@ def test_class_constants_are_read_through_z():
 def test_ranges_of_query_and_key_must_be_equal():
     three, four = kl.cat(3), kl.cat(4)
     message = refused(
-        "'found'", "'three'", "'four'", "range 3", "range 4", three=three, four=four,
+        "'found'",
+        "'three'",
+        "'four'",
+        "range 3",
+        "range 4",
+        three=three,
+        four=four,
         found=kl.attend(three, four, three),
-    )  # fmt: skip
+    )
     assert "must be equal" in message
 
 
@@ -212,9 +218,13 @@ def test_the_output_of_a_head_is_of_a_kind_that_it_can_have():
     refused("'found'", "'here'", here=here, output=here, found=kl.attend(here, here, here, output=kl.cat(3)))
     refused("'found'", here=here, output=here, found=kl.attend(here, here, here, output=wanted))
     refused(
-        "'found'", "'wanted'", here=here, output=here, wanted=wanted,
+        "'found'",
+        "'wanted'",
+        here=here,
+        output=here,
+        wanted=wanted,
         found=kl.attend(here, here, wanted, output=kl.num([0, 1])),
-    )  # fmt: skip
+    )
 
 
 def test_output_takes_a_declaration():

@@ -96,8 +96,7 @@ def test_training_learns_and_resumes_to_the_same(tmp_path: Path) -> None:
 
 def test_probe_is_the_decomposition_of_each_model() -> None:
     corpora = [
-        rule_corpus(k, familiar=True, seed=1, tokens=2000, types=18, conduits=4, uses=5, outside=20)
-        for k in (2, 3)
+        rule_corpus(k, familiar=True, seed=1, tokens=2000, types=18, conduits=4, uses=5, outside=20) for k in (2, 3)
     ]
     windows = [rule_windows(corpus, in_domain=True, seed=2, tokens=175) for corpus in corpora]
     many = stack()
@@ -233,9 +232,7 @@ def test_commands(tmp_path: Path) -> None:
     run = CliRunner().invoke
     shown = run(app, ["explain", str(tmp_path / "m"), "the cat", "-o", str(tmp_path / "x.png"), "--json"])
     assert (
-        shown.exit_code == 0
-        and json.loads(shown.stdout)["words"] == ["the", "cat"]
-        and (tmp_path / "x.png").is_file()
+        shown.exit_code == 0 and json.loads(shown.stdout)["words"] == ["the", "cat"] and (tmp_path / "x.png").is_file()
     )
     assert run(app, ["explain", str(tmp_path / "m"), "the cat"]).stdout.startswith("next:")
     assert json.loads(run(app, ["reproduce", "--json"]).stdout) == list(EXPERIMENTS)
@@ -306,9 +303,7 @@ def test_experiments_on_text_from_end_to_end(tmp_path: Path) -> None:
     for _ in range(40):
         for n in range(1, 13):
             head = 0 if n == 1 else int(random.integers(1, n))
-            rows.append(
-                f"{n}\t{random.choice(words)}\t_\t{random.choice(['NOUN', 'DET'])}\t_\t_\t{head}\tdep\t_\t_"
-            )
+            rows.append(f"{n}\t{random.choice(words)}\t_\t{random.choice(['NOUN', 'DET'])}\t_\t_\t{head}\tdep\t_\t_")
         rows.append("")
     (bank / "en_ewt-ud-test.conllu").write_text("\n".join(rows) + "\n", encoding="utf-8")
     for name, files in (

@@ -77,9 +77,20 @@ def test_end_to_end_learns(shared, positions, tmp_path):
     inputs = [[CHANCE.randrange(5) for _ in range(CHANCE.randrange(1, 6))] for _ in range(200)]
     program = kl.library.histogram(5, 5)
     net = kl.learn(
-        program, inputs, supervision="end-to-end", shared=shared, positions=positions, steps=400,
-        optimiser="adam", rate=3e-3, width=32, hidden=64, heads=2, layers=2, batch=32,
-    )  # fmt: skip
+        program,
+        inputs,
+        supervision="end-to-end",
+        shared=shared,
+        positions=positions,
+        steps=400,
+        optimiser="adam",
+        rate=3e-3,
+        width=32,
+        hidden=64,
+        heads=2,
+        layers=2,
+        batch=32,
+    )
     assert net.metrics[-1]["accuracy"] > 0.7 > net.metrics[0]["accuracy"]
     net.save(tmp_path / "net")
     assert kl.load(tmp_path / "net").run_batch(inputs[:9]) == net.run_batch(inputs[:9])

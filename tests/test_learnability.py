@@ -190,8 +190,23 @@ def test_a_time_limit_stops_cleanly_and_the_next_call_goes_on(tmp_path):
 
 
 def test_an_experiment_that_is_killed_ends_as_one_that_is_not(tmp_path):
-    arguments = [sys.executable, "-m", "kleene", "reproduce", "alta.parity-trace", "--scale", "tiny", "--only",
-                 "relative-*", "--workers", "1", "--steps", "600", "--json", "-o"]  # fmt: skip
+    arguments = [
+        sys.executable,
+        "-m",
+        "kleene",
+        "reproduce",
+        "alta.parity-trace",
+        "--scale",
+        "tiny",
+        "--only",
+        "relative-*",
+        "--workers",
+        "1",
+        "--steps",
+        "600",
+        "--json",
+        "-o",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def start(folder: str) -> subprocess.Popen[bytes]:

@@ -22,7 +22,11 @@ class Killed(Exception):
 
 
 def go(
-    folder: Path | None, kind: str = "adam", die_at: int | None = None, steps: int = 30, seed: int = 3,
+    folder: Path | None,
+    kind: str = "adam",
+    die_at: int | None = None,
+    steps: int = 30,
+    seed: int = 3,
     deadline: float | None = None,
 ) -> tuple[Run, nn.Module]:
     torch.manual_seed(7)
@@ -135,9 +139,16 @@ def test_a_run_goes_on_to_a_higher_target(tmp_path):
         model = torch.nn.Linear(1, 1)
         data, order = torch.linspace(-1, 1, 64)[:, None], shuffled(0, 64, 16)
         return train(
-            model, torch.optim.SGD(model.parameters(), lr=0.1), lambda m, x: ((m(x) - 3 * x) ** 2).mean(),
-            lambda step: data[order(step)], steps=200, every=10, until=until, folder=tmp_path, progress=False,
-        )  # fmt: skip
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            lambda m, x: ((m(x) - 3 * x) ** 2).mean(),
+            lambda step: data[order(step)],
+            steps=200,
+            every=10,
+            until=until,
+            folder=tmp_path,
+            progress=False,
+        )
 
     first = learn(lambda metrics: metrics["loss"] < 1)
     second = learn(lambda metrics: metrics["loss"] < 0.01)

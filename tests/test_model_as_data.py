@@ -22,8 +22,16 @@ def computer():
 def test_print_tells_what_it_is():
     net = kl.compile(kl.library.parity_relative)
     text = str(net)
-    for said in ("parity_relative: universal transformer", "halts when done=1", "parity_left", "of any length",
-                 "residual 8, heads 2, hidden 7", "float32 on cpu", "thresholds", "not asked yet"):  # fmt: skip
+    for said in (
+        "parity_relative: universal transformer",
+        "halts when done=1",
+        "parity_left",
+        "of any length",
+        "residual 8, heads 2, hidden 7",
+        "float32 on cpu",
+        "thresholds",
+        "not asked yet",
+    ):
         assert said in text, said
     assert repr(net) == text
     kl.certify(net, dtype="float64")

@@ -116,8 +116,10 @@ def test_the_line_is_the_one_that_wrote():
     cells = written(Writers(trace, updates_of(trace)), 0)
     lines = data["sources"][0]["lines"]
     assert [lines[cells[3 + place]["line"]].strip() for place in range(3)] == [
-        "z.done = 1  # for zero", "z.done = 1  # for the rest", "z.done = 1  # for the rest",
-    ]  # fmt: skip
+        "z.done = 1  # for zero",
+        "z.done = 1  # for the rest",
+        "z.done = 1  # for the rest",
+    ]
     assert cells[2]["how"] == "same" and lines[cells[2]["line"]].strip() == "z.kind = 2  # as it is"
     assert data["sources"][0]["file"] == "test_page.py"
 
@@ -153,8 +155,9 @@ class Ruled(kl.Program):
 def test_a_program_of_rules_names_the_rule():
     data = program_page(Ruled.trace([0, 1]), weights=False).data
     assert [(w["how"], w["text"], w["guard"]) for w in data["writers"]] == [
-        ("rule", "x := 1", "if x = 0"), ("rule", "x := 0", "if x = 1"),
-    ]  # fmt: skip
+        ("rule", "x := 1", "if x = 0"),
+        ("rule", "x := 0", "if x = 1"),
+    ]
     assert "written as rules" in data["sources"][0]["why"]
 
 
@@ -216,7 +219,7 @@ def test_weights_are_left_out_where_they_are_many():
     assert data["weights"] is None and "weights=True" in data["without_weights"]
 
 
-HOSTILE = "</script><img src=x onerror=\"window.hacked=1\">{{script}}'&"
+HOSTILE = '</script><img src=x onerror="window.hacked=1">{{script}}\'&'
 
 
 class Hostile(kl.Program):

@@ -345,11 +345,13 @@ def test_it_can_be_used_without_a_mouse(opened):
     reached = []
     for _ in range(16):
         page.press("Tab")
-        reached.append(page.do(
-            "(() => { const e = document.activeElement, s = getComputedStyle(e);"
-            "const seen = s.outlineStyle !== 'none' && s.outlineWidth !== '0px';"
-            "return [e.getAttribute('aria-label') ?? e.textContent, seen]; })()"
-        ))  # fmt: skip
+        reached.append(
+            page.do(
+                "(() => { const e = document.activeElement, s = getComputedStyle(e);"
+                "const seen = s.outlineStyle !== 'none' && s.outlineWidth !== '0px';"
+                "return [e.getAttribute('aria-label') ?? e.textContent, seen]; })()"
+            )
+        )
     names = [name for name, _ in reached]
     assert {"Run", "Weights", "first", "play", "last", "layer", "speed", "positions by variables"} <= set(names)
     assert next(iter(kl.library.addition.spec.heads)) in names
@@ -375,9 +377,11 @@ def test_a_scan_page_is_small_and_soon_there(browser, tmp_path, command):
 
 
 PICTURES = {
-    "light": {}, "dark": {"dark": True}, "phone": {"phone": True, "width": 390, "height": 844},
+    "light": {},
+    "dark": {"dark": True},
+    "phone": {"phone": True, "width": 390, "height": 844},
     "phone-dark": {"phone": True, "dark": True, "width": 390, "height": 844},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", PICTURES)

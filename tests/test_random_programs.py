@@ -133,10 +133,12 @@ class Source:
         if name in self.cats:
             size = self.cats[name]
             return self.pick(
-                f"{self.whole()} % {size}", f"min({self.whole()}, {size - 1})", self.value(name),
+                f"{self.whole()} % {size}",
+                f"min({self.whole()}, {size - 1})",
+                self.value(name),
                 f"({self.value(name)} if {self.condition(1)} else {self.whole()} % {size})",
                 f"({self.whole()} + {self.whole()}) % {size}",
-            )  # fmt: skip
+            )
         same = [n for n in self.nums if self.nums[n] == self.nums.get(name)]
         same += [n for n in self.sets if self.sets[n] == self.sets.get(name)]
         index = self.pick(*self.cats)
@@ -357,9 +359,13 @@ def everything_agrees(source: str) -> None:
 
 
 FEW = settings(
-    max_examples=200, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), database=None,
+    max_examples=200,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
     phases=[Phase.explicit, Phase.generate],  # failing programs are short enough; shrinking takes minutes
-)  # fmt: skip
+)
 
 
 @FEW

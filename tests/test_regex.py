@@ -109,9 +109,7 @@ def test_refused_by_name(pattern: str, says: str) -> None:
     assert repr(pattern) in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "pattern, says", [("(", "missing"), ("[z-a]", "bad character range"), (".*", "alphabet")]
-)
+@pytest.mark.parametrize("pattern, says", [("(", "missing"), ("[z-a]", "bad character range"), (".*", "alphabet")])
 def test_not_a_pattern(pattern: str, says: str) -> None:
     with pytest.raises(kl.InputError, match=says):
         kl.regex(pattern)

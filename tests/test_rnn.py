@@ -76,11 +76,16 @@ def test_lemma_4_5(seed: int, activation: str) -> None:
         return Matrix.of([[number() for _ in range(columns)] for _ in range(rows)])
 
     step = TwoLayerStep(
-        tuple("abcd"[:symbols]), s=vector([number() for _ in range(size)]), V=matrix(width, size),
-        W=matrix(width, symbols), b=vector([number() for _ in range(width)]), U=matrix(size, width),
-        c=vector([number() for _ in range(size)]), out_W=matrix(outputs, size),
+        tuple("abcd"[:symbols]),
+        s=vector([number() for _ in range(size)]),
+        V=matrix(width, size),
+        W=matrix(width, symbols),
+        b=vector([number() for _ in range(width)]),
+        U=matrix(size, width),
+        c=vector([number() for _ in range(size)]),
+        out_W=matrix(outputs, size),
         out_b=vector([number() for _ in range(outputs)]),
-    )  # fmt: skip
+    )
     rnn = fuse(step, activation=activation)
     assert rnn.units == width + 1
 
@@ -108,9 +113,14 @@ def test_lemma_4_5_as_printed_would_be_wrong_on_the_empty_word() -> None:
 
 def chapter_example() -> ExactRNN:
     return ExactRNN(
-        ("a", "b"), V=Matrix.of([[1, -2], [-3, 4]]), W=Matrix.of([[1, 0], [0, 1]]), b={}, s={0: 1},
-        out_W=Matrix.of([[1, 0]]), activation="slu",
-    )  # fmt: skip
+        ("a", "b"),
+        V=Matrix.of([[1, -2], [-3, 4]]),
+        W=Matrix.of([[1, 0], [0, 1]]),
+        b={},
+        s={0: 1},
+        out_W=Matrix.of([[1, 0]]),
+        activation="slu",
+    )
 
 
 def test_section_4_2_1_example() -> None:

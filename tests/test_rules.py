@@ -15,10 +15,19 @@ from kleene.lowering.rules import Rule, Rules, lower_to_rules
 from kleene.lowering.updates import Updates, guarded_updates
 
 SMALL = [
-    kl.library.parity_relative, kl.library.parity_absolute(4), kl.library.addition, kl.library.subleq(-3, 3, 4),
-    kl.library.reverse(4, 3), kl.library.histogram(4, 3), kl.library.sort_unique(4, 4), kl.library.sort(4, 3),
-    kl.library.most_frequent(3, 3), kl.library.dyck1(4), kl.library.dyck2(3), kl.library.parity_scratchpad(3),
-]  # fmt: skip
+    kl.library.parity_relative,
+    kl.library.parity_absolute(4),
+    kl.library.addition,
+    kl.library.subleq(-3, 3, 4),
+    kl.library.reverse(4, 3),
+    kl.library.histogram(4, 3),
+    kl.library.sort_unique(4, 4),
+    kl.library.sort(4, 3),
+    kl.library.most_frequent(3, 3),
+    kl.library.dyck1(4),
+    kl.library.dyck2(3),
+    kl.library.parity_scratchpad(3),
+]
 
 
 def assignment(program: Any, **values: int) -> dict[str, int | None]:

@@ -128,8 +128,13 @@ MACROS = {
     "MOV x x": lambda x, y: (x, y),
 }
 BRANCHES = {
-    "BEQ": int.__eq__, "BNE": int.__ne__, "BLT": int.__lt__, "BLE": int.__le__, "BGT": int.__gt__, "BGE": int.__ge__,
-}  # fmt: skip
+    "BEQ": int.__eq__,
+    "BNE": int.__ne__,
+    "BLT": int.__lt__,
+    "BLE": int.__le__,
+    "BGT": int.__gt__,
+    "BGE": int.__ge__,
+}
 BRANCHED = "HALT\n yes: INC went\n HALT\n x: .data 0\n y: .data 0\n went: .data 0"
 
 

@@ -35,9 +35,11 @@ def same_as_python(program: Any, samples: int = 400) -> None:
     total = 1
     for size in sizes:
         total *= size
-    states = product(*map(range, sizes)) if total <= samples else (
-        tuple(chance.randrange(size) for size in sizes) for _ in range(samples)
-    )  # fmt: skip
+    states = (
+        product(*map(range, sizes))
+        if total <= samples
+        else (tuple(chance.randrange(size) for size in sizes) for _ in range(samples))
+    )
     for state in states:
         indices = dict(zip(names, state))
         plain = Plain(program, {name: kinds[name].values[index] for name, index in indices.items()})
@@ -444,9 +446,10 @@ def test_a_read_without_use_is_a_read():
 
 
 @pytest.mark.parametrize(
-    "program", [kl.library.addition, kl.library.histogram(5, 3), kl.library.subleq(-4, 4, 4), kl.library.dyck2(4)],
+    "program",
+    [kl.library.addition, kl.library.histogram(5, 3), kl.library.subleq(-4, 4, 4), kl.library.dyck2(4)],
     ids=lambda program: program.__name__,
-)  # fmt: skip
+)
 def test_updates_survive_json(program):
     updates = guarded_updates(program)
     again = Updates.from_json(program.spec, json.loads(json.dumps(updates.to_json())))
@@ -474,12 +477,19 @@ def test_updates_are_equal_when_they_do_the_same():
 @pytest.mark.parametrize(
     "program",
     [
-        kl.library.parity_relative, kl.library.addition, kl.library.subleq(-3, 4, 5), kl.library.sort(4, 3),
-        kl.library.dyck2(4), kl.library.parity_scratchpad(3), kl.library.addition_scratchpad(2),
-        kl.library.reverse(4, 3), kl.library.histogram(4, 3), kl.library.most_frequent(4, 3),
+        kl.library.parity_relative,
+        kl.library.addition,
+        kl.library.subleq(-3, 4, 5),
+        kl.library.sort(4, 3),
+        kl.library.dyck2(4),
+        kl.library.parity_scratchpad(3),
+        kl.library.addition_scratchpad(2),
+        kl.library.reverse(4, 3),
+        kl.library.histogram(4, 3),
+        kl.library.most_frequent(4, 3),
     ],
     ids=lambda program: program.__name__,
-)  # fmt: skip
+)
 def test_the_updates_of_the_library_do_what_step_does(program):
     same_as_python(program, 2_000)
 

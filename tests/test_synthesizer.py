@@ -237,15 +237,21 @@ def test_a_soft_imperative_runs_as_long_as_the_text_is_positive():
     machine = Synthesizer(tiny_bert(sum(table.sizes), len(words)), table.sizes, Executor(), ByText(words.encode))
     seen = [*GOOD[:3], *BAD[:3]]
     inputs = torch.cat([machine.describe(ask.format(word), range(1, table.longest)) for word in seen])
-    labels = torch.tensor([
-        table.lookup(0, number) if word in GOOD else (0, 0, 0) for word in seen for number in range(1, table.longest)
-    ])  # fmt: skip
+    labels = torch.tensor(
+        [table.lookup(0, number) if word in GOOD else (0, 0, 0) for word in seen for number in range(1, table.longest)]
+    )
     optimiser = torch.optim.AdamW(machine.parameters(), lr=1e-3)
     run = train(
-        machine, optimiser, lambda model, batch: model.loss(*batch), lambda step: (inputs, labels), steps=400, every=20,
+        machine,
+        optimiser,
+        lambda model, batch: model.loss(*batch),
+        lambda step: (inputs, labels),
+        steps=400,
+        every=20,
         evaluate=lambda model: {"right": (model.predict(inputs) == labels).double().mean().item()},
-        until=lambda metrics: metrics["right"] == 1.0, progress=False,
-    )  # fmt: skip
+        until=lambda metrics: metrics["right"] == 1.0,
+        progress=False,
+    )
     assert run.reached
     for word in seen:
         done = machine.run(ask.format(word), image.words)
@@ -275,9 +281,15 @@ def resnet_images():
         elif label == 2:
             image[0, :, at] += 1.0
     network = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), Residual(8), nn.AvgPool2d(2), Residual(8), nn.AdaptiveMaxPool2d(1),
-        nn.Flatten(), nn.Linear(8, 3),
-    )  # fmt: skip
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.ReLU(),
+        Residual(8),
+        nn.AvgPool2d(2),
+        Residual(8),
+        nn.AdaptiveMaxPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 3),
+    )
     return network, images, labels, 3
 
 
@@ -287,9 +299,11 @@ def next_tokens():
     start, stride = torch.randint(0, 8, (2, 300), generator=source)
     tokens = (start[:, None] + stride[:, None] * torch.arange(5)) % 8
     network = nn.Sequential(
-        nn.Embedding(8, 16), nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), nn.Flatten(),
+        nn.Embedding(8, 16),
+        nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True),
+        nn.Flatten(),
         nn.Linear(64, 8),
-    )  # fmt: skip
+    )
     return network, tokens[:, :4], tokens[:, 4], 8
 
 
@@ -308,9 +322,14 @@ def test_a_soft_instruction_writes_the_class_that_the_bare_model_gives(task):
     targets = torch.stack([labels, torch.full_like(labels, classes), torch.zeros_like(labels)], dim=1)
     optimiser = torch.optim.Adam(classifier.parameters(), lr=1e-2)
     train(
-        machine, optimiser, lambda model, batch: model.loss(*batch), lambda step: (inputs, targets), steps=150,
-        every=50, progress=False,
-    )  # fmt: skip
+        machine,
+        optimiser,
+        lambda model, batch: model.loss(*batch),
+        lambda step: (inputs, targets),
+        steps=150,
+        every=50,
+        progress=False,
+    )
     classifier.eval()
     with torch.no_grad():
         bare = classifier(inputs).argmax(dim=1).tolist()
@@ -436,9 +455,17 @@ def test_memorising_that_is_stopped_goes_on_to_the_same_end(tmp_path):
     config = SCALES["tiny"]
     tokens = {"cls": 1, "numbers": [2, 3, 4, 5], "vocabulary": 6}
     arguments = dict(
-        programs=2, dropout=0.0, seeds=[1, 2], length=4, addresses=4, tokens=tokens, bert=config["bert"],
-        rate=config["rate"], warmup=10, steps=400,
-    )  # fmt: skip
+        programs=2,
+        dropout=0.0,
+        seeds=[1, 2],
+        length=4,
+        addresses=4,
+        tokens=tokens,
+        bert=config["bert"],
+        rate=config["rate"],
+        warmup=10,
+        steps=400,
+    )
     whole = table_1_run(**arguments, folder=tmp_path / "whole", deadline=None)
     found, calls = {"finished": False}, 0
     while not found["finished"]:

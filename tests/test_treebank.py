@@ -106,10 +106,7 @@ def test_regression_is_least_squares_with_dummies() -> None:
     _, table = corpus(-0.05, count=20)
     strata = table.apart * 10 + table.kind
     design = np.column_stack([table.tree, *[strata == s for s in np.unique(strata)]]).astype(float)
-    assert (
-        abs(np.linalg.lstsq(design, table.value, rcond=None)[0][0] - regression(table, samples=5).slope)
-        < 1e-10
-    )
+    assert abs(np.linalg.lstsq(design, table.value, rcond=None)[0][0] - regression(table, samples=5).slope) < 1e-10
 
 
 def test_means_leave_out_what_is_rare_and_cover_the_truth() -> None:
@@ -126,11 +123,7 @@ def test_shuffled_sentences_keep_their_trees() -> None:
     matrix = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])
     table = pair_table([sentence], [matrix], [order])
     assert table.value.tolist() == [2, 3, 1]  # (a, b), (a, c), (b, c) at the places where they were read
-    assert (
-        table.apart.tolist() == [2, 1, 1]
-        and table.tree.tolist() == [1, 1, 2]
-        and table.kind.tolist() == [1, 0, 1]
-    )
+    assert table.apart.tolist() == [2, 1, 1] and table.tree.tolist() == [1, 1, 2] and table.kind.tolist() == [1, 0, 1]
 
 
 def test_spanning_tree_is_the_heaviest() -> None:

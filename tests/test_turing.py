@@ -206,9 +206,7 @@ def test_patterns_look_at_as_many_digits_as_it_takes() -> None:
 
 def test_certificate_fails_for_a_damaged_network() -> None:
     net = kl.compile(POWERS_OF_TWO)
-    assert (
-        kl.certify(net).holds and kl.verify(net, None).holds and kl.verify(net, net, lengths=range(3)).holds
-    )
+    assert kl.certify(net).holds and kl.verify(net, None).holds and kl.verify(net, net, lengths=range(3)).holds
     assert kl.verify(POWERS_OF_TWO, net, random=5).checked == 5
     b = dict(net.b)
     b[5] = b.get(5, 0) + Fraction(1, 3)
@@ -430,9 +428,15 @@ def test_a_decider_of_another_machine_is_not_certified():
     rows = {q: dict(row) for q, row in machine.transitions.items()}
     rows["q3"][" "] = ("q5", " ", 1)  # accepts three ones, which few words show
     other = kl.TuringMachine(
-        rows, start="q0", accept=machine.accept, reject=machine.reject, blank=" ", input_alphabet=("1",),
-        two_way=False, name="other",
-    )  # fmt: skip
+        rows,
+        start="q0",
+        accept=machine.accept,
+        reject=machine.reject,
+        blank=" ",
+        input_alphabet=("1",),
+        two_way=False,
+        name="other",
+    )
     found = kl.certify(kl.compile(other), machine=machine, inputs=["", "1", "11"])
     assert not found.holds and "weights are not those" in str(found)
     with pytest.raises(InputError, match="no words to run"):
@@ -445,8 +449,12 @@ def test_jflap_keeps_rejecting_states(tmp_path: Path):
             "odd": {"□": ("no", "□", 1), "1": ("even", "1", 1)},
             "even": {"□": ("yes", "□", 1), "1": ("odd", "1", 1)},
         },
-        start="even", accept=frozenset({"yes"}), reject=frozenset({"no"}), blank="□", input_alphabet=("1",),
-    )  # fmt: skip
+        start="even",
+        accept=frozenset({"yes"}),
+        reject=frozenset({"no"}),
+        blank="□",
+        input_alphabet=("1",),
+    )
     machine.save(tmp_path / "m.jff")
     again = kl.TuringMachine.load(tmp_path / "m.jff")
     for n in range(5):

@@ -273,7 +273,8 @@ def test_a_word_plus_its_modulus_is_the_word():
 @pytest.mark.parametrize("condition", ["z.mean == z.x", "z.mean < z.x", "z.mean == 1", "z.mean == 0 and z.mean == z.x"])
 def test_a_word_under_a_condition_on_an_average(condition):
     space = {"kl": kl}
-    exec(f"""class Averaged(kl.Program):
+    exec(
+        f"""class Averaged(kl.Program):
     tokens, layers = 3, 1
     x, w = kl.cat(3, token=lambda t: t), kl.word(2)
     left = kl.relative(x, -1, default=0)
@@ -282,7 +283,9 @@ def test_a_word_under_a_condition_on_an_average(condition):
     def step(z):
         if {condition}:
             z.w = 1
-""", space)
+""",
+        space,
+    )
     assert "mean" in agrees(space["Averaged"])
 
 

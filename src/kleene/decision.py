@@ -14,9 +14,7 @@ class Decision:
     answer: str | None
     steps: int
     state: str | None = None
-    tape: tuple[str, ...] | None = (
-        None  # without the blanks at its ends (on a one-way tape, at its right end)
-    )
+    tape: tuple[str, ...] | None = None  # without the blanks at its ends (on a one-way tape, at its right end)
     head: int | None = None  # where on that tape the head is; may lie outside it
 
     def __str__(self) -> str:
@@ -26,9 +24,7 @@ class Decision:
             lines.append(f"state {self.state}, head on cell {self.head}")
         if self.tape is not None:
             text = self.text
-            lines.append(
-                f"tape {text}" if len(text) <= 200 else f"tape {text[:200]}… ({len(self.tape):,} cells)"
-            )
+            lines.append(f"tape {text}" if len(text) <= 200 else f"tape {text[:200]}… ({len(self.tape):,} cells)")
         return "\n".join(lines)
 
     @property

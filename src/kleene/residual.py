@@ -42,9 +42,14 @@ class Segment:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "name": self.name, "start": self.start, "size": self.size, "coding": self.coding,
-            "labels": list(self.labels), "scale": self.scale, "kind": self.kind,
-        }  # fmt: skip
+            "name": self.name,
+            "start": self.start,
+            "size": self.size,
+            "coding": self.coding,
+            "labels": list(self.labels),
+            "scale": self.scale,
+            "kind": self.kind,
+        }
 
 
 @dataclass(frozen=True)

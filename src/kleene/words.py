@@ -47,8 +47,7 @@ def encode(word: Word, index: dict[str, int]) -> list[int]:
         place, bad = next((i, s) for i, s in enumerate(word) if s not in index)
         shown = show_word(word) if all(isinstance(s, str) for s in word) else word
         raise InputError(
-            f"word {shown!r}: {bad!r} at position {place} is not in the alphabet "
-            f"{{{', '.join(index)}}}"
+            f"word {shown!r}: {bad!r} at position {place} is not in the alphabet {{{', '.join(index)}}}"
         ) from None
 
 

@@ -74,14 +74,23 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         found = self.counterexample
         return {
-            "program": self.program, "holds": self.holds, "checked": self.checked, "mismatches": self.mismatches,
-            "raised": self.raised, "compared_with": self.compared_with, "evaluator": self.evaluator,
+            "program": self.program,
+            "holds": self.holds,
+            "checked": self.checked,
+            "mismatches": self.mismatches,
+            "raised": self.raised,
+            "compared_with": self.compared_with,
+            "evaluator": self.evaluator,
             "inputs": self.inputs,
-            "counterexample": None if found is None else {
-                "input": list(found.input), "expected": str(found.expected), "found": str(found.found),
+            "counterexample": None
+            if found is None
+            else {
+                "input": list(found.input),
+                "expected": str(found.expected),
+                "found": str(found.found),
                 "where": found.where,
             },
-        }  # fmt: skip
+        }
 
 
 @dataclass
@@ -226,10 +235,16 @@ def compare(
         where = _first_difference(reference, network, shortest, run or {}) if exact else None
         counterexample = Disagreement(shortest, _told(worst[1]), _told(worst[2]), where)
     return Report(
-        reference.spec.name, checked, mismatches, raised, reference.name,
-        f"{evaluator}, {str(next(network.parameters()).dtype).removeprefix('torch.')}", described, counterexample,
+        reference.spec.name,
+        checked,
+        mismatches,
+        raised,
+        reference.name,
+        f"{evaluator}, {str(next(network.parameters()).dtype).removeprefix('torch.')}",
+        described,
+        counterexample,
         layers=exact,
-    )  # fmt: skip
+    )
 
 
 def _told(result: Any) -> Any:

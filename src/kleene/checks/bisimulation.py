@@ -75,9 +75,7 @@ class Bisimulation:
         return {
             "holds": self.holds,
             "reasons": list(self.reasons),
-            "relation": [
-                [q, [[i, number_to_json(v)] for i, v in sorted(g.items())]] for q, g in self.relation
-            ],
+            "relation": [[q, [[i, number_to_json(v)] for i, v in sorted(g.items())]] for q, g in self.relation],
         }
 
     def save(self, folder: str | Path) -> None:
@@ -101,8 +99,7 @@ def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000
     names = [dfa.name(q) for q in range(len(dfa))]
     label = names if len(set(names)) == len(dfa) else [f"q{q}" for q in range(len(dfa))]
     reasons = (
-        f"{len(relation):,} pairs of a state and a hidden vector are closed under {len(dfa.alphabet)} "
-        f"symbols",
+        f"{len(relation):,} pairs of a state and a hidden vector are closed under {len(dfa.alphabet)} symbols",
         "the output is 1 at accepting states and 0 at the others"
         if rnn.criterion == "one"
         else "the output is positive exactly at accepting states",
@@ -115,9 +112,7 @@ def _explore(dfa: DFA, rnn: ExactRNN, limit: int) -> tuple[list[tuple[int, Vecto
     """All pairs that words reach, and the first (so a shortest) word on which the answers differ, with a
     reason."""
     if set(dfa.alphabet) != set(rnn.alphabet):
-        raise InputError(
-            f"certify: the machine reads {dfa.alphabet}, the network {rnn.alphabet}; they must be equal"
-        )
+        raise InputError(f"certify: the machine reads {dfa.alphabet}, the network {rnn.alphabet}; they must be equal")
     columns = [dfa.index[symbol] for symbol in rnn.alphabet]
     table = dfa.table[:, columns].tolist()
     pairs = [(dfa.start, rnn.s)]
@@ -139,9 +134,7 @@ def _explore(dfa: DFA, rnn: ExactRNN, limit: int) -> tuple[list[tuple[int, Vecto
             key = (after[0], frozenset(after[1].items()))
             if key not in seen:
                 if len(pairs) >= limit:
-                    raise DidNotHalt(
-                        f"certify: more than {limit:,} pairs of a state and a hidden vector; raise limit="
-                    )
+                    raise DidNotHalt(f"certify: more than {limit:,} pairs of a state and a hidden vector; raise limit=")
                 seen.add(key)
                 pairs.append(after)
                 came.append((at, symbol))
@@ -167,8 +160,7 @@ def verify_dfa(
     if inputs is None and lengths is None and random is None:
         if not isinstance(network, ExactRNN):
             raise InputError(
-                "verify: say which words: inputs=, lengths= or random=; only exact networks are compared on "
-                "all"
+                "verify: say which words: inputs=, lengths= or random=; only exact networks are compared on all"
             )
         pairs, problem = _explore(dfa, network, limit)
         if problem is None:
@@ -180,9 +172,7 @@ def verify_dfa(
         progress(len(words) // 2)
     wrong = np.flatnonzero(dfa.accepts_batch(words) != network.accepts_batch(words))
     example = min((words[i] for i in wrong), key=len, default=None)
-    return Report(
-        len(words), len(wrong), how, None if example is None else show_word(example)
-    )
+    return Report(len(words), len(wrong), how, None if example is None else show_word(example))
 
 
 def chosen_words(

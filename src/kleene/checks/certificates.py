@@ -57,9 +57,12 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "program": self.program, "holds": self.holds, "dtype": self.dtype, "max_length": self.max_length,
+            "program": self.program,
+            "holds": self.holds,
+            "dtype": self.dtype,
+            "max_length": self.max_length,
             "reasons": list(self.reasons),
-        }  # fmt: skip
+        }
 
 
 def certify_transformer(net: Transformer, *, dtype: str | torch.dtype | None = None) -> Certificate:
@@ -289,8 +292,6 @@ def _difference_where_read(
     reads = [read for read in updates.reads if read.head in heads]
     asked = [n for read in reads for test in read.guard for n in test.form.variables]
     order = list(
-        dict.fromkeys(
-            [*(n for n in asked if n != name), *reading_order(name, updates.of(name), function.variables)]
-        )
+        dict.fromkeys([*(n for n in asked if n != name), *reading_order(name, updates.of(name), function.variables)])
     )
     return difference(spec, name, UpdatesFunction(spec, updates.of(name), reads), function, order, undefined=True)

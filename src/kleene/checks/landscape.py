@@ -131,9 +131,7 @@ class Landscape:
                 rises_right = right > -above if not curved else right >= -above
                 for place in np.argwhere((values == value) & ~(rises_left & rises_right)):
                     at = tuple(place.tolist())
-                    found.append(Coordinate(
-                        self._name(part, at), value, below - int(left[at]), above + int(right[at])
-                    ))  # fmt: skip
+                    found.append(Coordinate(self._name(part, at), value, below - int(left[at]), above + int(right[at])))
         return found
 
     def _name(self, part: str, place: tuple[int, ...]) -> str:
@@ -200,6 +198,11 @@ def landscape(
     g = z @ first.T + bias  # (row, rule)
     fires, misses = (g == 1).astype(int), (g == 0).astype(int)
     return Landscape(
-        found, regulariser, Fraction(alpha) if not isinstance(alpha, float) else Fraction(str(alpha)),
-        fires.sum(axis=0), misses.sum(axis=0), fires.T @ z, misses.T @ z,
-    )  # fmt: skip
+        found,
+        regulariser,
+        Fraction(alpha) if not isinstance(alpha, float) else Fraction(str(alpha)),
+        fires.sum(axis=0),
+        misses.sum(axis=0),
+        fires.T @ z,
+        misses.T @ z,
+    )

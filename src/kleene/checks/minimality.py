@@ -207,9 +207,11 @@ def restricted(program: ProgramClass, seen: Seen) -> ProgramClass:
             setattr(z, name, value)
 
     made = ProgramClass(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
-    spec = replace(program.spec, name=made.__name__, variables={
-        name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()
-    })  # fmt: skip
+    spec = replace(
+        program.spec,
+        name=made.__name__,
+        variables={name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()},
+    )
     updates = tuple(_as_update(spec, rule) for rule in seen.rules)
     made.spec = spec
     type.__setattr__(made, "seen", seen)
@@ -246,9 +248,11 @@ def by_rules(program: ProgramClass, seen: Seen) -> ProgramClass:
             setattr(z, name, value)
 
     made = ProgramClass(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
-    spec = replace(program.spec, name=made.__name__, variables={
-        name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()
-    })  # fmt: skip
+    spec = replace(
+        program.spec,
+        name=made.__name__,
+        variables={name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()},
+    )
     made.spec = spec
     type.__setattr__(made, "seen", seen)
     if clash is None:

@@ -133,9 +133,7 @@ def check_run(machine: TuringMachine, net: Decider, word: Word, max_steps: int) 
     """Run both side by side: (steps of the network, what is wrong or None)."""
     vectors = net.run_inputs(word)
     lead = net.lead(len(word))
-    first = (
-        len(word) if net.about["form"] == "compact" else 0
-    )  # compact: no conditions while the input is read
+    first = len(word) if net.about["form"] == "compact" else 0  # compact: no conditions while the input is read
     for time in range(lead):
         g = next(vectors)
         if problem := _general(net, g, time > first):
@@ -147,9 +145,7 @@ def check_run(machine: TuringMachine, net: Decider, word: Word, max_steps: int) 
         g = next(vectors)
         problem = _general(net, g, True) or _same(machine, net, g, configuration)
         if problem is None and ANSWERS[net.answer(g)] != machine.answer(configuration.state):
-            problem = (
-                f"the output says {ANSWERS[net.answer(g)]}, the machine {machine.answer(configuration.state)}"
-            )
+            problem = f"the output says {ANSWERS[net.answer(g)]}, the machine {machine.answer(configuration.state)}"
         if problem is not None:
             return lead + step, f"step {step}: {problem}"
     if configuration is not None and machine.answer(configuration.state):
@@ -170,9 +166,7 @@ def _general(net: Decider, g: Vector, conditions: bool) -> str | None:
     if sorted(net.output(g)) != [0, 0, 1]:
         return "the output is not one-hot"
     if conditions:
-        true = [
-            sum(factor * g.get(unit, 0) for unit, factor in units) for _, units in net.about["conditions"]
-        ]
+        true = [sum(factor * g.get(unit, 0) for unit, factor in units) for _, units in net.about["conditions"]]
         if sorted(true)[:-1] != [0] * (len(true) - 1) or max(true) != 1:
             return f"{sum(v == 1 for v in true)} conditions are true; exactly one should be"
     return None

@@ -90,24 +90,16 @@ def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:
 def regex(
     pattern: Annotated[str, typer.Argument(help="A Python regular expression, matched in full.")],
     words: Annotated[list[str] | None, typer.Argument(help="Words to decide on the network.")] = None,
-    alphabet: Annotated[
-        str | None, typer.Option(help="The symbols; by default those that the pattern names.")
-    ] = None,
+    alphabet: Annotated[str | None, typer.Option(help="The symbols; by default those that the pattern names.")] = None,
     method: Annotated[str, typer.Option(help="smallest, minsky, image or scalar.")] = "smallest",
     activation: Annotated[str, typer.Option(help="relu or slu.")] = "relu",
-    ignore_case: Annotated[
-        bool, typer.Option("--ignore-case", "-i", help="Letters match both cases.")
-    ] = False,
+    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="Letters match both cases.")] = False,
     output: Annotated[
         list[Path] | None,
-        typer.Option(
-            "-o", help="Save: .json, .jff, .att, .dot, .png, .svg, .pdf the automaton; a folder the network."
-        ),
+        typer.Option("-o", help="Save: .json, .jff, .att, .dot, .png, .svg, .pdf the automaton; a folder the network."),
     ] = None,
     dot: Annotated[bool, typer.Option("--dot", help="Print the minimal automaton for Graphviz, and no more.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save a page that steps through one word.")
-    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Save a page that steps through one word.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """A regular expression as a minimal automaton and as an exact RNN, certified; decide words on the
@@ -162,9 +154,7 @@ def _save(dfa: Any, rnn: Any, certificate: Any, path: Path) -> None:
 
 @app.command(epilog="Example: kleene tm 1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA --max-steps 1000000")
 def tm(
-    file: Annotated[
-        str, typer.Argument(help="A machine: .yaml, .jff, .json, .txt, or bbchallenge text itself.")
-    ],
+    file: Annotated[str, typer.Argument(help="A machine: .yaml, .jff, .json, .txt, or bbchallenge text itself.")],
     word: Annotated[
         str | None, typer.Argument(help="The input; by default the one in the file, or the empty word.")
     ] = None,
@@ -175,9 +165,7 @@ def tm(
     check: Annotated[bool, typer.Option("--check", help="Compare with the direct simulator.")] = False,
     output: Annotated[
         list[Path] | None,
-        typer.Option(
-            "-o", help="Save: .json, .yaml, .jff, .dot, .png, .svg, .pdf the machine; a folder the network."
-        ),
+        typer.Option("-o", help="Save: .json, .yaml, .jff, .dot, .png, .svg, .pdf the machine; a folder the network."),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save a page that steps through the first 500 steps.")
@@ -198,9 +186,7 @@ def tm(
     for path in output or []:
         _save_machine(machine, net, path)
     with _Progress(max_steps) as progress:
-        decision = net.decide(
-            given, max_steps=max_steps, tape=tape or check, evaluator=evaluator, progress=progress
-        )
+        decision = net.decide(given, max_steps=max_steps, tape=tape or check, evaluator=evaluator, progress=progress)
     if html is not None:
         kl.explain(net, given, max_steps=min(max_steps, TRACED)).to_html(html, title=machine.name)
     expected = machine.run(given, max_steps=max_steps) if check else None

@@ -79,12 +79,22 @@ def subleq_command(
     layers = getattr(machine, "layers", None)
     differs = _difference(result, image, dialect, given, input_adds) if compare else None
     if as_json:
-        print_json({
-            "program": program, "dialect": dialect, "on": on, "evaluator": chosen, "why": result.why,
-            "output": result.output, "instructions": result.steps, "layers": layers, "seconds": round(seconds, 3),
-            "counter": result.counter, "where": result.where,
-            **({"agrees_with_reference": not differs} if compare else {}),
-        })  # fmt: skip
+        print_json(
+            {
+                "program": program,
+                "dialect": dialect,
+                "on": on,
+                "evaluator": chosen,
+                "why": result.why,
+                "output": result.output,
+                "instructions": result.steps,
+                "layers": layers,
+                "seconds": round(seconds, 3),
+                "counter": result.counter,
+                "where": result.where,
+                **({"agrees_with_reference": not differs} if compare else {}),
+            }
+        )
     else:
         ran = f", {layers:,} layers" if layers is not None else ""
         print(

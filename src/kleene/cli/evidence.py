@@ -13,9 +13,7 @@ from kleene.cli.names import read_tokens, read_word
 from kleene.errors import FileError, InputError
 
 
-@app.command(
-    epilog="Example: kleene explain models/wikitext 'the chimney sweep has sick lungs' -o heatmap.png"
-)
+@app.command(epilog="Example: kleene explain models/wikitext 'the chimney sweep has sick lungs' -o heatmap.png")
 def explain(
     model: Annotated[Path, typer.Argument(help="folder of a saved network")],
     input: Annotated[
@@ -28,12 +26,8 @@ def explain(
         str | None, typer.Option(help="who owns the gates' bias product: focus (default) or murdoch")
     ] = None,
     read: Annotated[str | None, typer.Option(help="where pairs are read: right (default) or end")] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Which parts of an input did what, in a saved network."""
@@ -76,9 +70,7 @@ def _is_language_model(network: object) -> bool:
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="the experiment; without it, all are listed")] = None,
     scale: Annotated[str, typer.Option(help="small (minutes on a CPU) or paper")] = "small",
-    data: Annotated[
-        Path | None, typer.Option(help="folder of data sets; or KLEENE_DATA", envvar="KLEENE_DATA")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(help="folder of data sets; or KLEENE_DATA", envvar="KLEENE_DATA")] = None,
     treebank: Annotated[
         Path | None, typer.Option(help="a CoNLL-U file, for experiments that measure on a treebank")
     ] = None,
@@ -117,7 +109,5 @@ def reproduce(
         options["plan"] = Plan(**asked)
     elif asked:
         raise InputError(f"--{next(iter(asked))}: {name} is not a list of training tasks, and runs as a whole")
-    result = run(
-        scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options
-    )
+    result = run(scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options)
     print_json(result.published()) if as_json else typer.echo(result.table())

@@ -37,9 +37,7 @@ class Read(StrEnum):
 Lengths = Annotated[str, typer.Option("--lengths", help="Lengths of the training inputs: 1-10, or 6.")]
 TestLengths = Annotated[str | None, typer.Option("--test-lengths", help="Lengths of inputs to test on: 11-20.")]
 Random = Annotated[int, typer.Option("--random", min=1, help="So many random inputs of these lengths.")]
-Inputs = Annotated[
-    list[str] | None, typer.Option("--input", help="An input to learn from instead; may be repeated.")
-]
+Inputs = Annotated[list[str] | None, typer.Option("--input", help="An input to learn from instead; may be repeated.")]
 Seed = Annotated[int, typer.Option(help="The seed of inputs, first weights and batches.")]
 Steps = Annotated[int, typer.Option(min=1, help="Training steps.")]
 Rate = Annotated[float, typer.Option(help="The learning rate.")]
@@ -79,10 +77,25 @@ def trace(
     Example: kleene learn trace parity_relative --lengths 1-10 --test-lengths 11-40
     """
     _learn(
-        program, lengths, test_lengths, random, inputs, seed, checkpoints, output, as_json, supervision="trace",
-        depth=depth, width=width, steps=steps, rate=rate, optimiser=str(optimiser), batch=batch, noise=noise,
+        program,
+        lengths,
+        test_lengths,
+        random,
+        inputs,
+        seed,
+        checkpoints,
+        output,
+        as_json,
+        supervision="trace",
+        depth=depth,
+        width=width,
+        steps=steps,
+        rate=rate,
+        optimiser=str(optimiser),
+        batch=batch,
+        noise=noise,
         target=target,
-    )  # fmt: skip
+    )
 
 
 @learn.command("end-to-end")
@@ -118,17 +131,44 @@ def end_to_end(
     Example: kleene learn end-to-end parity_relative --lengths 1-8 --read last --steps 500
     """
     _learn(
-        program, lengths, test_lengths, random, inputs, seed, checkpoints, output, as_json, supervision="end-to-end",
-        layers=layers, shared=shared, positions=str(positions), width=width, hidden=hidden, heads=heads,
-        head_size=head_size, read=str(read), steps=steps, rate=rate, optimiser=str(optimiser), batch=batch,
+        program,
+        lengths,
+        test_lengths,
+        random,
+        inputs,
+        seed,
+        checkpoints,
+        output,
+        as_json,
+        supervision="end-to-end",
+        layers=layers,
+        shared=shared,
+        positions=str(positions),
+        width=width,
+        hidden=hidden,
+        heads=heads,
+        head_size=head_size,
+        read=str(read),
+        steps=steps,
+        rate=rate,
+        optimiser=str(optimiser),
+        batch=batch,
         target=target,
-    )  # fmt: skip
+    )
 
 
 def _learn(
-    name: str, lengths: str, test_lengths: str | None, random: int, inputs: list[str] | None, seed: int,
-    checkpoints: Path | None, output: Path | None, as_json: bool, **options: Any,
-) -> None:  # fmt: skip
+    name: str,
+    lengths: str,
+    test_lengths: str | None,
+    random: int,
+    inputs: list[str] | None,
+    seed: int,
+    checkpoints: Path | None,
+    output: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     program = find_program(name)
     if output is not None:
         check_folder(output)
@@ -147,8 +187,18 @@ def _learn(
     if output is not None:
         net.save(output)
     if as_json:
-        print_json({"program": name, **options, "seed": seed, "inputs": len(train), "right": right, "test": tested,
-                    "metrics": net.metrics, "folder": None if output is None else str(output)})  # fmt: skip
+        print_json(
+            {
+                "program": name,
+                **options,
+                "seed": seed,
+                "inputs": len(train),
+                "right": right,
+                "test": tested,
+                "metrics": net.metrics,
+                "folder": None if output is None else str(output),
+            }
+        )
     else:
         last = net.metrics[-1]
         show(f"{name}: {last['step']:,} steps, loss {last['loss']:.4g}")

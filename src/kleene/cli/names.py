@@ -20,11 +20,7 @@ from kleene.machines.program import MAX_VALUES, Program, ProgramClass
 def library_programs() -> dict[str, Any]:
     """The library's programs by name; those with parameters are functions."""
     every = {name: getattr(library, name) for name in library.__all__}
-    return {
-        name: made
-        for name, made in every.items()
-        if isinstance(made, ProgramClass) or inspect.isfunction(made)
-    }
+    return {name: made for name, made in every.items() if isinstance(made, ProgramClass) or inspect.isfunction(made)}
 
 
 def find_program(name: str) -> ProgramClass:
@@ -38,9 +34,7 @@ def find_program(name: str) -> ProgramClass:
     if plain in programs:
         return _made(plain, programs[plain], parameters)
     if "/" in plain or Path(plain).exists():
-        raise FileError(
-            f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name"
-        )
+        raise FileError(f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name")
     close = difflib.get_close_matches(plain, programs, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "'kleene list' shows those there are"
     raise InputError(f"there is no program '{plain}'; {hint}")
@@ -60,9 +54,7 @@ def _made(name: str, found: Any, parameters: str) -> ProgramClass:
             raise InputError(f"{name}: there is no parameter '{parameter}'; {takes}")
     missing = [key for key, p in known.items() if p.default is p.empty and key not in given]
     if missing:
-        raise InputError(
-            f"{name}: the parameter '{missing[0]}' is missing; give it as {name}:{missing[0]}=20"
-        )
+        raise InputError(f"{name}: the parameter '{missing[0]}' is missing; give it as {name}:{missing[0]}=20")
     try:
         made = found(**given)
     except KleeneError:
@@ -72,9 +64,7 @@ def _made(name: str, found: Any, parameters: str) -> ProgramClass:
             f"{name}: raises {type(error).__name__}: {error} for {parameters or 'its defaults'}"
         ) from None
     if not isinstance(made, ProgramClass):
-        raise ProgramError(
-            f"{name}: gives a {type(made).__name__}, not a program (a class made from kl.Program)"
-        )
+        raise ProgramError(f"{name}: gives a {type(made).__name__}, not a program (a class made from kl.Program)")
     return made
 
 
@@ -99,12 +89,8 @@ def _parameter(name: str, part: str, known: Mapping[str, inspect.Parameter]) -> 
 def _from_file(path: str, name: str | None) -> Any:
     """What a user's Python file calls `name`. The file is run: it is the user's own code."""
     module = _imported(Path(path))
-    programs = [
-        key for key, thing in vars(module).items() if isinstance(thing, ProgramClass) and thing is not Program
-    ]
-    makers = [
-        key for key, t in vars(module).items() if inspect.isfunction(t) and t.__module__ == module.__name__
-    ]
+    programs = [key for key, thing in vars(module).items() if isinstance(thing, ProgramClass) and thing is not Program]
+    makers = [key for key, t in vars(module).items() if inspect.isfunction(t) and t.__module__ == module.__name__]
     offered = ", ".join([*programs, *makers]) or "none"
     if not name:
         raise InputError(f"{path}: say which program, as {path}:Name; it has: {offered}")
@@ -112,9 +98,7 @@ def _from_file(path: str, name: str | None) -> Any:
     if found is None:
         raise InputError(f"{path}: has no program '{name}'; it has: {offered}")
     if not isinstance(found, ProgramClass) and not inspect.isfunction(found):
-        raise InputError(
-            f"{path}:{name}: not a program (a class made from kl.Program, or a function making one)"
-        )
+        raise InputError(f"{path}:{name}: not a program (a class made from kl.Program, or a function making one)")
     return found
 
 
@@ -125,9 +109,7 @@ def _imported(path: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module
-    sys.path.insert(
-        0, str(path.parent.resolve())
-    )  # as Python does for a script: its neighbours can be imported
+    sys.path.insert(0, str(path.parent.resolve()))  # as Python does for a script: its neighbours can be imported
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -208,9 +190,7 @@ def read_tokens(machine: Any, text: str) -> list[int]:
     if not listed or listed == "[]":
         return []
     if not NUMBERS.fullmatch(listed):
-        raise InputError(
-            f"{name}: the input '{text}' is not a list of whole numbers such as 2 1 0 or [2,1,0]"
-        )
+        raise InputError(f"{name}: the input '{text}' is not a list of whole numbers such as 2 1 0 or [2,1,0]")
     return [int(word) for word in listed.replace(",", " ").split()]
 
 
@@ -229,13 +209,9 @@ def _encoded(name: str, encode: Callable[[str], Sequence[int]], text: str) -> li
     try:
         return list(encode(text))
     except KleeneError as error:
-        raise InputError(
-            f"{name}: {str(error).removeprefix(f'{name}: ')}; tokens are taken as [2,1,0]"
-        ) from None
+        raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}; tokens are taken as [2,1,0]") from None
     except Exception as error:
-        raise InputError(
-            f"{name}: encode raises {type(error).__name__}: {error} for the input '{text}'"
-        ) from None
+        raise InputError(f"{name}: encode raises {type(error).__name__}: {error} for the input '{text}'") from None
 
 
 def joined(words: list[str]) -> str:

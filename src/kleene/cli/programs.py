@@ -99,9 +99,7 @@ def list_programs(as_json: AsJson = False) -> None:
         name = Text(row["name"], style="bold").append(f":{values}" if values else "", style="not bold dim")
         table.add_row(name, Text(" ".join(row["about"].split())))
     show(table)
-    show(
-        "\nkleene run sort 3 1 2 takes the parameters shown; kleene run sort:length=5,values=10 3 1 2 others."
-    )
+    show("\nkleene run sort 3 1 2 takes the parameters shown; kleene run sort:length=5,values=10 3 1 2 others.")
 
 
 def _parameters(made: Any) -> dict[str, Any]:
@@ -134,9 +132,7 @@ def run_program(
         return
     if is_folder(program):
         if on not in (None, Evaluator.network):
-            raise InputError(
-                f"{program}: a saved network, which runs --on network only; name a program for --on {on}"
-            )
+            raise InputError(f"{program}: a saved network, which runs --on network only; name a program for --on {on}")
         machine, evaluator = find_network(program), Evaluator.network
         tokens, runner = read_tokens(None, text), machine
         options = network_options(program, machine, layers, max_layers)
@@ -151,10 +147,17 @@ def run_program(
         outputs = runner.run(tokens, **options)
     decoded = answer(machine, outputs)
     if as_json:
-        return print_json({
-            "program": program, "input": text, "tokens": tokens, "evaluator": str(evaluator),
-            "outputs": list(outputs), "decoded": decoded, "layers": outputs.layers,
-        })  # fmt: skip
+        return print_json(
+            {
+                "program": program,
+                "input": text,
+                "tokens": tokens,
+                "evaluator": str(evaluator),
+                "outputs": list(outputs),
+                "decoded": decoded,
+                "layers": outputs.layers,
+            }
+        )
     show(outputs_text(outputs if decoded is None else decoded))
     learned = evaluator is Evaluator.network and "check" not in options
     show(f"by the {'learned network' if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
@@ -265,17 +268,11 @@ def compile_program(
     program: Annotated[
         str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a machine's file (.json, .jff, .yaml, .att).")
     ],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")
-    ] = None,
-    lowering: Annotated[
-        Lowering | None, typer.Option(help="thresholds is compact; rules has a unit a rule.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")] = None,
+    lowering: Annotated[Lowering | None, typer.Option(help="thresholds is compact; rules has a unit a rule.")] = None,
     shape: Annotated[Shape | None, typer.Option(help="By default what fits the program.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
-    length: Annotated[
-        int | None, typer.Option(min=1, help="The longest input that averages must resolve.")
-    ] = None,
+    length: Annotated[int | None, typer.Option(min=1, help="The longest input that averages must resolve.")] = None,
     dtype: Annotated[Dtype | None, typer.Option(help="The number format of the weights.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Say what each update costs, and why.")] = False,
     as_json: AsJson = False,
@@ -320,9 +317,7 @@ def check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: a file; -o needs the name of a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "kleene.json").exists():
-        raise FileError(
-            f"{folder}: a folder with other files in it; -o needs a new folder or a saved network's"
-        )
+        raise FileError(f"{folder}: a folder with other files in it; -o needs a new folder or a saved network's")
 
 
 def sizes_of(net: Any) -> dict[str, Any]:
@@ -365,9 +360,7 @@ def verify(
         int | None, typer.Option(min=1, help="So many random inputs; 200 where nothing is asked for.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the random inputs.")] = 0,
-    inputs: Annotated[
-        list[str] | None, typer.Option("--input", help="An input to try; may be repeated.")
-    ] = None,
+    inputs: Annotated[list[str] | None, typer.Option("--input", help="An input to try; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a network with its program.
@@ -384,9 +377,7 @@ def verify(
         print_json(found.to_json()) if as_json else show(str(found))
         return finish(found.holds)
     if second is not None and not is_folder(first):
-        raise FileError(
-            f"{first}: no such folder; 'verify DIR PROGRAM' compares a saved network with a program"
-        )
+        raise FileError(f"{first}: no such folder; 'verify DIR PROGRAM' compares a saved network with a program")
     program = second if second is not None else None if is_folder(first) else first
     machine = find_program(program) if program is not None else None
     tokens = [read_tokens(machine, text) for text in inputs or []]
@@ -416,9 +407,7 @@ def read_lengths(text: str) -> range:
 def count_inputs(tokens: int, lengths: range) -> int:
     """How many inputs of these lengths there are; refused where that is out of all proportion."""
     if lengths[-1] * math.log10(max(tokens, 2)) > 12:
-        raise InputError(
-            f"--lengths {lengths[0]}-{lengths[-1]}: too many inputs to try all; add --random 1000"
-        )
+        raise InputError(f"--lengths {lengths[0]}-{lengths[-1]}: too many inputs to try all; add --random 1000")
     return sum(tokens**length for length in lengths)
 
 
@@ -429,18 +418,14 @@ def saved_machine(net: Any) -> Any:
 
     description = getattr(net, "description", {})
     if "program" not in description:
-        raise NotSupported(
-            f"a {type(net).__name__} holds no machine to compare with; name one: verify DIR PROGRAM"
-        )
+        raise NotSupported(f"a {type(net).__name__} holds no machine to compare with; name one: verify DIR PROGRAM")
     return saved_updates(net, Spec.from_json(description["program"]))
 
 
 @app.command("certify")
 def certify(
     network: NetworkName,
-    dtype: Annotated[
-        Dtype | None, typer.Option(help="The number format to certify for; by default its own.")
-    ] = None,
+    dtype: Annotated[Dtype | None, typer.Option(help="The number format to certify for; by default its own.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove from its weights that a network is exact.

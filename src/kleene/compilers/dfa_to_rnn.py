@@ -29,9 +29,7 @@ def compile_dfa(dfa: DFA, *, method: str = "smallest", activation: str = "relu")
     if activation not in ("relu", "slu"):
         raise InputError(f"compile: activation {activation!r}; it should be 'relu' or 'slu'")
     if method == "scalar" and activation == "slu":
-        raise NotSupported(
-            "compile: method 'scalar' needs numbers above 1, which SLU cuts off; use activation='relu'"
-        )
+        raise NotSupported("compile: method 'scalar' needs numbers above 1, which SLU cuts off; use activation='relu'")
     source = dfa.minimise() if method == "smallest" else dfa
     sizes = {"minsky": source.table.size + 1, "image": _image_size(source)}
     if activation == "relu":

@@ -140,15 +140,12 @@ class StepBuilder:
             U=Matrix(size, width, {at: exact(v) for at, v in self.second.items() if v != 0}),
             out_W=Matrix(self.outputs, size, self.out),
             out_b=self.out_bias,
-            names=tuple(
-                f"{r[0]}[{', '.join(part or '$' for part in r[1:])}]" if r[1:] else r[0] for r in self.roles
-            ),
+            names=tuple(f"{r[0]}[{', '.join(part or '$' for part in r[1:])}]" if r[1:] else r[0] for r in self.roles),
         )
 
     def conditions_to_json(self) -> list[list[object]]:
         """The conditions over the units of the fused network (unit 0 is Lemma 4.5's): [name, [[unit,
         factor], …]]."""
         return [
-            [name, [[int(unit) + 1, int(v)] for (_, unit), v in form.terms.items()]]
-            for name, form in self.conditions
+            [name, [[int(unit) + 1, int(v)] for (_, unit), v in form.terms.items()]] for name, form in self.conditions
         ]

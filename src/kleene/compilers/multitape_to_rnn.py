@@ -30,10 +30,7 @@ def build_multitape(
     filled = {t for t in tapes if held[t]} | open_tapes
     states = (LOAD, TURN, REWIND, *machine.working, *sorted(machine.accept | machine.reject))
     q = {s: build.value("q", s, start=int(s == LOAD)) for s in states}
-    c = [
-        {a: build.value(f"c{t}", a, start=int(a == machine.symbols[t][0])) for a in machine.symbols[t]}
-        for t in tapes
-    ]
+    c = [{a: build.value(f"c{t}", a, start=int(a == machine.symbols[t][0])) for a in machine.symbols[t]} for t in tapes]
     stacks = {}
     for t in tapes:
         stacks["l", t] = {a: build.value(f"l{t}", a) for a in machine.symbols[t][1:]}

@@ -100,8 +100,9 @@ def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, s
     spec, chance = program.spec, random.Random(seed)
     averages = {
         name: extreme_averages(spec, name, net.config.max_length or 1)
-        for name, head in spec.heads.items() if head.numerical
-    }  # fmt: skip
+        for name, head in spec.heads.items()
+        if head.numerical
+    }
     ranges = {name: range(len(kind)) for name, kind in spec.kinds.items()}
     ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
     sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
@@ -195,9 +196,7 @@ def encode(layout: Layout, spec: Spec, indices: Mapping[str, Sequence[int]]) -> 
 # --- from units to a network ------------------------------------------------------------------------------
 
 
-def configure(
-    spec: Spec, units: tuple[Lowering, ...], shape: str | None, layers: int | None, shared: bool
-) -> Config:
+def configure(spec: Spec, units: tuple[Lowering, ...], shape: str | None, layers: int | None, shared: bool) -> Config:
     """The shape of the network."""
     if shape is None:
         shape = "decoder" if spec.max_tokens is not None else "universal"
@@ -211,14 +210,22 @@ def configure(
         raise NotSupported(f"{spec.name}: shape='encoder' needs layers=, the fixed number of layers to run")
     output = spec.kinds[spec.output]
     return Config(
-        name=spec.name, shape=shape, tokens=spec.tokens, positions=_embedded_positions(spec), max_length=None,
-        dim=units[0].layout.size, cycle=tuple(_block_shape(part) for part in spec.by_layer),
+        name=spec.name,
+        shape=shape,
+        tokens=spec.tokens,
+        positions=_embedded_positions(spec),
+        max_length=None,
+        dim=units[0].layout.size,
+        cycle=tuple(_block_shape(part) for part in spec.by_layer),
         classes=output.bits if isinstance(output, Word) else len(output),
         output_coding="bits" if isinstance(output, Word) else "one-hot",
-        causal=spec.causal, halts=shape == "universal" and bool(spec.halt), layers=count,
+        causal=spec.causal,
+        halts=shape == "universal" and bool(spec.halt),
+        layers=count,
         blocks=len(spec.by_layer) if shared or shape != "encoder" else count or 1,
-        stop=spec.stop, max_tokens=spec.max_tokens,
-    )  # fmt: skip
+        stop=spec.stop,
+        max_tokens=spec.max_tokens,
+    )
 
 
 def _embedded_positions(spec: Spec) -> int | None:
@@ -255,9 +262,14 @@ def resolve_averages(spec: Spec, length: int | None, dtype: str) -> dict[str, li
 
 
 def assemble(
-    updates: Updates | Cycle, lowered: tuple[Lowering, ...], config: Config, averages: dict[str, list[Boundary]],
-    length: int | None, dtype: str, way: str,
-) -> Transformer:  # fmt: skip
+    updates: Updates | Cycle,
+    lowered: tuple[Lowering, ...],
+    config: Config,
+    averages: dict[str, list[Boundary]],
+    length: int | None,
+    dtype: str,
+    way: str,
+) -> Transformer:
     """Put embeddings, attention and units into tensors."""
     spec, layout = updates.spec, lowered[0].layout
     halves, shapes = [], []
@@ -331,32 +343,40 @@ def _describe_layer(updates: Updates, lowering: Lowering, halves: Any) -> dict[s
             "head": number,
             "where": [place[limit] for limit in head.where],
             "default": head.default is not None,
-            "replacing": None if head.replacing is None else {
-                "into": head.into, "variable": head.replacing, "into_start": place[head.into or "", 0],
-                "start": place[head.replacing, 0], "size": layout[head.replacing].size,
+            "replacing": None
+            if head.replacing is None
+            else {
+                "into": head.into,
+                "variable": head.replacing,
+                "into_start": place[head.into or "", 0],
+                "start": place[head.replacing, 0],
+                "size": layout[head.replacing].size,
             },
         }
-        for number, attention in enumerate(attention_heads(spec)) for head in attention.moves
-    ]  # fmt: skip
+        for number, attention in enumerate(attention_heads(spec))
+        for head in attention.moves
+    ]
     moves.sort(key=lambda move: list(spec.moves).index(str(move["name"])))  # as the interpreter goes through them
     reads = []
     for name, tests in lowering.reads:
         one = spec.heads[name]
-        reads.append({
-            "head": name,
-            "at_least": 0 if one.default is not None else 1,
-            "at_most": 1 << 30 if one.numerical else 1,
-            "range": _average_range(one, layout) if one.numerical else None,
-            "tests": [
-                {
-                    "dims": [place[dim] for dim in test.linear.weights],
-                    "weights": list(test.linear.weights.values()),
-                    "constant": test.linear.constant,
-                    "allowed": list(test.allowed),
-                }
-                for test in tests
-            ],
-        })  # fmt: skip
+        reads.append(
+            {
+                "head": name,
+                "at_least": 0 if one.default is not None else 1,
+                "at_most": 1 << 30 if one.numerical else 1,
+                "range": _average_range(one, layout) if one.numerical else None,
+                "tests": [
+                    {
+                        "dims": [place[dim] for dim in test.linear.weights],
+                        "weights": list(test.linear.weights.values()),
+                        "constant": test.linear.constant,
+                        "allowed": list(test.allowed),
+                    }
+                    for test in tests
+                ],
+            }
+        )
     return {
         "updates": updates.to_json(),
         "reads": reads,

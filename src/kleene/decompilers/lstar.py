@@ -137,9 +137,7 @@ class _Learner:
         self.suffixes.append(word[high:])
 
 
-def _search(
-    dfa: DFA, alphabet: tuple[str, ...], length: int, random: int, rng: np.random.Generator
-) -> list[str]:
+def _search(dfa: DFA, alphabet: tuple[str, ...], length: int, random: int, rng: np.random.Generator) -> list[str]:
     """Words to compare on: all short ones, random ones, and random ones behind every transition."""
     words: list[str] = []
     size = 0
@@ -177,8 +175,7 @@ def _asker(model: Any, alphabet: tuple[str, ...]) -> Ask:
     if callable(model):
         return lambda words: _answers(model(words), words)
     raise InputError(
-        f"extract: cannot ask a {type(model).__name__}; give a torch module, a function of words, or "
-        f"accepts_batch"
+        f"extract: cannot ask a {type(model).__name__}; give a torch module, a function of words, or accepts_batch"
     )
 
 

@@ -26,9 +26,7 @@ def rnn_to_afa(rnn: ExactRNN) -> AFA:
     for i in range(rnn.units):
         parts: tuple[tuple[int, Formula], ...] = tuple((int(v), j) for j, v in rows[i])
         bias = rnn.b.get(i, 0)
-        transitions.append(
-            {a: Threshold(parts, 1 - int(inputs[i][k] + bias)) for k, a in enumerate(rnn.alphabet)}
-        )
+        transitions.append({a: Threshold(parts, 1 - int(inputs[i][k] + bias)) for k, a in enumerate(rnn.alphabet)})
     output = tuple((int(v), j) for (_, j), v in sorted(rnn.out_W.entries.items()))
     one = 1 - int(rnn.out_b.get(0, 0))
     at_least = Threshold(output, one)

@@ -14,9 +14,7 @@ from kleene.networks.exact_rnn import ExactRNN
 MAX_ALL_UNITS = 16
 
 
-def decompile_rnn(
-    rnn: ExactRNN, *, states: str = "reachable", limit: int = 100_000, to: str = "dfa"
-) -> object:
+def decompile_rnn(rnn: ExactRNN, *, states: str = "reachable", limit: int = 100_000, to: str = "dfa") -> object:
     """The automaton of a network: its hidden vectors are the states.
 
     `states`: "reachable" (those that words reach, then minimised) or "all" (the theorem's 2^d + 1, for
@@ -28,9 +26,7 @@ def decompile_rnn(
 
         return rnn_to_afa(rnn)
     if to != "dfa" or states not in ("reachable", "all"):
-        raise InputError(
-            f"decompile: to={to!r}, states={states!r}; to is 'dfa' or 'afa', states 'reachable' or 'all'"
-        )
+        raise InputError(f"decompile: to={to!r}, states={states!r}; to is 'dfa' or 'afa', states 'reachable' or 'all'")
     return theorem_4_6(rnn) if states == "all" else reachable(rnn, limit)[0].minimise()
 
 
@@ -61,9 +57,7 @@ def reachable(rnn: ExactRNN, limit: int) -> tuple[DFA, list[Vector]]:
 def theorem_4_6(rnn: ExactRNN) -> DFA:
     """Q = {q₀} ∪ {0, 1}^d with its whole transition table; q₀ accepts when out(s) = 1."""
     if not rnn.integer or rnn.activation != "slu":
-        raise NotSupported(
-            "decompile: states='all' needs integer weights and SLU units; use states='reachable'"
-        )
+        raise NotSupported("decompile: states='all' needs integer weights and SLU units; use states='reachable'")
     if rnn.units > MAX_ALL_UNITS:
         raise NotSupported(
             f"decompile: states='all' would make 2^{rnn.units} + 1 states; at most {MAX_ALL_UNITS} units"

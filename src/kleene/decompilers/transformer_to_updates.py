@@ -124,9 +124,7 @@ def read_heads(block: Block, layout: Layout, declared: Spec) -> list[HeadSpec]:
         written = [s.name for s in layout if bool((block.out[h][s.slice] != 0).any())]
         selection = _Selection(block, h, layout)
         for target in written:
-            reads = {
-                s.name: part for s in layout if bool((part := through[layout[target].slice, s.slice]).any())
-            }  # fmt: skip
+            reads = {s.name: part for s in layout if bool((part := through[layout[target].slice, s.slice]).any())}
             if target in declared.heads:
                 found.append(_read_head(block, h, layout, declared, target, reads, selection))
             elif _is_clearing(reads, target, selection):
@@ -227,9 +225,18 @@ def _read_move(
         default = _coded_as_zeros(declared.kind)
     s = selection
     return HeadSpec(
-        declared.name, s.query, s.key, value[0], s.offsets, default, declared.kind, s.where, s.among, declared.into,
+        declared.name,
+        s.query,
+        s.key,
+        value[0],
+        s.offsets,
+        default,
+        declared.kind,
+        s.where,
+        s.among,
+        declared.into,
         replaced[0] if replaced else None,
-    )  # fmt: skip
+    )
 
 
 # --- the MLP block ----------------------------------------------------------------------------------------

@@ -90,9 +90,7 @@ def distinct_phrases(random: np.random.Generator, count: int, length: int, types
 
 def _interleave(random: np.random.Generator, pieces: list[Array], filler: Array) -> Array:
     """All rows of all pieces and all filler tokens in a random order, none on another."""
-    lengths = np.concatenate(
-        [*[np.full(len(piece), piece.shape[1]) for piece in pieces], np.ones(len(filler), int)]
-    )
+    lengths = np.concatenate([*[np.full(len(piece), piece.shape[1]) for piece in pieces], np.ones(len(filler), int)])
     flat = np.concatenate([*[piece.ravel() for piece in pieces], filler])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     order = random.permutation(len(lengths))
@@ -101,9 +99,7 @@ def _interleave(random: np.random.Generator, pieces: list[Array], filler: Array)
     return flat[np.repeat(starts[order], lengths[order]) + within]
 
 
-def _losing(
-    random: np.random.Generator, phrases: Array, uses: int, outside: int, tokens: int, types: int
-) -> Corpus:
+def _losing(random: np.random.Generator, phrases: Array, uses: int, outside: int, tokens: int, types: int) -> Corpus:
     """Write on a grid of the rule's length, each write longer than the slot it replaces.
 
     A rule takes the place of k tokens between its ends with a phrase of k + 2 and then writes ω over the
@@ -168,9 +164,7 @@ class Windows:
     k: int
 
 
-def rule_windows(
-    corpus: Corpus, *, in_domain: bool, seed: int, tokens: int = 50_000, length: int = 35
-) -> Windows:
+def rule_windows(corpus: Corpus, *, in_domain: bool, seed: int, tokens: int = 50_000, length: int = 35) -> Windows:
     """The test sets of section 3.2: the training conduits in turn (in-domain), or random ones.
 
     >>> corpus = rule_corpus(2, familiar=False, seed=0, tokens=500, types=20, conduits=3, uses=2)
@@ -187,7 +181,5 @@ def rule_windows(
     text[rows, begin] = corpus.alpha
     text[rows, begin + k + 1] = corpus.omega
     if in_domain:
-        text[rows[:, None], begin[:, None] + np.arange(1, k + 1)] = corpus.conduits[
-            rows % len(corpus.conduits)
-        ]
+        text[rows[:, None], begin[:, None] + np.arange(1, k + 1)] = corpus.conduits[rows % len(corpus.conduits)]
     return Windows(text, begin, k)

@@ -84,9 +84,7 @@ def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[Layer
         raise NotSupported(f"decompose: needs a torch.nn.LSTM, not a {type(lstm).__name__}")
     if lstm.bidirectional or lstm.proj_size:
         what = "a bidirectional LSTM" if lstm.bidirectional else "an LSTM with proj_size"
-        raise NotSupported(
-            f"decompose: cannot take {what}; it takes LSTMs that read left to right, unprojected"
-        )
+        raise NotSupported(f"decompose: cannot take {what}; it takes LSTMs that read left to right, unprojected")
     layers = []
     for index in range(lstm.num_layers):
         names = [f"weight_ih_l{index}", f"weight_hh_l{index}"]
@@ -140,9 +138,7 @@ def totals(layers: Sequence[Layer], vectors: Tensor) -> list[Totals]:
             hs.append(h)
         z, hidden = torch.stack(zs, -2), torch.stack(hs, -2)
         if not (most := float(z.abs().max())) <= LIMITS[z.dtype]:  # NaN is refused, too
-            raise InputError(
-                f"decompose: a gate's input is {most:.0f}; {z.dtype} is exact to {LIMITS[z.dtype]:.0f}"
-            )
+            raise InputError(f"decompose: a gate's input is {most:.0f}; {z.dtype} is exact to {LIMITS[z.dtype]:.0f}")
         found.append(
             Totals(
                 triple(z[..., : 3 * n]),
@@ -241,9 +237,7 @@ def two_streams(
 ) -> tuple[Tensor, Tensor]:
     """Both parts, each propagated by its own equations: the oracle of the single-stream form, and slower."""
 
-    def shares(
-        phi: Callable[[Tensor], Tensor], r: Tensor, q: Tensor, b: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def shares(phi: Callable[[Tensor], Tensor], r: Tensor, q: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         both, base = phi(r + q + b), phi(b)
         return (
             (phi(r + b) - base + both - phi(q + b)) / 2,
@@ -271,11 +265,7 @@ def two_streams(
             o = torch.sigmoid((r + q + b)[..., slices[3]])
             c_r, c_q = (
                 i_r * (g_r + g_b) + i_b * g_r + m * i_b * g_b + (f_r + f_b) * c_r,
-                i_q * (g_r + g_q + g_b)
-                + (i_r + i_b) * g_q
-                + (1 - m) * i_b * g_b
-                + (f_r + f_q + f_b) * c_q
-                + f_q * c_r,
+                i_q * (g_r + g_q + g_b) + (i_r + i_b) * g_q + (1 - m) * i_b * g_b + (f_r + f_q + f_b) * c_q + f_q * c_r,
             )
             whole, apart_r, apart_q = torch.tanh(c_r + c_q), torch.tanh(c_r), torch.tanh(c_q)
             h_r, h_q = o * (apart_r + whole - apart_q) / 2, o * (apart_q + whole - apart_r) / 2
@@ -344,9 +334,7 @@ class Decomposition:
 
     def _weights(self) -> Tensor:
         if self.decoder is None:
-            raise InputError(
-                "decomposition: made without a decoder, so it has no logits; pass the output layer"
-            )
+            raise InputError("decomposition: made without a decoder, so it has no logits; pass the output layer")
         return self.decoder
 
 
@@ -431,9 +419,7 @@ def decompose(
     weight, bias = decoder_of(decoder, lstm.hidden_size, dtype)
     masks = masks_of(focus, vectors.shape[-2]).to(vectors.device)
     if vectors.dim() > 2 and masks.dim() > 1 and masks.shape[0] not in (1, vectors.shape[0]):
-        raise InputError(
-            f"focus: {masks.shape[0]} foci for {vectors.shape[0]} sentences; give one, or one each"
-        )
+        raise InputError(f"focus: {masks.shape[0]} foci for {vectors.shape[0]} sentences; give one, or one each")
     with torch.no_grad():
         found = totals(layers, vectors)
         part = relevant_hidden(layers, vectors, masks, found, bias_rule)

@@ -93,9 +93,7 @@ def explain_language_model(
     if target is not None and target not in index:
         raise InputError(f"target {target!r}: not among the {len(index)} words that the model can predict")
     vectors = model.vectors(tokens)
-    parts = decompose(
-        model.lstm, model.decoder, vectors, [[word] for word in range(len(words))], bias_rule=bias_rule
-    )
+    parts = decompose(model.lstm, model.decoder, vectors, [[word] for word in range(len(words))], bias_rule=bias_rule)
     logits = parts.logits[-1]
     chances = logits.softmax(-1)
     chosen = int(chances.argmax()) if target is None else index[target]

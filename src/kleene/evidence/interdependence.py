@@ -260,7 +260,5 @@ def between(
         raise InputError(f"read {read!r}: unknown; read at right, end, or a position from 0 to {length - 1}")
     stacked = torch.stack([*masks, both]).to(vectors.device)
     with torch.no_grad():
-        one, other, joint = relevant_hidden(layers, vectors, stacked, totals(layers, vectors), bias_rule)[
-            :, place
-        ]
+        one, other, joint = relevant_hidden(layers, vectors, stacked, totals(layers, vectors), bias_rule)[:, place]
         return float(ratio(joint, one + other, triangle(weight)))

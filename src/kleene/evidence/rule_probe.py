@@ -34,9 +34,7 @@ class Probe:
 
 def layer_of(stack: Stack, models: slice) -> Layer:
     """The stack's LSTMs as the decomposition takes them."""
-    return Layer.of(
-        stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach()
-    )
+    return Layer.of(stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach())
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:
@@ -52,9 +50,7 @@ def _segment(total: Totals, places: Tensor) -> Totals:
     return Totals(gate, cell, cut(total.out), cut(total.driven), cut(total.hidden))
 
 
-def probe(
-    stack: Stack, windows: Sequence[Windows], *, bias_rule: str = "focus", prefixes: bool = False
-) -> list[Probe]:
+def probe(stack: Stack, windows: Sequence[Windows], *, bias_rule: str = "focus", prefixes: bool = False) -> list[Probe]:
     """Probe every model of the stack on its windows (as many windows, of one length, for each)."""
     found: list[Probe] = []
     with torch.no_grad():
@@ -133,9 +129,7 @@ def gradients(stack: Stack, windows: Sequence[Windows]) -> list[list[float]]:
         logits = apply(torch.stack(states[:-1], -2), stack.decoder[models].detach())
         logits = logits + stack.decoder_bias[models].detach()[:, None, None]
         error = F.cross_entropy(logits.flatten(0, -2), tokens[..., 1:].flatten(), reduction="sum")
-        back = torch.stack(torch.autograd.grad(error, states[:-1]), -2).norm(
-            dim=-1
-        )  # (models, windows, time)
+        back = torch.stack(torch.autograd.grad(error, states[:-1]), -2).norm(dim=-1)  # (models, windows, time)
         along = places[..., None] + torch.arange(group[0].k + 1, device=back.device)
         found += back.gather(-1, along).mean(1).tolist()
     return found

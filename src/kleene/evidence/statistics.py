@@ -176,9 +176,7 @@ def permutation_test(
         dealt: dict[int, Array] = {}
         for group in by_length.values():
             dealt.update({to: distances[of] for to, of in zip(group, random.permutation(group))})
-        tree = np.concatenate(
-            [dealt[int(n)][pairs.left[pick], pairs.right[pick]] for n, pick in _runs(pairs.sentence)]
-        )
+        tree = np.concatenate([dealt[int(n)][pairs.left[pick], pairs.right[pick]] for n, pick in _runs(pairs.sentence)])
         shuffled = _demean(tree.astype(float), stratum)
         steeper += bool(abs((shuffled * y).sum() / (shuffled * shuffled).sum()) >= abs(observed))
     return observed, (1 + steeper) / (1 + permutations)

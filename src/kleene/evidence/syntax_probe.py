@@ -23,9 +23,7 @@ def maximum_spanning_tree(weights: np.ndarray) -> Edges:
     inside, edges, word = np.zeros(size, dtype=bool), set(), 0
     for _ in range(size - 1):
         inside[word] = True
-        better = (weights[word] > best) | (
-            (weights[word] == best) & (near[word] < near[np.arange(size), link])
-        )
+        better = (weights[word] > best) | ((weights[word] == best) & (near[word] < near[np.arange(size), link]))
         link = np.where(better, word, link)
         best = np.where(better, weights[word], best)
         word = int(np.argmax(np.where(inside, -np.inf, best)))
@@ -38,9 +36,7 @@ def chain(size: int) -> Edges:
     return {(word, word + 1) for word in range(size - 1)}
 
 
-def attachment(
-    sentences: Sequence[Sentence], guess: Callable[[int], Edges], *, punctuation: bool = True
-) -> float:
+def attachment(sentences: Sequence[Sentence], guess: Callable[[int], Edges], *, punctuation: bool = True) -> float:
     """The share of the treebank's edges that are guessed, undirected and unlabelled (UUAS).
 
     Without punctuation, edges to it are not asked for.
@@ -48,9 +44,7 @@ def attachment(
     found = asked = 0
     for number, sentence in enumerate(sentences):
         edges = {
-            edge
-            for edge in sentence.edges()
-            if punctuation or not any(sentence.tags[word] == "PUNCT" for word in edge)
+            edge for edge in sentence.edges() if punctuation or not any(sentence.tags[word] == "PUNCT" for word in edge)
         }
         found += len(edges & guess(number))
         asked += len(edges)
@@ -67,6 +61,5 @@ def less_proximity(sentences: Sequence[Sentence], matrices: Sequence[np.ndarray]
         np.add.at(count, apart, 1)
     mean = np.maximum(total / np.maximum(count, 1), 1e-30)
     return [
-        matrix / mean[np.abs(np.subtract.outer(np.arange(len(matrix)), np.arange(len(matrix))))]
-        for matrix in matrices
+        matrix / mean[np.abs(np.subtract.outer(np.arange(len(matrix)), np.arange(len(matrix))))] for matrix in matrices
     ]

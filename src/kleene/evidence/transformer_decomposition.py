@@ -79,9 +79,7 @@ def transformer_interdependence(
     return [_all_pairs(model, tokens, frame, rule, rows) for tokens in sentences]
 
 
-def _all_pairs(
-    model: TransformerLanguageModel, tokens: Tensor, frame: Tensor | None, rule: str, rows: int
-) -> Tensor:
+def _all_pairs(model: TransformerLanguageModel, tokens: Tensor, frame: Tensor | None, rule: str, rows: int) -> Tensor:
     size = len(tokens)
     singles = torch.eye(size, dtype=torch.bool, device=tokens.device)
     alone = decompose_transformer(model, tokens, singles, rule)[1]  # (word, time, width)

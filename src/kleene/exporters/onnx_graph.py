@@ -77,9 +77,14 @@ class Graph:
         ]
 
     def loop(
-        self, body: Graph, state: Mapping[str, Kind], first: Sequence[str], after: Sequence[str], again: str,
+        self,
+        body: Graph,
+        state: Mapping[str, Kind],
+        first: Sequence[str],
+        after: Sequence[str],
+        again: str,
         most: str = "",
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """A Loop: `state` is what its body calls what it carries, `first` where that begins, `after` what it is made
         into; on while `again` is true, at most `most` times. The body may read `iteration`. Gives the ends' names."""
         inputs = {"iteration": (np.int64, []), "going": (np.bool_, []), **state}
@@ -92,16 +97,24 @@ class Graph:
 
 
 def finished(
-    graph: Graph, name: str, inputs: Mapping[str, Kind], outputs: Mapping[str, Kind], names: dict[str, str], doc: str,
+    graph: Graph,
+    name: str,
+    inputs: Mapping[str, Kind],
+    outputs: Mapping[str, Kind],
+    names: dict[str, str],
+    doc: str,
     path: str | Path | None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The model of a graph, checked; with a path it is written there, too. `names` is metadata."""
     helper, constants = graph.helper, list(graph.constants.values())
     made = helper.make_graph(graph.nodes, name, graph.described(inputs), graph.described(outputs), constants)
     model = helper.make_model(
-        made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="kleene",
+        made,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="kleene",
         doc_string=f"{name}: {doc}",
-    )  # fmt: skip
+    )
     helper.set_model_props(model, names)
     package().checker.check_model(model, full_check=True)
     if path is not None:

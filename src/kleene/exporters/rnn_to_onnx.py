@@ -38,12 +38,14 @@ def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
     says = ("Equal", 1) if rnn.criterion == "one" else ("Greater", 0)
     graph.add(says[0], first, graph.number(says[1]), name="accepts")
     return finished(
-        graph, "rnn",
+        graph,
+        "rnn",
         inputs={"codes": (np.int64, ["batch", "time"]), "lengths": (np.int64, ["batch"])},
         outputs={"accepts": (np.bool_, ["batch"]), "output": (graph.dtype, ["batch", rnn.out_W.rows])},
         names={"format": FORMAT, "version": str(VERSION), "alphabet": json.dumps(rnn.alphabet)},
-        doc=f"an RNN of {units} {rnn.activation} units, a Loop over time", path=path,
-    )  # fmt: skip
+        doc=f"an RNN of {units} {rnn.activation} units, a Loop over time",
+        path=path,
+    )
 
 
 def _step(body: Graph, module: SimpleRNN) -> str:

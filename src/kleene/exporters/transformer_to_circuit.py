@@ -38,17 +38,24 @@ def circuit(net: Transformer) -> dict[str, Any]:
     nodes = [*_ends(net), *_heads(net), *_unit_groups(net)]
     config = net.config
     return {
-        "format": FORMAT, "version": VERSION, "program": config.name, "shape": config.shape,
-        "blocks": len(net.blocks), "halts": config.halts, "layers": config.layers,
+        "format": FORMAT,
+        "version": VERSION,
+        "program": config.name,
+        "shape": config.shape,
+        "blocks": len(net.blocks),
+        "halts": config.halts,
+        "layers": config.layers,
         "residual": [
             {"dim": segment.start + i, "name": label, "of": segment.name, "kind": kind_of(net, segment)}
-            for segment in net.layout for i, label in enumerate(segment.labels)
+            for segment in net.layout
+            for i, label in enumerate(segment.labels)
         ],
-        "nodes": nodes, "edges": list(edges(net, nodes)),
+        "nodes": nodes,
+        "edges": list(edges(net, nodes)),
         "variables": {name: _variable(net.layout, variable, nodes) for name, variable in net.variables.items()},
         "heads": {name: [n["id"] for n in nodes if name in n.get("implements", [])] for name in _program_heads(net)},
         "algorithm": _algorithm(net),
-    }  # fmt: skip
+    }
 
 
 def kind_of(net: Transformer, segment: Segment) -> str:
@@ -84,10 +91,16 @@ def _heads(net: Transformer) -> Iterator[dict[str, Any]]:
     for head in every_head(net):
         reads = {"query": _dims(head.query), "key": _dims(head.key), "value": _dims(head.value)}
         yield {
-            "id": f"block{head.block}.head.{head.name}", "kind": "head", "block": head.block, "order": HEADS,
-            "index": head.index, "implements": list(head.names), "relative": bool(head.relative.any()),
-            "reads": {role: dims for role, dims in reads.items() if dims}, "writes": _dims(head.out.T),
-        }  # fmt: skip
+            "id": f"block{head.block}.head.{head.name}",
+            "kind": "head",
+            "block": head.block,
+            "order": HEADS,
+            "index": head.index,
+            "implements": list(head.names),
+            "relative": bool(head.relative.any()),
+            "reads": {role: dims for role, dims in reads.items() if dims},
+            "writes": _dims(head.out.T),
+        }
 
 
 def _unit_groups(net: Transformer) -> Iterator[dict[str, Any]]:
@@ -100,11 +113,16 @@ def _unit_groups(net: Transformer) -> Iterator[dict[str, Any]]:
                 units = torch.nonzero(out[segment.slice].any(dim=0)).flatten().tolist()
                 if units:
                     yield {
-                        "id": f"block{number}.half{half}.{segment.name}", "kind": "units", "block": number,
-                        "order": half, "units": units, "writes_to": segment.name,
+                        "id": f"block{number}.half{half}.{segment.name}",
+                        "kind": "units",
+                        "block": number,
+                        "order": half,
+                        "units": units,
+                        "writes_to": segment.name,
                         "why": [said[half - 1][u][1] for u in units],
-                        "reads": {"input": _dims(into[units])}, "writes": _dims(out[:, units].T),
-                    }  # fmt: skip
+                        "reads": {"input": _dims(into[units])},
+                        "writes": _dims(out[:, units].T),
+                    }
 
 
 # --- edges --------------------------------------------------------------------------------------------------------
@@ -149,11 +167,16 @@ def _variable(layout: Layout, variable: Variable, nodes: list[dict[str, Any]]) -
     writers = [node for node in parts if not dims.isdisjoint(node["writes"])]
     readers = [node for node in parts if any(not dims.isdisjoint(read) for read in node["reads"].values())]
     return {
-        "dims": sorted(dims), "coding": variable.segment.coding, "values": list(variable.segment.labels),
-        "starts": variable.starts, "output": variable.is_output, "halts_at": variable.halts_at,
-        "written_by": [node["id"] for node in writers], "read_by": [node["id"] for node in readers],
+        "dims": sorted(dims),
+        "coding": variable.segment.coding,
+        "values": list(variable.segment.labels),
+        "starts": variable.starts,
+        "output": variable.is_output,
+        "halts_at": variable.halts_at,
+        "written_by": [node["id"] for node in writers],
+        "read_by": [node["id"] for node in readers],
         "depends_on": _depends_on(layout, writers, parts),
-    }  # fmt: skip
+    }
 
 
 def _depends_on(layout: Layout, writers: list[dict[str, Any]], parts: list[dict[str, Any]]) -> list[str]:
@@ -169,10 +192,13 @@ def _depends_on(layout: Layout, writers: list[dict[str, Any]], parts: list[dict[
                 continue
             dims = set(range(segment.start, segment.stop))
             todo += [
-                part for part in parts
-                if part["block"] == node["block"] and part["order"] == FIRST and part["id"] not in seen
+                part
+                for part in parts
+                if part["block"] == node["block"]
+                and part["order"] == FIRST
+                and part["id"] not in seen
                 and not dims.isdisjoint(part["writes"])
-            ]  # fmt: skip
+            ]
     return [segment.name for segment in layout if segment.name in found]
 
 

@@ -97,10 +97,14 @@ def to_lens(net: Transformer, layers: int | None = None, length: int | None = No
             prefix = f"blocks.{len(blocks)}."
             weights |= {prefix + "attn." + k: v for k, v in shape.attention(block if first else None).items()}
             weights |= {prefix + "mlp." + k: v for k, v in shape.half(block, half, first).items()}
-            blocks.append({
-                "layer": layer + 1, "half": half, "heads": list(block.heads) if first else [],
-                "units": [f"{purpose}: {why}" for purpose, why in units[half - 1]],
-            })  # fmt: skip
+            blocks.append(
+                {
+                    "layer": layer + 1,
+                    "half": half,
+                    "heads": list(block.heads) if first else [],
+                    "units": [f"{purpose}: {why}" for purpose, why in units[half - 1]],
+                }
+            )
     return Lens(shape.config(len(blocks)), weights, shape.names(blocks, count))
 
 
@@ -124,22 +128,41 @@ class _Shape:
 
     def config(self, blocks: int) -> dict[str, Any]:
         return {
-            "n_layers": blocks, "d_model": self.dim, "n_ctx": self.length + 1, "d_head": self.head,
-            "n_heads": self.heads, "d_mlp": self.mlp, "act_fn": "relu", "d_vocab": self.net.config.tokens + 1,
-            "d_vocab_out": self.net.config.classes, "normalization_type": None, "use_attn_scale": False,
+            "n_layers": blocks,
+            "d_model": self.dim,
+            "n_ctx": self.length + 1,
+            "d_head": self.head,
+            "n_heads": self.heads,
+            "d_mlp": self.mlp,
+            "act_fn": "relu",
+            "d_vocab": self.net.config.tokens + 1,
+            "d_vocab_out": self.net.config.classes,
+            "normalization_type": None,
+            "use_attn_scale": False,
             "attention_dir": "causal" if self.net.config.causal else "bidirectional",
-            "positional_embedding_type": "standard", "default_prepend_bos": False, "init_weights": False,
-            "dtype": str(self.net.dtype).removeprefix("torch."), "device": "cpu", "model_name": self.net.config.name,
-        }  # fmt: skip
+            "positional_embedding_type": "standard",
+            "default_prepend_bos": False,
+            "init_weights": False,
+            "dtype": str(self.net.dtype).removeprefix("torch."),
+            "device": "cpu",
+            "model_name": self.net.config.name,
+        }
 
     def names(self, blocks: list[dict[str, Any]], layers: int) -> dict[str, Any]:
         net = self.net
         positions = [f"position {p}" for p in range(self.length)] if self.relative else []
         return {
-            "format": FORMAT, "version": VERSION, "program": net.config.name, "layers": layers,
-            "length": self.length, "sink_token": net.config.tokens, "output_coding": net.config.output_coding,
-            "outputs": _output_names(net), "residual": [*net.layout.names, "sink", *positions], "blocks": blocks,
-        }  # fmt: skip
+            "format": FORMAT,
+            "version": VERSION,
+            "program": net.config.name,
+            "layers": layers,
+            "length": self.length,
+            "sink_token": net.config.tokens,
+            "output_coding": net.config.output_coding,
+            "outputs": _output_names(net),
+            "residual": [*net.layout.names, "sink", *positions],
+            "blocks": blocks,
+        }
 
     def embeddings(self) -> dict[str, Tensor]:
         net, d = self.net, self.net.config.dim
@@ -152,9 +175,11 @@ class _Shape:
         out = self.zeros(self.dim, net.config.classes)
         out[:d] = net.unembedding.T
         return {
-            "embed.W_E": embed, "pos_embed.W_pos": place, "unembed.W_U": out,
+            "embed.W_E": embed,
+            "pos_embed.W_pos": place,
+            "unembed.W_U": out,
             "unembed.b_U": self.zeros(net.config.classes),
-        }  # fmt: skip
+        }
 
     def attention(self, block: Block | None) -> dict[str, Tensor]:
         """Keys and queries: those of the block, one dimension for the null key, one for the sink to find itself, and
@@ -188,9 +213,11 @@ class _Shape:
         got = torch.einsum("hdv,hv->d", block.out, block.null_value) if first else self.zeros(d)
         units = 2 * len(bias)
         made = {
-            "W_in": self.zeros(self.dim, self.mlp), "b_in": self.zeros(self.mlp),
-            "W_out": self.zeros(self.mlp, self.dim), "b_out": self.zeros(self.dim),
-        }  # fmt: skip
+            "W_in": self.zeros(self.dim, self.mlp),
+            "b_in": self.zeros(self.mlp),
+            "W_out": self.zeros(self.mlp, self.dim),
+            "b_out": self.zeros(self.dim),
+        }
         off = -(bias + into @ got).clamp(min=0)  # what keeps a unit off at the sink
         for start, less, sign in ((0, 0, 1), (1, 1, -1)):
             made["W_in"][:d, start:units:2], made["W_in"][self.sink, start:units:2] = into.T, off

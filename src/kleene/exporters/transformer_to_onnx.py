@@ -43,14 +43,19 @@ def export_onnx(
     _outputs(graph, net, x, counted, halted)
     shape = ["batch", "position"]
     return finished(
-        graph, net.config.name,
+        graph,
+        net.config.name,
         inputs={"tokens": (np.int64, shape), "mask": (np.bool_, shape)},
         outputs={
-            "outputs": (np.int64, shape), "logits": (graph.dtype, [*shape, net.config.classes]),
-            "layers": (np.int64, ["batch"]), "halted": (np.bool_, ["batch"]),
+            "outputs": (np.int64, shape),
+            "logits": (graph.dtype, [*shape, net.config.classes]),
+            "layers": (np.int64, ["batch"]),
+            "halted": (np.bool_, ["batch"]),
         },
-        names=_names(net, layers), doc=_runs(net, layers), path=path,
-    )  # fmt: skip
+        names=_names(net, layers),
+        doc=_runs(net, layers),
+        path=path,
+    )
 
 
 def _each(g: Graph, value: str) -> str:
@@ -67,11 +72,15 @@ def _runs(net: Transformer, layers: int | None) -> str:
 def _names(net: Transformer, layers: int | None) -> dict[str, str]:
     """What is written beside the graph, so that dimensions have names."""
     return {
-        "format": FORMAT, "version": str(VERSION), "program": net.config.name,
-        "layers": "looped" if layers is None else str(layers), "residual": json.dumps(net.layout.names),
-        "blocks": json.dumps([{"heads": list(net.block(k).heads), "units": net.described(k)["units"]}
-                              for k in range(len(net.blocks))]),
-    }  # fmt: skip
+        "format": FORMAT,
+        "version": str(VERSION),
+        "program": net.config.name,
+        "layers": "looped" if layers is None else str(layers),
+        "residual": json.dumps(net.layout.names),
+        "blocks": json.dumps(
+            [{"heads": list(net.block(k).heads), "units": net.described(k)["units"]} for k in range(len(net.blocks))]
+        ),
+    }
 
 
 def _embed(g: Graph, net: Transformer) -> str:
@@ -138,9 +147,10 @@ def _looped(g: Graph, net: Transformer, x: str, offsets: str, max_layers: int) -
     first = [x, _each(g, g.integer(0)), _each(g, g.constant("no", np.array(False)))]
     body = g.inside()
     state: dict[str, Kind] = {
-        "x": (g.dtype, ["batch", "position", net.config.dim]), "count": (np.int64, ["batch"]),
+        "x": (g.dtype, ["batch", "position", net.config.dim]),
+        "count": (np.int64, ["batch"]),
         "stopped": (np.bool_, ["batch"]),
-    }  # fmt: skip
+    }
     after = ("x", "count", "stopped")
     for number in range(len(net.blocks)):
         after = _halting_layer(body, net, number, after, offsets)

@@ -40,12 +40,15 @@ SUBLEQ: dict[str, str] = {
     b:      .data 1
     next:   .data 0
     """,
-    "sort": ORDER + "\n".join(f"    ORDER list+{p} list+{q}" for p, q in PAIRS) + """
+    "sort": ORDER
+    + "\n".join(f"    ORDER list+{p} list+{q}" for p, q in PAIRS)
+    + """
             HALT
     list:   .data 4 1 5 2 3
     held:   .data 0
     """,
-    "count": "\n".join(f"    subleq Z bits+{i} skip{i}\n    INC ones\n    skip{i}:" for i in range(8)) + """
+    "count": "\n".join(f"    subleq Z bits+{i} skip{i}\n    INC ones\n    skip{i}:" for i in range(8))
+    + """
             HALT
     bits:   .data 1 1 1 0 1 0 1 1
     ones:   .data 0

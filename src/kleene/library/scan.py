@@ -189,9 +189,12 @@ class scan(Program):
     output = action
     halt = {phase: DONE}
     labels = {  # what a page calls the values
-        "tokens": ("·", *WORDS), "token": ("·", *WORDS), "symbol": ("·", *SYMBOLS[1:]), "action": ("·", *ACTIONS),
+        "tokens": ("·", *WORDS),
+        "token": ("·", *WORDS),
+        "symbol": ("·", *SYMBOLS[1:]),
+        "action": ("·", *ACTIONS),
         "phase": ("parse", "decode", "return", "done"),
-    }  # fmt: skip
+    }
 
     @staticmethod
     def encode(text: str) -> list[int]:

@@ -73,9 +73,15 @@ def classifier(cell: str = "gru", units: int = 24) -> nn.Module:
 
 
 def train(
-    number: int, cell: str = "gru", *, units: int = 24, length: int = 24, seed: int = 0, max_steps: int = 2000,
+    number: int,
+    cell: str = "gru",
+    *,
+    units: int = 24,
+    length: int = 24,
+    seed: int = 0,
+    max_steps: int = 2000,
     tries: int = 4,
-) -> tuple[Any, int]:  # fmt: skip
+) -> tuple[Any, int]:
     """Train a classifier on every prefix of words of one of the languages: (module, steps it took).
 
     Training ends when 2,000 fresh words are right in all their prefixes, three times in a row. Where `max_steps` do
@@ -100,9 +106,7 @@ def _train(number: int, cell: str, units: int, length: int, seed: int, max_steps
     right = 0
     for step in range(1, max_steps + 1):
         codes, labels = sample(dfa, 128, length, rng)
-        loss = binary_cross_entropy_with_logits(
-            model.prefixes(torch.from_numpy(codes)), torch.from_numpy(labels)
-        )
+        loss = binary_cross_entropy_with_logits(model.prefixes(torch.from_numpy(codes)), torch.from_numpy(labels))
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -311,9 +311,7 @@ class RuleMachine:
             results[row] = Output(values[:length], layers=layer)
 
 
-def _attend(
-    spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places
-) -> tuple[Array, Array]:
+def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places) -> tuple[Array, Array]:
     """One head: output indices (UNDEFINED where it has none) and numbers of selected positions."""
     values = state[head.value]
     limited = head.where or head.among

@@ -47,9 +47,12 @@ class SizeReport:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "program": self.program, "hidden": self.hidden, "rules": self.rules,
-            "updates": [vars(cost) for cost in self.updates], "shared": self.shared,
-        }  # fmt: skip
+            "program": self.program,
+            "hidden": self.hidden,
+            "rules": self.rules,
+            "updates": [vars(cost) for cost in self.updates],
+            "shared": self.shared,
+        }
 
 
 def explain_size(program: ProgramClass) -> SizeReport:

@@ -40,9 +40,7 @@ class Threshold:
         return {s for _, part in self.parts for s in ([part] if isinstance(part, int) else part.states())}
 
     def __str__(self) -> str:
-        shown = " + ".join(
-            f"{'' if w == 1 else w}{f'q{p}' if isinstance(p, int) else f'[{p}]'}" for w, p in self.parts
-        )
+        shown = " + ".join(f"{'' if w == 1 else w}{f'q{p}' if isinstance(p, int) else f'[{p}]'}" for w, p in self.parts)
         return f"{shown or '0'} ≥ {self.at_least}"
 
 
@@ -88,9 +86,7 @@ class AFA:
                     f"AFA: state {q} has formulas for {sorted(row)}; it needs one for each of {self.alphabet}"
                 )
         formulas = [self.head, *(f for row in self.transitions for f in row.values())]
-        used = {s for f in formulas for s in ([f] if isinstance(f, int) else f.states())} | set(
-            self.accepting
-        )
+        used = {s for f in formulas for s in ([f] if isinstance(f, int) else f.states())} | set(self.accepting)
         if any(not 0 <= s < len(self.transitions) for s in used):
             raise InputError(f"AFA: a formula speaks of a state outside 0…{len(self.transitions) - 1}")
 

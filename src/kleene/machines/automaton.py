@@ -40,8 +40,7 @@ class DFA:
         table = _numbers(self.table, "table", "iu")
         if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] != len(alphabet):
             raise InputError(
-                f"DFA: the table has shape {table.shape}; it needs one row a state and {len(alphabet)} "
-                f"columns"
+                f"DFA: the table has shape {table.shape}; it needs one row a state and {len(alphabet)} columns"
             )
         states = table.shape[0]
         if int(table.min()) < 0 or int(table.max()) >= states:
@@ -59,8 +58,11 @@ class DFA:
         table = table.astype(np.int32)
         table.flags.writeable = False
         for key, value in (
-            ("table", table), ("accepting", accepting), ("alphabet", alphabet), ("start", int(self.start))
-        ):  # fmt: skip
+            ("table", table),
+            ("accepting", accepting),
+            ("alphabet", alphabet),
+            ("start", int(self.start)),
+        ):
             object.__setattr__(self, key, value)
         object.__setattr__(self, "index", {symbol: i for i, symbol in enumerate(alphabet)})
 
@@ -101,18 +103,14 @@ class DFA:
         for name, row in transitions.items():
             for a, symbol in enumerate(symbols):
                 if symbol not in row:
-                    raise InputError(
-                        f"DFA: state {name!r} has no transition for {symbol!r}; it needs one a symbol"
-                    )
+                    raise InputError(f"DFA: state {name!r} has no transition for {symbol!r}; it needs one a symbol")
                 if row[symbol] not in number:
                     raise InputError(f"DFA: state {name!r} goes to {row[symbol]!r}, which has no row")
                 table[number[name], a] = number[row[symbol]]
             for symbol in row:
                 if symbol not in symbols:
                     raise InputError(f"DFA: state {name!r} reads {symbol!r}, which is not in the alphabet")
-        return cls(
-            table, np.array([number[f] for f in accepting], dtype=int), symbols, number[start], tuple(names)
-        )
+        return cls(table, np.array([number[f] for f in accepting], dtype=int), symbols, number[start], tuple(names))
 
     def __len__(self) -> int:
         return int(self.table.shape[0])
@@ -225,9 +223,7 @@ class DFA:
         number = np.full(len(self), -1, dtype=np.int32)
         number[order] = np.arange(len(order))
         names = tuple(self.names[q] for q in order) if self.names else None
-        return DFA(
-            number[self.table[order]], self.accepting[order], self.alphabet, int(number[self.start]), names
-        )
+        return DFA(number[self.table[order]], self.accepting[order], self.alphabet, int(number[self.start]), names)
 
     def reverse(self, limit: int = 100_000) -> DFA:
         """The minimal automaton of the reversed words (subset construction); refused above `limit` states."""
@@ -285,9 +281,7 @@ class DFA:
             return self
         if set(self.alphabet) != set(other.alphabet):
             extra = sorted(set(self.alphabet) ^ set(other.alphabet))
-            raise InputError(
-                f"DFA: the two alphabets differ in {', '.join(map(repr, extra[:5]))}; they must be equal"
-            )
+            raise InputError(f"DFA: the two alphabets differ in {', '.join(map(repr, extra[:5]))}; they must be equal")
         columns = [self.index[symbol] for symbol in other.alphabet]
         return DFA(self.table[:, columns], self.accepting, other.alphabet, self.start, self.names)
 

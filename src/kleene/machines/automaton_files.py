@@ -28,9 +28,7 @@ def load(path: Path) -> DFA:
         return from_jflap(text, str(path))
     if path.suffix in (".att", ".fst", ".txt"):
         return from_att(text, str(path))
-    raise FileError(
-        f"{path}: unknown suffix {path.suffix!r}; automata are read from .json, .jff (JFLAP), .att (AT&T)"
-    )
+    raise FileError(f"{path}: unknown suffix {path.suffix!r}; automata are read from .json, .jff (JFLAP), .att (AT&T)")
 
 
 def save(dfa: DFA, path: Path) -> None:
@@ -48,9 +46,7 @@ def save(dfa: DFA, path: Path) -> None:
 
         draw(dfa, path)
     else:
-        raise FileError(
-            f"{path}: unknown suffix {path.suffix!r}; use .json, .jff, .att, .dot, .png, .svg or .pdf"
-        )
+        raise FileError(f"{path}: unknown suffix {path.suffix!r}; use .json, .jff, .att, .dot, .png, .svg or .pdf")
 
 
 class _Rows:
@@ -72,9 +68,7 @@ class _Rows:
 
     def move(self, source: str, symbol: str, target: str, place: str) -> None:
         if symbol in self.epsilon:
-            raise FileError(
-                f"{self.where}, {place}: an empty (ε) move from {source!r}; a DFA reads a symbol a move"
-            )
+            raise FileError(f"{self.where}, {place}: an empty (ε) move from {source!r}; a DFA reads a symbol a move")
         known = self.moves.setdefault((source, symbol), target)
         if known != target:
             raise FileError(
@@ -112,8 +106,7 @@ def to_json(dfa: DFA) -> dict[str, object]:
         "start": names[dfa.start],
         "accepting": [names[q] for q in np.flatnonzero(dfa.accepting)],
         "transitions": {
-            names[q]: {s: names[r] for s, r in zip(dfa.alphabet, row)}
-            for q, row in enumerate(dfa.table.tolist())
+            names[q]: {s: names[r] for s, r in zip(dfa.alphabet, row)} for q, row in enumerate(dfa.table.tolist())
         },
     }
 
@@ -121,9 +114,7 @@ def to_json(dfa: DFA) -> dict[str, object]:
 def from_json(data: Any, where: str) -> DFA:
     """From plain data."""
     if not isinstance(data, dict):
-        raise FileError(
-            f"{where}: not an automaton; it should be an object with 'start', 'accepting', 'transitions'"
-        )
+        raise FileError(f"{where}: not an automaton; it should be an object with 'start', 'accepting', 'transitions'")
     if data.get("version", 1) != 1:
         raise FileError(f"{where}: version {data['version']!r} is unknown; known: 1")
     for key, kind in (("alphabet", list), ("accepting", list), ("transitions", dict), ("start", str)):
@@ -141,9 +132,7 @@ def from_json(data: Any, where: str) -> DFA:
             raise FileError(f"{where}, {place}: should be an object from symbols to states")
         for symbol, target in moves.items():
             if symbol not in data["alphabet"]:
-                raise FileError(
-                    f"{where}, {place}: unknown symbol {symbol!r}; the alphabet is {data['alphabet']}"
-                )
+                raise FileError(f"{where}, {place}: unknown symbol {symbol!r}; the alphabet is {data['alphabet']}")
             if not isinstance(target, str) or target not in rows.number:
                 raise FileError(f"{where}, {place} → {symbol!r}: unknown state {target!r}")
             rows.move(name, symbol, target, place)
@@ -213,9 +202,7 @@ def to_jflap(dfa: DFA) -> str:
         angle = 2 * np.pi * q / len(dfa)
         x, y = 300 + 200 * np.cos(angle), 300 + 200 * np.sin(angle)
         marks = ("<initial/>" if q == dfa.start else "") + ("<final/>" if dfa.accepting[q] else "")
-        lines.append(
-            f'  <state id="{q}" name="{xml_text(dfa.name(q))}"><x>{x:.1f}</x><y>{y:.1f}</y>{marks}</state>'
-        )
+        lines.append(f'  <state id="{q}" name="{xml_text(dfa.name(q))}"><x>{x:.1f}</x><y>{y:.1f}</y>{marks}</state>')
     for q, row in enumerate(dfa.table.tolist()):
         for symbol, r in zip(dfa.alphabet, row):
             read = xml_text(symbol)
@@ -248,12 +235,8 @@ def from_att(text: str, where: str) -> DFA:
         elif len(fields) in (3, 4, 5):
             source, target, symbol = fields[:3]
             if len(fields) >= 4 and fields[3] != symbol:
-                raise FileError(
-                    f"{where}, {place}: {symbol!r} becomes {fields[3]!r}: a transducer, not an automaton"
-                )
-            rows.move(
-                rows.state(source, place), SPELLED.get(symbol, symbol), rows.state(target, place), place
-            )
+                raise FileError(f"{where}, {place}: {symbol!r} becomes {fields[3]!r}: a transducer, not an automaton")
+            rows.move(rows.state(source, place), SPELLED.get(symbol, symbol), rows.state(target, place), place)
         else:
             raise FileError(f"{where}, {place}: {len(fields)} fields; 'source target symbol' or 'state'")
     if not rows.number:
@@ -268,7 +251,5 @@ def to_att(dfa: DFA) -> str:
         if s in EPSILON or s in SPELLED or (s not in spelled and re.search(r"[ \t\r\n]", s)):
             raise FileError(f"symbol {s!r}: AT&T files cannot hold it, or read it as another; save it as .json")
     order = [dfa.start, *(q for q in range(len(dfa)) if q != dfa.start)]
-    lines = [
-        f"{q}\t{r}\t{spelled.get(s, s)}" for q in order for s, r in zip(dfa.alphabet, dfa.table[q].tolist())
-    ]
+    lines = [f"{q}\t{r}\t{spelled.get(s, s)}" for q in order for s, r in zip(dfa.alphabet, dfa.table[q].tolist())]
     return "\n".join(lines + [str(q) for q in order if dfa.accepting[q]]) + "\n"

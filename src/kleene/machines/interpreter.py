@@ -249,6 +249,4 @@ def trace(
         heads.append({name: [layer.output(head, i) for i in range(len(states))] for name, head in looking.items()})
         kept.append(states)
         lines.append(layer.lines)
-    return Trace(
-        spec, tuple(spec.check_input(tokens)), tuple(kept), tuple(heads), "interpreter", program, tuple(lines)
-    )
+    return Trace(spec, tuple(spec.check_input(tokens)), tuple(kept), tuple(heads), "interpreter", program, tuple(lines))

@@ -93,16 +93,13 @@ class MultiTapeMachine:
             ):
                 raise InputError(f"{self.name}: rule {number} is not for {len(self.symbols)} tapes")
             if (r.target not in working and r.target not in halting) or r.states & halting:
-                raise InputError(
-                    f"{self.name}: rule {number} leads to an unknown state or out of one that halts"
-                )
+                raise InputError(f"{self.name}: rule {number} leads to an unknown state or out of one that halts")
             self._check_rule(number, r)
         for case in product(working, *self.symbols):
             fitting = [r for r in self.rules if _fits(r, case[0], case[1:])]
             if len(fitting) != 1:
                 raise InputError(
-                    f"{self.name}: state {case[0]!r} on {case[1:]} has {len(fitting)} rules; it needs "
-                    f"exactly one"
+                    f"{self.name}: state {case[0]!r} on {case[1:]} has {len(fitting)} rules; it needs exactly one"
                 )
 
     def _check_tapes(self) -> None:
@@ -143,9 +140,7 @@ class MultiTapeMachine:
         encode(word, {s: i for i, s in enumerate(self.input_alphabet)})
         contents = [word, *self.contents, *[()] * (len(self.symbols) - 1 - len(self.contents))]
         blanks = [symbols[0] for symbols in self.symbols]
-        tapes = [
-            Tape((), text[0] if text else blank, tuple(text[1:])) for text, blank in zip(contents, blanks)
-        ]
+        tapes = [Tape((), text[0] if text else blank, tuple(text[1:])) for text, blank in zip(contents, blanks)]
         state = self.start
         while True:
             yield state, tuple(tapes)

@@ -415,9 +415,18 @@ class HeadSpec:
         offsets = None if content["offsets"] is None else frozenset(content["offsets"])
         where, among = (tuple((str(n), int(i)) for n, i in content[side]) for side in ("where", "among"))
         return cls(
-            name, content["query"], content["key"], content["value"], offsets, content["default"],
-            kind_from_json(content), where, among, content["into"], content["replacing"],
-        )  # fmt: skip
+            name,
+            content["query"],
+            content["key"],
+            content["value"],
+            offsets,
+            content["default"],
+            kind_from_json(content),
+            where,
+            among,
+            content["into"],
+            content["replacing"],
+        )
 
     def allows(self, offset: int) -> bool:
         return self.offsets is None or offset in self.offsets
@@ -458,12 +467,13 @@ class Spec:
             return (self,)
         return tuple(
             replace(
-                self, cycle=(),
+                self,
+                cycle=(),
                 heads={name: head for name, head in self.heads.items() if name in names},
                 moves={name: head for name, head in self.moves.items() if name in names},
             )
             for _, names in self.cycle
-        )  # fmt: skip
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` gives an equal Spec back."""
@@ -511,9 +521,15 @@ class Spec:
         cycle = tuple((str(name), tuple(map(str, names))) for name, names in content["cycle"])
         rest = {key: content[key] for key in ("output", "halt", "layers", "causal", "stop", "max_tokens")}
         return cls(
-            content["name"], content["tokens"], content["positions"], variables, heads,
-            moves=moves, cycle=cycle, **rest,
-        )  # fmt: skip
+            content["name"],
+            content["tokens"],
+            content["positions"],
+            variables,
+            heads,
+            moves=moves,
+            cycle=cycle,
+            **rest,
+        )
 
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
         """The input as a list of ints, or an InputError that says what is wrong with it."""
@@ -682,9 +698,20 @@ class _Checker:
             raise self.fail("a decoder (max_tokens) has one layer, not a cycle of them")
         causal = bool(self.body.get("causal", False)) or max_tokens is not None
         return Spec(
-            self.name, tokens, positions, variables, heads, self._output(plain, tokens if max_tokens else None), halt,
-            layers, causal, stop, max_tokens, moves, cycle,
-        )  # fmt: skip
+            self.name,
+            tokens,
+            positions,
+            variables,
+            heads,
+            self._output(plain, tokens if max_tokens else None),
+            halt,
+            layers,
+            causal,
+            stop,
+            max_tokens,
+            moves,
+            cycle,
+        )
 
     def _cycle(self, heads: dict[str, HeadSpec]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         declared = self.body["cycle"]

@@ -30,15 +30,12 @@ REFUSED = {
     sre.GROUPREF: "a backreference (\\1, (?P=name)) is not regular: it remembers a text of any length",
     sre.GROUPREF_EXISTS: "a conditional ((?(1)…|…)) asks whether a group has matched, and is not supported",
     sre.ATOMIC_GROUP: "an atomic group ((?>…)) depends on the order of matching, and is not supported",
-    sre.POSSESSIVE_REPEAT: "a possessive repeat (*+, ++, ?+) depends on the order of matching, and is not "
-    "supported",
+    sre.POSSESSIVE_REPEAT: "a possessive repeat (*+, ++, ?+) depends on the order of matching, and is not supported",
 }
 EMPTY_IS_NON_BOUNDARY = re.fullmatch(r"\B", "") is not None  # Python changed its mind in 3.14
 
 
-def regex(
-    pattern: str, alphabet: Iterable[str] | None = None, *, flags: int = 0, limit: int = 100_000
-) -> DFA:
+def regex(pattern: str, alphabet: Iterable[str] | None = None, *, flags: int = 0, limit: int = 100_000) -> DFA:
     """The minimal automaton of the words over `alphabet` that a Python regular expression matches in full.
 
     Without an alphabet, it is the characters that the pattern names (for \\d, \\w and \\s the ASCII ones);
@@ -119,8 +116,7 @@ class _Builder:
     ) -> int:
         if len(self.empty) >= MAX_POSITIONS:
             raise NotSupported(
-                f"pattern {self.pattern!r}: more than {MAX_POSITIONS:,} positions once repeats are written "
-                f"out"
+                f"pattern {self.pattern!r}: more than {MAX_POSITIONS:,} positions once repeats are written out"
             )
         self.empty.append(list(empty))
         self.reads.append(reads)
@@ -209,9 +205,7 @@ class _Builder:
                 target = (after, right if asking and after else START)
                 if target not in number:
                     if len(number) >= limit:
-                        raise NotSupported(
-                            f"pattern {self.pattern!r}: more than {limit:,} states; raise limit="
-                        )
+                        raise NotSupported(f"pattern {self.pattern!r}: more than {limit:,} states; raise limit=")
                     number[target] = len(number)
                     queue.append(target)
                 row.append(number[target])

@@ -329,14 +329,25 @@ class Machine(Port):
         while why == kernels.FULL:
             source, left = given[used:], min(end - self.steps, 1 << 62)  # the kernels count in 64 bits
             if whole:
-                found = kernels.execute_16(
-                    data, counter & 0xFFFF, self.input_adds, self._ended, source, made, left
-                )
+                found = kernels.execute_16(data, counter & 0xFFFF, self.input_adds, self._ended, source, made, left)
             else:
                 found = kernels.execute(
-                    code, data, counter, unit, halt_at, low, high, rules.masked, rules.io, rules.negative_halts,
-                    self.input_adds, self._ended, source, made, left,
-                )  # fmt: skip
+                    code,
+                    data,
+                    counter,
+                    unit,
+                    halt_at,
+                    low,
+                    high,
+                    rules.masked,
+                    rules.io,
+                    rules.negative_halts,
+                    self.input_adds,
+                    self._ended,
+                    source,
+                    made,
+                    left,
+                )
             why, counter, steps, read, written = found
             self.steps += steps
             used += read

@@ -55,9 +55,7 @@ class TuringMachine:
         accept, reject = frozenset(self.accept), frozenset(self.reject)
         _check_texts(self.name, (self.start, self.blank, *accept, *reject, *(self.input_alphabet or ())))
         halting = accept | reject
-        rows = {
-            q: {a: _action(self.name, q, a, t) for a, t in row.items()} for q, row in self.transitions.items()
-        }
+        rows = {q: {a: _action(self.name, q, a, t) for a, t in row.items()} for q, row in self.transitions.items()}
         for q in rows:
             if q in halting and rows[q]:
                 raise InputError(f"{self.name}: state {q!r} halts, so it can have no transitions")
@@ -74,13 +72,9 @@ class TuringMachine:
         for q in working:
             for a in symbols:
                 if a not in rows[q]:
-                    raise InputError(
-                        f"{self.name}: state {q!r} has no transition for {a!r}; it needs one a symbol"
-                    )
+                    raise InputError(f"{self.name}: state {q!r} has no transition for {a!r}; it needs one a symbol")
                 if rows[q][a][0] not in states:
-                    raise InputError(
-                        f"{self.name}: state {q!r} on {a!r} goes to unknown state {rows[q][a][0]!r}"
-                    )
+                    raise InputError(f"{self.name}: state {q!r} on {a!r} goes to unknown state {rows[q][a][0]!r}")
         alphabet = self.input_alphabet
         alphabet = tuple(s for s in symbols if s != self.blank) if alphabet is None else tuple(alphabet)
         if self.blank in alphabet:
@@ -116,14 +110,11 @@ class TuringMachine:
     def __str__(self) -> str:
         way = "two-way" if self.two_way else "one-way"
         lines = [
-            f"{self.name}: {len(self.working)} states, {len(self.symbols)} symbols, {way} tape, starts in "
-            f"{self.start}"
+            f"{self.name}: {len(self.working)} states, {len(self.symbols)} symbols, {way} tape, starts in {self.start}"
         ]
         letters = {-1: "L", 0: "S", 1: "R"}
         for q, row in self.transitions.items():
-            lines.append(
-                f"  {q}: " + "  ".join(f"{a!r}→{w!r},{letters[m]},{t}" for a, (t, w, m) in row.items())
-            )
+            lines.append(f"  {q}: " + "  ".join(f"{a!r}→{w!r},{letters[m]},{t}" for a, (t, w, m) in row.items()))
         return "\n".join(lines)
 
     # Running

@@ -37,9 +37,7 @@ def load(path: Path) -> TuringMachine:
         return from_jflap(text, str(path))
     if path.suffix in (".txt", ".tm", ".bb"):
         return from_bbchallenge(text.strip(), str(path))
-    raise FileError(
-        f"{path}: unknown suffix {path.suffix!r}; machines are read from .yaml, .jff, .json and .txt"
-    )
+    raise FileError(f"{path}: unknown suffix {path.suffix!r}; machines are read from .yaml, .jff, .json and .txt")
 
 
 def save(machine: TuringMachine, path: Path) -> None:
@@ -67,8 +65,7 @@ def from_bbchallenge(text: str, where: str) -> TuringMachine:
         good = re.match(r"(?:(?:[0-9][LR][A-Z]|---)_?)*", text)
         at = good.end() if good else 0
         raise FileError(
-            f"{where}, character {at + 1}: {text[at : at + 10]!r} is not bbchallenge text such as "
-            f"'1RB1LB_1LA1RZ'"
+            f"{where}, character {at + 1}: {text[at : at + 10]!r} is not bbchallenge text such as '1RB1LB_1LA1RZ'"
         )
     lines = text.split("_")
     width = len(lines[0]) // 3
@@ -80,16 +77,12 @@ def from_bbchallenge(text: str, where: str) -> TuringMachine:
         for a in range(width):
             write, move, target = list(line[3 * a : 3 * a + 3].replace("---", "1RZ"))
             if int(write) >= max(width, 2):
-                raise FileError(
-                    f"{where}, row {i + 1}, symbol {a}: writes {write}; the symbols are 0…{width - 1}"
-                )
+                raise FileError(f"{where}, row {i + 1}, symbol {a}: writes {write}; the symbols are 0…{width - 1}")
             rows[chr(65 + i)][str(a)] = (target if ord(target) < 65 + len(lines) else "Z", write, MOVES[move])
     if width == 1:  # a machine of one column can still write a 1 as it halts
         for row in rows.values():
             row.setdefault("1", ("Z", "1", 1))
-    return TuringMachine(
-        rows, "A", frozenset("Z"), blank="0", name=text if len(text) < 60 else text[:57] + "…"
-    )
+    return TuringMachine(rows, "A", frozenset("Z"), blank="0", name=text if len(text) < 60 else text[:57] + "…")
 
 
 # JSON
@@ -108,8 +101,7 @@ def to_json(machine: TuringMachine) -> dict[str, object]:
         "accept": sorted(machine.accept),
         "reject": sorted(machine.reject),
         "transitions": {
-            q: {a: [t, w, LETTERS[m]] for a, (t, w, m) in row.items()}
-            for q, row in machine.transitions.items()
+            q: {a: [t, w, LETTERS[m]] for a, (t, w, m) in row.items()} for q, row in machine.transitions.items()
         },
     }
 
@@ -117,9 +109,7 @@ def to_json(machine: TuringMachine) -> dict[str, object]:
 def from_json(data: Any, where: str) -> TuringMachine:
     """From plain data."""
     if not isinstance(data, dict):
-        raise FileError(
-            f"{where}: not a machine; it should be an object with 'start', 'accept', 'transitions'"
-        )
+        raise FileError(f"{where}: not a machine; it should be an object with 'start', 'accept', 'transitions'")
     if data.get("version", 1) != 1:
         raise FileError(f"{where}: version {data['version']!r} is unknown; known: 1")
     expected = (
@@ -146,9 +136,7 @@ def from_json(data: Any, where: str) -> TuringMachine:
         for a, action in row.items():
             good = isinstance(action, list) and len(action) == 3 and all(isinstance(x, str) for x in action)
             if not good or action[2] not in MOVES:
-                raise FileError(
-                    f"{where}, 'transitions' → {q!r} → {a!r}: should be [state, symbol, 'L', 'S' or 'R']"
-                )
+                raise FileError(f"{where}, 'transitions' → {q!r} → {a!r}: should be [state, symbol, 'L', 'S' or 'R']")
             rows[q][a] = (action[0], action[1], MOVES[action[2]])
     return make_machine(
         where,
@@ -212,8 +200,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
         key = state.attributes.get("id")
         if key is None or key in names:
             raise FileError(
-                f"{where}, line {state.line}: a state "
-                f"{'without an id' if key is None else f'with id {key!r} again'}"
+                f"{where}, line {state.line}: a state {'without an id' if key is None else f'with id {key!r} again'}"
             )
         name = state.attributes.get("name") or key
         names[key] = name if name not in names.values() else f"{name}/{key}"
@@ -224,9 +211,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
             final.add(names[key])
     if len(starts) != 1:
         line = starts[1][1] if starts else body.line
-        raise FileError(
-            f"{where}, line {line}: {len(starts) or 'no'} start states; a machine has one <initial/>"
-        )
+        raise FileError(f"{where}, line {line}: {len(starts) or 'no'} start states; a machine has one <initial/>")
     blank = BLANK
     for move in body.all("transition"):
         parts = {
@@ -235,9 +220,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
         }
         for tag in ("from", "to"):
             if parts[tag].strip() not in names:
-                raise FileError(
-                    f"{where}, line {move.line}: a transition {tag} unknown state {parts[tag].strip()!r}"
-                )
+                raise FileError(f"{where}, line {move.line}: a transition {tag} unknown state {parts[tag].strip()!r}")
         source, target = names[parts["from"].strip()], names[parts["to"].strip()]
         read, write, way = parts["read"] or blank, parts["write"] or blank, parts["move"].strip() or "S"
         if way not in MOVES:
@@ -269,9 +252,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
 def to_jflap(machine: TuringMachine) -> str:
     """A JFLAP file; a rejecting state is one that nothing leads out of."""
     if not machine.two_way:
-        raise FileError(
-            f"{machine.name}: JFLAP's tape is two-way, this machine's one-way; save it as .yaml or .json"
-        )
+        raise FileError(f"{machine.name}: JFLAP's tape is two-way, this machine's one-way; save it as .yaml or .json")
     if BLANK in machine.symbols[1:]:
         raise FileError(f"{machine.name}: {BLANK!r} is JFLAP's blank, here another symbol; save it as .yaml or .json")
     number = {q: i for i, q in enumerate(machine.states)}

@@ -79,31 +79,23 @@ class _Yaml:
                 raise self.fail(top["tape"][0], f"'tape' is {tape!r}; it should be 'one-way' or 'two-way'")
             two_way = tape == "two-way"
         if "synonyms" in top and isinstance(top["synonyms"][1], yaml.MappingNode):
-            self.synonyms = {
-                name: value for name, (_, value) in self.pairs(top["synonyms"][1], "'synonyms'").items()
-            }
+            self.synonyms = {name: value for name, (_, value) in self.pairs(top["synonyms"][1], "'synonyms'").items()}
         table = self.pairs(top["table"][1], "'table'")
         if start not in table:
             raise self.fail(top["start state"][0], f"start state {start!r} is not in the table")
         lists: dict[str, list[str]] = {
-            key: self.texts(top[key][1], repr(key))
-            for key in ("accept", "reject", "input alphabet")
-            if key in top
+            key: self.texts(top[key][1], repr(key)) for key in ("accept", "reject", "input alphabet") if key in top
         }
         rows = {q: self.row(q, value, table) for q, (_, value) in table.items()}
         halting = [q for q, row in rows.items() if not row]
         for key in ("accept", "reject"):
             for q in lists.get(key, []):
                 if q not in table or rows[q]:
-                    raise self.fail(
-                        top[key][0], f"{key!r}: {q!r} should be a state of the table without transitions"
-                    )
+                    raise self.fail(top[key][0], f"{key!r}: {q!r} should be a state of the table without transitions")
         reject = set(lists.get("reject", [q for q in halting if q == STUCK]))
         accept = set(lists.get("accept", [q for q in halting if q not in reject]))
         if left := [q for q in halting if q not in accept | reject]:
-            raise self.fail(
-                table[left[0]][0], f"state {left[0]!r} has no transitions; is it 'accept' or 'reject'?"
-            )
+            raise self.fail(table[left[0]][0], f"state {left[0]!r} has no transitions; is it 'accept' or 'reject'?")
         symbols = {blank, *(s for row in rows.values() for a, t in row.items() for s in (a, t[1]))}
         symbols |= set(lists.get("input alphabet", []))
         for q, row in rows.items():
@@ -162,9 +154,7 @@ class _Yaml:
         parts = self.pairs(node, where)
         moves = [m for m in MOVES if m in parts]
         if len(moves) != 1 or set(parts) - {*MOVES, "write"}:
-            raise self.fail(
-                node, f"{where}: has {', '.join(parts)}; it should have one of L and R, and perhaps write"
-            )
+            raise self.fail(node, f"{where}: has {', '.join(parts)}; it should have one of L and R, and perhaps write")
         target = parts[moves[0]][1]
         name = target.value if isinstance(target, yaml.ScalarNode) else None
         name = state if name in ("", "null", "~") else name
@@ -195,7 +185,5 @@ def to_yaml(machine: TuringMachine) -> str:
     ]
     for q, row in machine.transitions.items():
         lines.append(f"  {quote(q)}:")
-        lines += [
-            f"    {quote(a)}: {{write: {quote(w)}, {LETTERS[m]}: {quote(t)}}}" for a, (t, w, m) in row.items()
-        ]
+        lines += [f"    {quote(a)}: {{write: {quote(w)}, {LETTERS[m]}: {quote(t)}}}" for a, (t, w, m) in row.items()]
     return "\n".join(lines + [f"  {quote(q)}:" for q in sorted(machine.accept | machine.reject)]) + "\n"

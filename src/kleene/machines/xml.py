@@ -44,9 +44,7 @@ def parse(text: str, where: str) -> Element:
 
     def begin(tag: str, attributes: dict[str, str]) -> None:
         if len(stack) > MAX_DEPTH:
-            raise FileError(
-                f"{where}, line {parser.CurrentLineNumber}: elements nested more than {MAX_DEPTH} deep"
-            )
+            raise FileError(f"{where}, line {parser.CurrentLineNumber}: elements nested more than {MAX_DEPTH} deep")
         element = Element(tag, attributes, parser.CurrentLineNumber)
         stack[-1].children.append(element)
         stack.append(element)
@@ -65,7 +63,5 @@ def parse(text: str, where: str) -> Element:
     try:
         parser.Parse(text.encode("utf-8"), True)
     except expat.ExpatError as error:
-        raise FileError(
-            f"{where}, line {error.lineno}: not XML ({expat.errors.messages[error.code]})"
-        ) from None
+        raise FileError(f"{where}, line {error.lineno}: not XML ({expat.errors.messages[error.code]})") from None
     return root.children[0]

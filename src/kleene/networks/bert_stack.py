@@ -82,8 +82,10 @@ class BertStack(nn.Module):
         rate = self.dropout if self.training else 0.0
         read = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
         read = read.transpose(1, 2).reshape(asks.shape)
-        x = self._norm(self._drop(self._linear(read, f"{name}.attention.output.dense")) + asks,
-                       f"{name}.attention.output.LayerNorm")  # fmt: skip
+        x = self._norm(
+            self._drop(self._linear(read, f"{name}.attention.output.dense")) + asks,
+            f"{name}.attention.output.LayerNorm",
+        )
         hidden = functional.gelu(self._linear(x, f"{name}.intermediate.dense"))
         return self._norm(self._drop(self._linear(hidden, f"{name}.output.dense")) + x, f"{name}.output.LayerNorm")
 
@@ -107,4 +109,3 @@ def predict(stack: BertStack, tokens: Tensor, sizes: Sequence[int], *, padded: b
         parts = torch.split(logits, list(sizes), dim=-1)
         found.append(torch.stack([part.argmax(dim=-1) for part in parts], dim=-1))
     return torch.cat(found, dim=1)
-

@@ -57,9 +57,7 @@ class Decider(ExactRNN):
             raise InputError(f"decide: evaluator {evaluator!r}; it should be 'patterns' or 'plain'")
         inputs = [*encode(word, self._letters), self._index[END]]
         lead = self.lead(len(inputs) - 1)
-        h, answer, steps = (self._plain if evaluator == "plain" else self._patterns)(
-            inputs, lead + max_steps, progress
-        )
+        h, answer, steps = (self._plain if evaluator == "plain" else self._patterns)(inputs, lead + max_steps, progress)
         done = Decision(ANSWERS[answer], max(steps - lead, 0))
         if not tape:
             return done

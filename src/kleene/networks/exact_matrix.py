@@ -109,9 +109,7 @@ def number_from_json(value: Any, where: str) -> Number:
             return exact(Fraction(value))
         except ZeroDivisionError:
             pass
-    raise FileError(
-        f"{where}: {value!r:.40} is not an exact number; it should be an integer or a text like '-2/3'"
-    )
+    raise FileError(f"{where}: {value!r:.40} is not an exact number; it should be an integer or a text like '-2/3'")
 
 
 def matrix_from_json(data: Any, rows: int, columns: int, where: str) -> Matrix:

@@ -87,9 +87,7 @@ class ExactRNN:
     @property
     def sizes(self) -> dict[str, Any]:
         """Units, non-zero weights, and what each construction would have needed where that is known."""
-        nonzero = (
-            len(self.V.entries) + len(self.W.entries) + len(self.b) + len(self.s) + len(self.out_W.entries)
-        )
+        nonzero = len(self.V.entries) + len(self.W.entries) + len(self.b) + len(self.s) + len(self.out_W.entries)
         return {"units": self.units, "nonzero": nonzero + len(self.out_b), **self.about.get("sizes", {})}
 
     @property

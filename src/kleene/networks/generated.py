@@ -117,9 +117,7 @@ class _Writer:
     # --- units ---
 
     def units(self, block: Block) -> Iterator[str]:
-        halves = [
-            _Half(block.in1, block.bias1, block.out1), _Half(block.in2, block.bias2, block.out2)
-        ]  # fmt: skip
+        halves = [_Half(block.in1, block.bias1, block.out1), _Half(block.in2, block.bias2, block.out2)]
         for row in self.known.working:
             used = sorted({dim for half in halves for dim in half.dims})
             for dim in used:

@@ -106,8 +106,14 @@ class LearnedTransformer(nn.Module):
             weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.mlp.state_dict().items()}
             save_file(weights, made / "mlp.safetensors")
             linear = [part for part in self.mlp if isinstance(part, nn.Linear)]
-            content = {"kind": "learned", "version": VERSION, "size": self.size, "depth": len(linear) - 1,
-                       "width": linear[0].out_features, "metrics": self.metrics}  # fmt: skip
+            content = {
+                "kind": "learned",
+                "version": VERSION,
+                "size": self.size,
+                "depth": len(linear) - 1,
+                "width": linear[0].out_features,
+                "metrics": self.metrics,
+            }
             (made / "kleene.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 

@@ -44,9 +44,7 @@ class Vocabulary:
         unknown = self.index.get(UNKNOWN)
         missing = [word for word in words if word not in self.index]
         if missing and unknown is None:
-            raise InputError(
-                f"word {missing[0]!r}: not among the {len(self)} known, and there is no {UNKNOWN}"
-            )
+            raise InputError(f"word {missing[0]!r}: not among the {len(self)} known, and there is no {UNKNOWN}")
         return [self.index.get(word, unknown) for word in words]  # type: ignore[misc]
 
 
@@ -73,9 +71,7 @@ class LanguageModel(nn.Module):
         self.sizes = {"tokens": tokens, "embedding": embedding, "hidden": hidden, "layers": layers}
         self.vocabulary = vocabulary
         self.embedding = nn.Embedding(tokens, embedding)
-        self.lstm = nn.LSTM(
-            embedding, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0
-        )
+        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
         self.decoder = nn.Linear(hidden, tokens)
         self.dropout = nn.Dropout(dropout)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
@@ -101,9 +97,7 @@ class LanguageModel(nn.Module):
 
     def _numbers(self, words: list[Any]) -> list[int]:
         if self.vocabulary is None:
-            raise InputError(
-                "language model: has no vocabulary, so it cannot read words; give it token numbers"
-            )
+            raise InputError("language model: has no vocabulary, so it cannot read words; give it token numbers")
         for word in words:
             if not isinstance(word, str):
                 raise InputError(f"sentence: {word!r} among words; give words, or token numbers")
@@ -164,18 +158,14 @@ def load(folder: str | Path) -> LanguageModel:
         or set(sizes) != wanted
         or not all(isinstance(size, int) and 0 < size < 10_000_000 for size in sizes.values())
     ):
-        raise FileError(
-            f"{folder}/kleene.json: sizes must give {', '.join(sorted(wanted))} as positive numbers"
-        )
+        raise FileError(f"{folder}/kleene.json: sizes must give {', '.join(sorted(wanted))} as positive numbers")
     if sizes["layers"] > MAX_LAYERS:
         raise FileError(f"{folder}/kleene.json: {sizes['layers']:,} layers, more than {MAX_LAYERS:,}")
     width = sizes["embedding"] + sizes["hidden"]
     if sizes["tokens"] * width + 8 * sizes["layers"] * sizes["hidden"] * width > MAX_PARAMETERS:
         raise FileError(f"{folder}/kleene.json: more than {MAX_PARAMETERS:,} parameters")
     words = found.get("words")
-    if words is not None and (
-        not isinstance(words, list) or not all(isinstance(word, str) for word in words)
-    ):
+    if words is not None and (not isinstance(words, list) or not all(isinstance(word, str) for word in words)):
         raise FileError(f"{folder}/kleene.json: words must be a list of texts")
     try:
         check_shapes(folder / "weights.safetensors", shapes(**sizes))
@@ -186,7 +176,5 @@ def load(folder: str | Path) -> LanguageModel:
     except FileNotFoundError:
         raise FileError(f"{folder}/weights.safetensors: no such file") from None
     except Exception as error:  # the safetensors library has its own kinds
-        raise FileError(
-            f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})"
-        ) from None
+        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
     return model.eval()

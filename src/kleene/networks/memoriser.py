@@ -127,10 +127,15 @@ class Memoriser(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write weights.safetensors and kleene.json, whole or not at all."""
         content = {
-            "kind": "memoriser", "version": VERSION, "method": self.method, "dtype": self.dtype,
+            "kind": "memoriser",
+            "version": VERSION,
+            "method": self.method,
+            "dtype": self.dtype,
             "widths": [_widths(network) for network in self.networks],
-            "names": self.names, "lengths": self.lengths, "fields": self.fields,
-        }  # fmt: skip
+            "names": self.names,
+            "lengths": self.lengths,
+            "fields": self.fields,
+        }
         with written_atomically(folder) as beside:
             beside.mkdir()
             save_file({k: v.contiguous() for k, v in self.state_dict().items()}, beside / "weights.safetensors")

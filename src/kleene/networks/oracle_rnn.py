@@ -64,8 +64,7 @@ class OracleRNN(Decider):
 
     def _plain(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
         raise InputError(
-            "decide: real weights have no end, so evaluator='plain' cannot multiply them out; cut them off "
-            "first"
+            "decide: real weights have no end, so evaluator='plain' cannot multiply them out; cut them off first"
         )
 
     def _patterns(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
@@ -84,6 +83,4 @@ class OracleRNN(Decider):
 
     def save(self, folder: str | Path) -> None:
         """Refused: a real weight has no end."""
-        raise NotSupported(
-            "save: this network has real weights; save the one that oracle_to_rnn.truncated makes"
-        )
+        raise NotSupported("save: this network has real weights; save the one that oracle_to_rnn.truncated makes")

@@ -149,11 +149,26 @@ def every_head(net: Transformer) -> list[Head]:
     for number in range(len(net.blocks)):
         block = net.block(number)
         for h, name in enumerate(block.heads):
-            made.append(Head(
-                name, number, h, block.query[h], block.query_bias[h], block.key[h], block.key_bias[h], block.value[h],
-                block.out[h], block.relative[h], block.null_score[h], block.null_value[h],
-                used(block.query[h]), used(block.key[h]), used(block.value[h]), used(block.out[h].T),
-            ))  # fmt: skip
+            made.append(
+                Head(
+                    name,
+                    number,
+                    h,
+                    block.query[h],
+                    block.query_bias[h],
+                    block.key[h],
+                    block.key_bias[h],
+                    block.value[h],
+                    block.out[h],
+                    block.relative[h],
+                    block.null_score[h],
+                    block.null_value[h],
+                    used(block.query[h]),
+                    used(block.key[h]),
+                    used(block.value[h]),
+                    used(block.out[h].T),
+                )
+            )
     return made
 
 
@@ -203,14 +218,22 @@ def variables_by_name(net: Transformer) -> Named[Variable]:
         segment = layout[name]
         labels = set(segment.labels)
         placed = None if net.config.positions is None else net.position_embedding[:, segment.slice]
-        halts = [label for dim, label in zip(range(segment.start, segment.stop), segment.labels)
-                 if float(net.halt_weight[dim])]  # fmt: skip
+        halts = [
+            label
+            for dim, label in zip(range(segment.start, segment.stop), segment.labels)
+            if float(net.halt_weight[dim])
+        ]
         made[name] = Variable(
-            name, segment, segment.slice, net.token_embedding[:, segment.slice], placed,
+            name,
+            segment,
+            segment.slice,
+            net.token_embedding[:, segment.slice],
+            placed,
             tuple(unit for unit in units if not labels.isdisjoint(unit.writes)),
             tuple(head for head in heads if not labels.isdisjoint(head.writes)),
-            name == program["output"], halts[0] if halts else None,
-        )  # fmt: skip
+            name == program["output"],
+            halts[0] if halts else None,
+        )
     return Named("variable", made, lambda name: None)
 
 

@@ -46,9 +46,7 @@ class _NewSlot(Exception):
 class PatternEngine:
     """Runs one network; keeps the patterns that it has met."""
 
-    def __init__(
-        self, rnn: ExactRNN, base: int, lazy: dict[int, Callable[[], Iterator[int]]] | None = None
-    ) -> None:
+    def __init__(self, rnn: ExactRNN, base: int, lazy: dict[int, Callable[[], Iterator[int]]] | None = None) -> None:
         if rnn.readout is None or rnn.activation != "relu":
             raise NotExact("patterns: the network needs a readout and ReLU units")
         self.rnn, self.base = rnn, base
@@ -74,9 +72,7 @@ class PatternEngine:
 
     # Running
 
-    def run(
-        self, inputs: list[int], nul: int, limit: int, start: Vector | None = None
-    ) -> tuple[Vector, int, int]:
+    def run(self, inputs: list[int], nul: int, limit: int, start: Vector | None = None) -> tuple[Vector, int, int]:
         """Named values, answer and steps: when the output is not NUL any more, or after `limit` steps.
 
         `start` are the named values to begin with, where these are not the network's first.
@@ -89,18 +85,14 @@ class PatternEngine:
                 self.slots = sorted([*self.slots, found.args[0]])
             except _MoreDigits:
                 if self.places >= MAX_PLACES:
-                    raise NotExact(
-                        "patterns: a unit's sign hangs on too many digits; use evaluator='plain'"
-                    ) from None
+                    raise NotExact("patterns: a unit's sign hangs on too many digits; use evaluator='plain'") from None
                 self.places += 1
             self._forget()
 
     def _attempt(self, inputs: np.ndarray, nul: int, limit: int, start: Vector) -> tuple[Vector, int, int]:
         sources = {slot: make() for slot, make in self.lazy.items()}
         lines = [
-            list(islice(sources[i], 1))
-            if i in sources
-            else to_digits(start.get(i, 0), self.base, self.places)
+            list(islice(sources[i], 1)) if i in sources else to_digits(start.get(i, 0), self.base, self.places)
             for i in self.slots
         ]
         lazy = np.array([i in sources for i in self.slots], dtype=np.bool_)
@@ -146,9 +138,7 @@ class PatternEngine:
                 h[i] = from_digits(digits[s, low[s] : high[s]][::-1].tolist(), self.base)
         return {i: v for i, v in h.items() if v != 0}, answer, time
 
-    def _windows(
-        self, digits: np.ndarray, low: np.ndarray, high: np.ndarray, lazy: np.ndarray
-    ) -> list[Window]:
+    def _windows(self, digits: np.ndarray, low: np.ndarray, high: np.ndarray, lazy: np.ndarray) -> list[Window]:
         """Each slot's first digits as one number (None: not asked for yet), and whether nothing lies below
         them."""
         result: list[Window] = []
@@ -177,9 +167,7 @@ class PatternEngine:
     @staticmethod
     def _answer(outputs: list[list[Number]]) -> int:
         """The output that is 1; `outputs` is the constant and then the part that hangs on each slot."""
-        if any(v != 0 for part in outputs[1:] for v in part) or sorted(outputs[0]) != [0] * (
-            len(outputs[0]) - 1
-        ) + [1]:
+        if any(v != 0 for part in outputs[1:] for v in part) or sorted(outputs[0]) != [0] * (len(outputs[0]) - 1) + [1]:
             raise NotExact("patterns: the output is not one of the answers")
         return outputs[0].index(1)
 

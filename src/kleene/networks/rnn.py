@@ -65,11 +65,7 @@ class SimpleRNN(nn.Module):
             ):
                 parameter.zero_()
                 if entries:
-                    at = (
-                        torch.tensor(list(entries)).T
-                        if parameter.dim() == 2
-                        else torch.tensor([list(entries)])
-                    )
+                    at = torch.tensor(list(entries)).T if parameter.dim() == 2 else torch.tensor([list(entries)])
                     parameter[tuple(at)] = torch.tensor([float(v) for v in entries.values()], dtype=dtype)
         return module.to(device)
 
@@ -132,9 +128,7 @@ def _largest_sum(rnn: ExactRNN) -> int:
         raise NotExact("RNN: its weights are not all integers, so floating point would round; run it exactly")
     largest = 1 if rnn.activation == "slu" else rnn.largest
     if largest is None:
-        raise NotExact(
-            "RNN: no bound on its hidden values is known, so floating point might round; run it exactly"
-        )
+        raise NotExact("RNN: no bound on its hidden values is known, so floating point might round; run it exactly")
     bound = max([largest, *(abs(int(v)) for v in rnn.s.values())])
     sums: dict[tuple[str, int], int] = {}
     for name, matrix, bias in (("V", rnn.V, rnn.b), ("out", rnn.out_W, rnn.out_b)):

@@ -53,9 +53,7 @@ def load(folder: Path, cls: type[ExactRNN] = ExactRNN) -> Any:
     """The network that `save` wrote; every shape and number is checked."""
     description = read_json(folder / "kleene.json")
     if description.get("version") != VERSION:
-        raise FileError(
-            f"{folder}/kleene.json: version {description.get('version')!r}; this Kleene reads {VERSION}"
-        )
+        raise FileError(f"{folder}/kleene.json: version {description.get('version')!r}; this Kleene reads {VERSION}")
     about = description.get("about")
     if not isinstance(about, dict):
         raise FileError(f"{folder}/kleene.json, 'about': should be an object")
@@ -64,12 +62,7 @@ def load(folder: Path, cls: type[ExactRNN] = ExactRNN) -> Any:
     if not isinstance(data, dict):
         raise FileError(f"{where}: should be an object")
     units, outputs, alphabet = data.get("units"), data.get("outputs"), data.get("alphabet")
-    if (
-        type(units) is not int
-        or not 0 <= units <= MAX_UNITS
-        or type(outputs) is not int
-        or not 0 < outputs <= 1000
-    ):
+    if type(units) is not int or not 0 <= units <= MAX_UNITS or type(outputs) is not int or not 0 < outputs <= 1000:
         raise FileError(f"{where}: 'units' is {units!r} and 'outputs' {outputs!r}; they should be counts")
     if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
         raise FileError(f"{where}, 'alphabet': should be a list of symbols")

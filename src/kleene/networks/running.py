@@ -246,10 +246,18 @@ class Lookups(WholeNumbers):
                 asked = head.query if head.looking is not None else head.key
                 looked = head.key if head.looking is not None else head.query
                 rows = head.looking if head.looking is not None else (head.seen or 0,)
-                heads.append((
-                    self.table_of[looked] if looked else -1, head.looking is None, len(looking), len(rows), len(dims),
-                    len(asked), len(copies), len(copies) + len(head.copies.sources),
-                ))  # fmt: skip
+                heads.append(
+                    (
+                        self.table_of[looked] if looked else -1,
+                        head.looking is None,
+                        len(looking),
+                        len(rows),
+                        len(dims),
+                        len(asked),
+                        len(copies),
+                        len(copies) + len(head.copies.sources),
+                    )
+                )
                 looking += rows
                 dims += asked
                 copies += list(zip(head.copies.sources, head.copies.targets, head.copies.weights))
@@ -303,10 +311,33 @@ def _word(x, row, dims, begin, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _run(  # type: ignore[no-untyped-def]
-    x, working, table, head_starts, heads, looking, dims, copies, written,
-    unit_starts, bias, read_ptr, read_dims, read_weights, write_ptr, write_dims, write_weights,
-    blocks, layers, place, watch_place, watch_row, watch_dim, halt_dims, halt_weights, halt_bias,
-):  # fmt: skip
+    x,
+    working,
+    table,
+    head_starts,
+    heads,
+    looking,
+    dims,
+    copies,
+    written,
+    unit_starts,
+    bias,
+    read_ptr,
+    read_dims,
+    read_weights,
+    write_ptr,
+    write_dims,
+    write_weights,
+    blocks,
+    layers,
+    place,
+    watch_place,
+    watch_row,
+    watch_dim,
+    halt_dims,
+    halt_weights,
+    halt_bias,
+):
     """The number of layers run; why it stopped (0 enough, 1 halted, 2 watched); and what broke."""
     added = np.zeros((len(working), x.shape[1]), dtype=np.int32)
     hits = np.zeros((64, 4), dtype=np.int64)

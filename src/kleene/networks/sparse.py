@@ -92,7 +92,6 @@ class SparseTransformer:
         values = self.net.read(torch.from_numpy(x).to(self.net.dtype)).tolist()
         return [Output(values[a:b], layers=int(k)) for a, b, k in zip(starts, ends, layers)]
 
-
     def _layers(
         self, x: Array, starts: Array, lengths: Array, limit: int, halts: bool, layers: Array, block: tuple[Any, ...]
     ) -> Array:
@@ -118,8 +117,15 @@ def _columns(into: Array, bias: Array, out: Array) -> tuple[Array, ...]:
     write_ptr = np.searchsorted(writers, np.arange(out.shape[1] + 1))
     always = np.nonzero(bias > 0)[0]
     return (
-        read_ptr, units, into[units, dims], bias, write_ptr, targets, out[targets, writers], always,
-    )  # fmt: skip
+        read_ptr,
+        units,
+        into[units, dims],
+        bias,
+        write_ptr,
+        targets,
+        out[targets, writers],
+        always,
+    )
 
 
 def _heads(block: Block, segments: list[tuple[int, int]], causal: bool, kind: Any) -> tuple[Array, ...]:
@@ -167,13 +173,20 @@ def _heads(block: Block, segments: list[tuple[int, int]], causal: bool, kind: An
     if written & read:
         raise NotSparse("a head reads what a head writes")
     return (
-        table, allowed, np.array([block.window, int(causal)]), np.concatenate(member_ptr),
-        np.array(bases, dtype=np.int64), np.array(members, dtype=np.int64),
-        np.array(copy_ptr), np.array([c[0] for c in copies], dtype=np.int64),
-        np.array([c[1] for c in copies], dtype=np.int64), np.array([c[2] for c in copies], dtype=kind),
-        np.array(null_ptr), np.array([n[0] for n in nulls], dtype=np.int64),
+        table,
+        allowed,
+        np.array([block.window, int(causal)]),
+        np.concatenate(member_ptr),
+        np.array(bases, dtype=np.int64),
+        np.array(members, dtype=np.int64),
+        np.array(copy_ptr),
+        np.array([c[0] for c in copies], dtype=np.int64),
+        np.array([c[1] for c in copies], dtype=np.int64),
+        np.array([c[2] for c in copies], dtype=kind),
+        np.array(null_ptr),
+        np.array([n[0] for n in nulls], dtype=np.int64),
         np.array([n[1] for n in nulls], dtype=kind),
-    )  # fmt: skip
+    )
 
 
 def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> tuple[int, list[int], Array, list[list[int]]]:

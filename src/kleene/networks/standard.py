@@ -162,9 +162,14 @@ class Side(nn.Module):
             nn.init.normal_(embedding.weight, std=0.1 if embedding is getattr(self, "bias", None) else 1.0)
 
     def forward(
-        self, tokens: Tensor, real: Tensor, memory: Tensor | None = None, cross: Tensor | None = None,
-        watch: list[Tensor] | None = None, added: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        tokens: Tensor,
+        real: Tensor,
+        memory: Tensor | None = None,
+        cross: Tensor | None = None,
+        watch: list[Tensor] | None = None,
+        added: Tensor | None = None,
+    ) -> Tensor:
         """(batch, position) → (batch, position, width); `watch` is given the residual stream of every layer.
 
         `added` (batch, position, width) joins the embeddings.
@@ -276,9 +281,7 @@ class StandardTransformer(nn.Module):
             (made / "kleene.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
-def padded(
-    inputs: Sequence[Sequence[int]], config: StandardConfig, device: torch.device
-) -> tuple[Tensor, Tensor]:
+def padded(inputs: Sequence[Sequence[int]], config: StandardConfig, device: torch.device) -> tuple[Tensor, Tensor]:
     """Tokens (batch, position), and which of them are real."""
     longest = max(map(len, inputs))
     if longest > config.max_length and config.positions == "absolute":

@@ -123,9 +123,12 @@ class OneHot(nn.Module):
         super().__init__()
         self.numbers, self.programs = numbers, programs
         self.layers = nn.Sequential(
-            nn.Linear(numbers + programs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
+            nn.Linear(numbers + programs, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
             nn.Linear(hidden, outputs),
-        )  # fmt: skip
+        )
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits."""

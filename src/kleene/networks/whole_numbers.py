@@ -45,9 +45,7 @@ class WholeNumbers:
         """out(g); a number that is no whole one is made a fraction."""
         sums = _times(self.out, g)
         bias = self.rnn.out_b
-        total = [
-            sums.get(k, 0) + int(bias.get(k, 0) * self.out_factor) * scale for k in range(self.rnn.out_W.rows)
-        ]
+        total = [sums.get(k, 0) + int(bias.get(k, 0) * self.out_factor) * scale for k in range(self.rnn.out_W.rows)]
         whole = scale * self.out_factor
         return [v // whole if v % whole == 0 else Fraction(v, whole) for v in total]
 

@@ -22,27 +22,69 @@ from kleene.training.from_traces import learn_from_traces
 SHORT = 3  # digits in training
 SCALES: dict[str, dict[str, Any]] = {  # `pairs`: how many of at most 3 digits (None: all); `each`: sums of each length
     "paper": {
-        "pairs": None, "longest": 50, "each": 100, "seeds": [0, 1, 2],
+        "pairs": None,
+        "longest": 50,
+        "each": 100,
+        "seeds": [0, 1, 2],
         "trace": {"pairs": 20_000, "depth": 3, "width": 512, "batch": 512, "rate": 1e-3, "steps": 10_000},
-        "end-to-end": {"pairs": 200_000, "layers": 8, "shared": True, "positions": "relative", "width": 512,
-                       "hidden": 2048, "heads": 6, "head_size": 64, "batch": 128, "rate": 5e-4, "steps": 20_000,
-                       "optimiser": "adafactor"},
+        "end-to-end": {
+            "pairs": 200_000,
+            "layers": 8,
+            "shared": True,
+            "positions": "relative",
+            "width": 512,
+            "hidden": 2048,
+            "heads": 6,
+            "head_size": 64,
+            "batch": 128,
+            "rate": 5e-4,
+            "steps": 20_000,
+            "optimiser": "adafactor",
+        },
     },
     "small": {
-        "pairs": 20_000, "longest": 50, "each": 20, "seeds": [0],
+        "pairs": 20_000,
+        "longest": 50,
+        "each": 20,
+        "seeds": [0],
         "trace": {"pairs": 5_000, "depth": 3, "width": 512, "batch": 512, "rate": 1e-3, "steps": 4_000},
-        "end-to-end": {"pairs": 20_000, "layers": 3, "shared": False, "positions": "relative", "width": 64,
-                       "hidden": 256, "heads": 4, "head_size": 16, "batch": 64, "rate": 1e-3, "steps": 4_000,
-                       "optimiser": "adam"},
+        "end-to-end": {
+            "pairs": 20_000,
+            "layers": 3,
+            "shared": False,
+            "positions": "relative",
+            "width": 64,
+            "hidden": 256,
+            "heads": 4,
+            "head_size": 16,
+            "batch": 64,
+            "rate": 1e-3,
+            "steps": 4_000,
+            "optimiser": "adam",
+        },
     },
     "tiny": {
-        "pairs": 2_000, "longest": 12, "each": 4, "seeds": [0],
+        "pairs": 2_000,
+        "longest": 12,
+        "each": 4,
+        "seeds": [0],
         "trace": {"pairs": 100, "depth": 1, "width": 32, "batch": 32, "rate": 1e-3, "steps": 20},
-        "end-to-end": {"pairs": 100, "layers": 1, "shared": True, "positions": "relative", "width": 16,
-                       "hidden": 32, "heads": 2, "head_size": 8, "batch": 16, "rate": 1e-3, "steps": 20,
-                       "optimiser": "adam"},
+        "end-to-end": {
+            "pairs": 100,
+            "layers": 1,
+            "shared": True,
+            "positions": "relative",
+            "width": 16,
+            "hidden": 32,
+            "heads": 2,
+            "head_size": 8,
+            "batch": 16,
+            "rate": 1e-3,
+            "steps": 20,
+            "optimiser": "adam",
+        },
     },
-}  # fmt: skip
+}
 TITLES = {"trace": "learned from traces", "end-to-end": "learned end to end"}
 
 
@@ -58,11 +100,16 @@ def addition(
     result = Result("alta.addition", Path(folder), {"scale": scale, "digits": SHORT, **config})
     tasks = {
         f"{kind}-seed-{seed}": {
-            "kind": kind, "seed": seed, "longest": config["longest"], "each": config["each"],
-            **config[kind], "steps": plan.step_count(config[kind]["steps"]),
+            "kind": kind,
+            "seed": seed,
+            "longest": config["longest"],
+            "each": config["each"],
+            **config[kind],
+            "steps": plan.step_count(config[kind]["steps"]),
         }
-        for kind in TITLES for seed in config["seeds"]
-    }  # fmt: skip
+        for kind in TITLES
+        for seed in config["seeds"]
+    }
     train_all(result, learn_one, tasks, scale, plan, progress)
     curves = {"compiled": _compiled(result, config), "minimal version": _minimal(result, config)}
     for kind, title in TITLES.items():
@@ -132,9 +179,12 @@ def _compiled(result: Result, config: dict[str, Any]) -> dict[str, float]:
     right = rights(run, config["longest"], config["each"])
     mean = sum(right.values()) / len(right)
     result.row(
-        f"compiled, 1 to {config['longest']} digits", "100 %", percent(mean),
-        f"{len(layers):,} sums, sparse evaluator", mean == 1.0,
-    )  # fmt: skip
+        f"compiled, 1 to {config['longest']} digits",
+        "100 %",
+        percent(mean),
+        f"{len(layers):,} sums, sparse evaluator",
+        mean == 1.0,
+    )
     result.row("layers for N digits", "N + 2", "N + 2" if all(layers) else "not N + 2", "", all(layers))
     return right
 
@@ -144,15 +194,21 @@ def _minimal(result: Result, config: dict[str, Any]) -> dict[str, float]:
     count = small.seen.rule_count  # type: ignore[attr-defined]
     which = "all 1,000,000 pairs" if config["pairs"] is None else f"{config['pairs']:,} random pairs"
     result.row(
-        f"rules of the minimal version, pairs of at most {SHORT} digits", "884", f"{count:,}",
-        f"of {len(kl.rules(program)):,}; definition 'published', from {which}", count <= 884,
-    )  # fmt: skip
+        f"rules of the minimal version, pairs of at most {SHORT} digits",
+        "884",
+        f"{count:,}",
+        f"of {len(kl.rules(program)):,}; definition 'published', from {which}",
+        count <= 884,
+    )
     right = rights(RuleMachine(guarded_updates(small)).run_batch, config["longest"], config["each"])
     mean = sum(right.values()) / len(right)
     result.row(
-        f"minimal version, 1 to {config['longest']} digits", "generalises to every length", percent(mean),
-        "on the rule machine", mean == 1.0,
-    )  # fmt: skip
+        f"minimal version, 1 to {config['longest']} digits",
+        "generalises to every length",
+        percent(mean),
+        "on the rule machine",
+        mean == 1.0,
+    )
     return right
 
 
@@ -160,9 +216,16 @@ def _minimal(result: Result, config: dict[str, Any]) -> dict[str, float]:
 
 
 def learn_one(
-    kind: str, seed: int, longest: int, each: int, pairs: int, steps: int, folder: Path, deadline: float | None,
+    kind: str,
+    seed: int,
+    longest: int,
+    each: int,
+    pairs: int,
+    steps: int,
+    folder: Path,
+    deadline: float | None,
     **options: Any,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """One network, learned from sums of numbers of at most 3 digits; what it makes of longer ones."""
     inputs = [program.encode(text) for text in short_sums(pairs)]
     learn: Any = learn_end_to_end
@@ -172,9 +235,17 @@ def learn_one(
     else:
         options["max_length"] = 2 * longest + 3
     net = learn(
-        program, inputs, seed=seed, steps=steps, every=max(1, steps // 20), folder=folder, save_seconds=60,
-        deadline=deadline, device=fast_device(), **options,
-    )  # fmt: skip
+        program,
+        inputs,
+        seed=seed,
+        steps=steps,
+        every=max(1, steps // 20),
+        folder=folder,
+        save_seconds=60,
+        deadline=deadline,
+        device=fast_device(),
+        **options,
+    )
     last = net.metrics[-1] if net.metrics else {"step": 0}
     return {"right": rights(net.run_batch, longest, each), **last, "finished": last["step"] >= steps}
 

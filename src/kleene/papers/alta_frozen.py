@@ -23,19 +23,42 @@ from kleene.training.loop import seeded
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
-        "seeds": [0, 1, 2], "train_each": 1_000, "test_each": 100, "steps": 5_000, "every": 250, "batch": 128,
-        "rate": 5e-4, "optimiser": "adafactor", "layers": 4,
+        "seeds": [0, 1, 2],
+        "train_each": 1_000,
+        "test_each": 100,
+        "steps": 5_000,
+        "every": 250,
+        "batch": 128,
+        "rate": 5e-4,
+        "optimiser": "adafactor",
+        "layers": 4,
         "shape": {"width": 512, "hidden": 2048, "heads": 6, "head_size": 64},
     },
     "small": {
-        "seeds": [0], "train_each": 200, "test_each": 50, "steps": 1_500, "every": 250, "batch": 64, "rate": 1e-3,
-        "optimiser": "adam", "layers": 2, "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
+        "seeds": [0],
+        "train_each": 200,
+        "test_each": 50,
+        "steps": 1_500,
+        "every": 250,
+        "batch": 64,
+        "rate": 1e-3,
+        "optimiser": "adam",
+        "layers": 2,
+        "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
     },
     "tiny": {
-        "seeds": [0], "train_each": 10, "test_each": 4, "steps": 10, "every": 5, "batch": 8, "rate": 1e-3,
-        "optimiser": "adam", "layers": 1, "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
+        "seeds": [0],
+        "train_each": 10,
+        "test_each": 4,
+        "steps": 10,
+        "every": 5,
+        "batch": 8,
+        "rate": 1e-3,
+        "optimiser": "adam",
+        "layers": 1,
+        "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
     },
-}  # fmt: skip
+}
 TITLES = {"with": "with the frozen block", "without": "without it"}
 
 
@@ -52,12 +75,16 @@ def frozen(
     result = Result("alta.frozen", Path(folder), {"scale": scale, "trained": trained, "longest": longest, **config})
     tasks = {
         f"{kind}-seed-{seed}": {
-            "kind": kind, "seed": seed, "trained": trained, "longest": longest,
+            "kind": kind,
+            "seed": seed,
+            "trained": trained,
+            "longest": longest,
             **{key: value for key, value in config.items() if key != "seeds"},
             "steps": plan.step_count(config["steps"]),
         }
-        for kind in TITLES for seed in config["seeds"]
-    }  # fmt: skip
+        for kind in TITLES
+        for seed in config["seeds"]
+    }
     train_all(result, learn_one, tasks, scale, plan, progress)
     for kind, title in TITLES.items():
         found = [result.runs[name] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
@@ -74,20 +101,49 @@ def examples(given: list[Bits]) -> Data:
 
 
 def learn_one(
-    kind: str, seed: int, trained: int, longest: int, train_each: int, test_each: int, layers: int, steps: int,
-    every: int, batch: int, rate: float, optimiser: str, shape: dict[str, int], folder: Path, deadline: float | None,
-) -> dict[str, Any]:  # fmt: skip
+    kind: str,
+    seed: int,
+    trained: int,
+    longest: int,
+    train_each: int,
+    test_each: int,
+    layers: int,
+    steps: int,
+    every: int,
+    batch: int,
+    rate: float,
+    optimiser: str,
+    shape: dict[str, int],
+    folder: Path,
+    deadline: float | None,
+) -> dict[str, Any]:
     """One transformer, with a compiled parity network inside or without."""
     torch.manual_seed(seeded(seed, -1))
     config = StandardConfig(
-        tokens=3, classes=2, layers=layers, shared=False, positions="relative", max_length=longest + 1,
-        name=f"{kind} frozen parity", **shape,
-    )  # fmt: skip
+        tokens=3,
+        classes=2,
+        layers=layers,
+        shared=False,
+        positions="relative",
+        max_length=longest + 1,
+        name=f"{kind} frozen parity",
+        **shape,
+    )
     net = AssistedTransformer(config, kl.compile(parity_relative)) if kind == "with" else StandardTransformer(config)
     train_standard(
-        net, examples(words(trained, train_each, seed=1)), steps=steps, rate=rate, optimiser=optimiser, batch=batch,
-        seed=seed, every=every, folder=folder, save_seconds=60, deadline=deadline, device=fast_device(),
-    )  # fmt: skip
+        net,
+        examples(words(trained, train_each, seed=1)),
+        steps=steps,
+        rate=rate,
+        optimiser=optimiser,
+        batch=batch,
+        seed=seed,
+        every=every,
+        folder=folder,
+        save_seconds=60,
+        deadline=deadline,
+        device=fast_device(),
+    )
     right: dict[str, float] = {}
     for length in range(longest + 1):
         given = [word for word in words(longest, test_each, seed=2) if len(word) == length]

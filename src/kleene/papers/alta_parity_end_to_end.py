@@ -25,7 +25,7 @@ from kleene.papers.alta_parity import (
     shown,
     tokens,
     words,
-)  # fmt: skip
+)
 from kleene.papers.alta_parity_minimal import answers
 from kleene.papers.report import Result
 from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
@@ -35,28 +35,50 @@ from kleene.training.loop import seeded
 Row = tuple[int, bool, str]  # layers, shared weights, positions
 FULL_STEPS = 50_000
 PAPER: dict[Row, str] = {
-    (8, False, "relative"): "100 % / 60 % / 51 %", (8, True, "relative"): "100 % / 65 % / 52 %",
-    (40, False, "relative"): "100 % / 55 % / 51 %", (40, True, "relative"): "100 % / 54 % / 48 %",
-    (8, False, "absolute"): "100 % / 49 % / 50 %", (8, True, "absolute"): "100 % / 50 % / 52 %",
-    (40, False, "absolute"): "100 % / 50 % / 51 %", (40, True, "absolute"): "100 % / 52 % / 51 %",
-}  # fmt: skip
+    (8, False, "relative"): "100 % / 60 % / 51 %",
+    (8, True, "relative"): "100 % / 65 % / 52 %",
+    (40, False, "relative"): "100 % / 55 % / 51 %",
+    (40, True, "relative"): "100 % / 54 % / 48 %",
+    (8, False, "absolute"): "100 % / 49 % / 50 %",
+    (8, True, "absolute"): "100 % / 50 % / 52 %",
+    (40, False, "absolute"): "100 % / 50 % / 51 %",
+    (40, True, "absolute"): "100 % / 52 % / 51 %",
+}
 SCALES: dict[str, dict[str, Any]] = {  # `layers`: few and many, with the steps of each; the paper has 8 and 40
     "paper": {
-        "layers": {8: 50_000, 40: 5_000}, "seeds": [0], "train_each": 2_000, "test_each": 100, "every": 500,
-        "batch": 128, "rate": 5e-4, "optimiser": "adafactor",
+        "layers": {8: 50_000, 40: 5_000},
+        "seeds": [0],
+        "train_each": 2_000,
+        "test_each": 100,
+        "every": 500,
+        "batch": 128,
+        "rate": 5e-4,
+        "optimiser": "adafactor",
         "shape": {"width": 512, "hidden": 2048, "heads": 6, "head_size": 64},
     },
     "small": {
-        "layers": {2: 4_000, 4: 2_500}, "seeds": [0], "train_each": 400, "test_each": 50, "every": 250,
-        "batch": 64, "rate": 5e-4, "optimiser": "adam",
+        "layers": {2: 4_000, 4: 2_500},
+        "seeds": [0],
+        "train_each": 400,
+        "test_each": 50,
+        "every": 250,
+        "batch": 64,
+        "rate": 5e-4,
+        "optimiser": "adam",
         "shape": {"width": 64, "hidden": 256, "heads": 4, "head_size": 16},
     },
     "tiny": {
-        "layers": {1: 20, 2: 20}, "seeds": [0], "train_each": 20, "test_each": 5, "every": 10,
-        "batch": 16, "rate": 1e-3, "optimiser": "adam",
+        "layers": {1: 20, 2: 20},
+        "seeds": [0],
+        "train_each": 20,
+        "test_each": 5,
+        "every": 10,
+        "batch": 16,
+        "rate": 1e-3,
+        "optimiser": "adam",
         "shape": {"width": 16, "hidden": 32, "heads": 2, "head_size": 8},
     },
-}  # fmt: skip
+}
 
 
 def parity_end_to_end(
@@ -99,12 +121,20 @@ def tasks(scale: str, plan: Plan) -> dict[str, dict[str, Any]]:
     kept = ("train_each", "test_each", "every", "batch", "rate", "optimiser", "shape")
     return {
         _name((layers, shared, positions), seed): {
-            "layers": layers, "shared": shared, "positions": positions, "seed": seed, "trained": trained,
-            "longest": longest, "steps": plan.step_count(steps), **{key: config[key] for key in kept},
+            "layers": layers,
+            "shared": shared,
+            "positions": positions,
+            "seed": seed,
+            "trained": trained,
+            "longest": longest,
+            "steps": plan.step_count(steps),
+            **{key: config[key] for key in kept},
         }
-        for positions in ("relative", "absolute") for layers, steps in config["layers"].items()
-        for shared in (False, True) for seed in config["seeds"]
-    }  # fmt: skip
+        for positions in ("relative", "absolute")
+        for layers, steps in config["layers"].items()
+        for shared in (False, True)
+        for seed in config["seeds"]
+    }
 
 
 def examples(given: list[Bits]) -> Data:
@@ -114,22 +144,53 @@ def examples(given: list[Bits]) -> Data:
 
 
 def learn_one(
-    layers: int, shared: bool, positions: str, seed: int, trained: int, longest: int, train_each: int, test_each: int,
-    steps: int, every: int, batch: int, rate: float, optimiser: str, shape: dict[str, int],
-    folder: Path, deadline: float | None,
-) -> dict[str, Any]:  # fmt: skip
+    layers: int,
+    shared: bool,
+    positions: str,
+    seed: int,
+    trained: int,
+    longest: int,
+    train_each: int,
+    test_each: int,
+    steps: int,
+    every: int,
+    batch: int,
+    rate: float,
+    optimiser: str,
+    shape: dict[str, int],
+    folder: Path,
+    deadline: float | None,
+) -> dict[str, Any]:
     """One transformer, trained on words of up to `trained` bits; what it says of the test words."""
     device = fast_device()
     test = words(longest, test_each, seed=2)
     torch.manual_seed(seeded(seed, -1))
-    net = StandardTransformer(StandardConfig(
-        tokens=3, classes=2, layers=layers, shared=shared, positions=positions, max_length=longest + 1,
-        name="parity", **shape,
-    ))  # fmt: skip
+    net = StandardTransformer(
+        StandardConfig(
+            tokens=3,
+            classes=2,
+            layers=layers,
+            shared=shared,
+            positions=positions,
+            max_length=longest + 1,
+            name="parity",
+            **shape,
+        )
+    )
     train_standard(
-        net, examples(words(trained, train_each, seed=1)), steps=steps, rate=rate, optimiser=optimiser, batch=batch,
-        seed=seed, every=every, folder=folder, save_seconds=60, deadline=deadline, device=device,
-    )  # fmt: skip
+        net,
+        examples(words(trained, train_each, seed=1)),
+        steps=steps,
+        rate=rate,
+        optimiser=optimiser,
+        batch=batch,
+        seed=seed,
+        every=every,
+        folder=folder,
+        save_seconds=60,
+        deadline=deadline,
+        device=device,
+    )
     said = "".join(str(output[-1]) for output in net.run_batch([[START, *word] for word in test]))
     last = net.metrics[-1] if net.metrics else {"step": 0}
     parameters = sum(p.numel() for p in net.parameters())
@@ -140,9 +201,7 @@ def _cells(run: Mapping[str, Any], test: list[Bits], trained: int) -> Cells:
     return Cells.of(test, [int(answer) for answer in run["said"]], trained)
 
 
-def _row(
-    result: Result, row: Row, paper: str, config: Mapping[str, Any], test: list[Bits], trained: int
-) -> None:
+def _row(result: Result, row: Row, paper: str, config: Mapping[str, Any], test: list[Bits], trained: int) -> None:
     names = [name for seed in config["seeds"] if (name := _name(row, seed)) in result.runs]
     title = f"{_title(row)}: length ≤ {trained} / > {trained} / ones > {trained}"
     theirs = paper if trained == 20 else f"{paper} (width 512, {8 if row[0] == min(config['layers']) else 40} layers)"
@@ -183,31 +242,39 @@ def _simplicity(result: Result, test: list[Bits], trained: int, longest: int) ->
         mean = [sum(values) / len(values) for values in zip(*shares)]
         most[kind] = mean[1] if mean else 0.0
         result.row(
-            f"simplicity bias: agreement with the minimal {TITLES[kind]}, at most / more than {trained} ones", "",
+            f"simplicity bias: agreement with the minimal {TITLES[kind]}, at most / more than {trained} ones",
+            "",
             " / ".join(map(percent, mean)) or "not run",
             f"{count} rules, {1 if kind == 'sum' else trained} layers for {trained} bits, {sizes.parameters:,} "
             f"parameters ({sizes.nonzero:,} not zero); longer words, mean of {len(runs)} networks",
-        )  # fmt: skip
+        )
     if runs:
         result.row(
-            "simplicity bias: the fewest layers, not the fewest rules", "Sum + Modulo, 31 rules, agrees most",
+            "simplicity bias: the fewest layers, not the fewest rules",
+            "Sum + Modulo, 31 rules, agrees most",
             f"{percent(most['sum'])} with Sum + Modulo, {percent(most['relative'])} with Sequential (Relative)",
             f"longer words with more than {trained} ones; elsewhere the two say the same",
             most["sum"] > most["relative"],
-        )  # fmt: skip
+        )
     if result.runs:
         relative = _mean_slices(result, "relative", test, trained)
         absolute = _mean_slices(result, "absolute", test, trained)
         if relative and absolute:
             result.row(
-                "longer words: relative positions above absolute ones", "60, 65, 55, 54 % above 49, 50, 50, 52 %",
-                f"{percent(relative[1])} and {percent(absolute[1])}", "means of the rows", relative[1] > absolute[1],
-            )  # fmt: skip
+                "longer words: relative positions above absolute ones",
+                "60, 65, 55, 54 % above 49, 50, 50, 52 %",
+                f"{percent(relative[1])} and {percent(absolute[1])}",
+                "means of the rows",
+                relative[1] > absolute[1],
+            )
             away = max(abs(slices[2] - 0.5) for slices in (relative, absolute))
             result.row(
-                f"more than {trained} ones: nothing is learned", "about 50 %",
-                f"{percent(relative[2])} and {percent(absolute[2])}", "relative and absolute", away < 0.1,
-            )  # fmt: skip
+                f"more than {trained} ones: nothing is learned",
+                "about 50 %",
+                f"{percent(relative[2])} and {percent(absolute[2])}",
+                "relative and absolute",
+                away < 0.1,
+            )
 
 
 def _agreement(said: str, wanted: Mapping[int, int], places: list[int]) -> float:
@@ -215,9 +282,7 @@ def _agreement(said: str, wanted: Mapping[int, int], places: list[int]) -> float
 
 
 def _mean_slices(result: Result, positions: str, test: list[Bits], trained: int) -> list[float]:
-    each = [
-        _cells(run, test, trained).slices for name, run in result.runs.items() if name.startswith(positions)
-    ]
+    each = [_cells(run, test, trained).slices for name, run in result.runs.items() if name.startswith(positions)]
     return [sum(values) / len(values) for values in zip(*each)]
 
 
@@ -244,9 +309,10 @@ def _draw(result: Result, test: list[Bits], trained: int) -> None:
 
     draw("", "Figure 5: trace and end-to-end supervision", {"length": curves(compared, 0), "ones": curves(compared, 1)})
     draw(
-        "-figure9", "Figure 9: by length",
+        "-figure9",
+        "Figure 9: by length",
         {"length, relative positions": curves(relative, 0), "length, absolute positions": curves(absolute, 0)},
-    )  # fmt: skip
+    )
     draw("-figure10", "Figure 10: by number of ones", {"ones, relative positions": curves(relative, 1)})
     draw("-figure11", "Figure 11: mean prediction", {"ones, relative positions": curves(relative, 1, 4)}, "share of 1")
 

@@ -21,7 +21,7 @@ from kleene.papers.alta_parity import (
     readable,
     tokens,
     words,
-)  # fmt: skip
+)
 from kleene.papers.report import Result
 
 EACH = {"paper": (200, 5), "small": (100, 5), "tiny": (40, 2)}  # training words a number of ones, test words a cell
@@ -56,9 +56,10 @@ def parity_minimal(
         _rows(result, kind, program, small, panels[kind], whole[kind], train, given)
     result.metrics["cells"] = {kind: cells.rows for kind, cells in panels.items()}
     draw_grid(
-        result.folder / "parity-minimal.png", {TITLES[kind]: cells for kind, cells in panels.items()},
+        result.folder / "parity-minimal.png",
+        {TITLES[kind]: cells for kind, cells in panels.items()},
         f"Figure 4: minimal versions, from words of up to {trained} bits",
-    )  # fmt: skip
+    )
     result.write()
     return result
 
@@ -79,19 +80,23 @@ def _rows(
     count, full = small.seen.rule_count, len(kl.rules(program))
     want = RULES[kind] if paper_sizes else "7" if kind == "relative" else "—"
     result.row(
-        f"{title}: rules of the minimal version", want, str(count),
+        f"{title}: rules of the minimal version",
+        want,
+        str(count),
         f"of {full}; definition 'published', from words of up to {trained} bits; rules that clear heads included",
         None if want == "—" else str(count) == want,
-    )  # fmt: skip
+    )
     everything = whole.share(lambda *at: True)
     result.row(f"{title}: the whole program, compiled", "100 %", percent(everything or 0), "", everything == 1.0)
     longer = {len(word): word for word in test if len(word) > trained}  # a word of each length
     undefined = sum(not _defined(small, tokens(kind, word)) for word in longer.values())
     result.row(
-        f"{title}: the minimal version generalises", GENERALISES[kind], _verdict(kind, program, small, found),
+        f"{title}: the minimal version generalises",
+        GENERALISES[kind],
+        _verdict(kind, program, small, found),
         f"compiled, dense; the interpreter meets undefined reads at {undefined} of {len(longer)} longer lengths",
         _as_claimed(kind, found),
-    )  # fmt: skip
+    )
     slices = [
         (f"length ≤ {trained}", lambda n, k: n <= trained),
         (f"length > {trained}, ones ≤ {trained}", lambda n, k: n > trained >= k),
@@ -103,10 +108,11 @@ def _rows(
     open_ = unspecified(program, given)
     positions = f"{open_.positions[0]} … {open_.positions[-1]}" if open_.positions else "none"
     result.row(
-        f"{title}: left open by the training words", "—",
+        f"{title}: left open by the training words",
+        "—",
         f"{len(open_.rules)} rules, {len(open_.constraints)} constraints, positions {positions}",
         "kl.unspecified; rules that clear heads are not counted",
-    )  # fmt: skip
+    )
 
 
 def _verdict(kind: str, program: Any, small: Any, found: Cells) -> str:

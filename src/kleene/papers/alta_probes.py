@@ -29,18 +29,39 @@ from kleene.training.loop import seeded
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
-        "lengths": [12, 24], "seeds": [0], "train_each": 500, "test_each": 50, "steps": 5_000, "every": 100,
-        "batch": 128, "rate": 3e-4, "shape": {"width": 256, "hidden": 1024, "heads": 4, "head_size": 64},
+        "lengths": [12, 24],
+        "seeds": [0],
+        "train_each": 500,
+        "test_each": 50,
+        "steps": 5_000,
+        "every": 100,
+        "batch": 128,
+        "rate": 3e-4,
+        "shape": {"width": 256, "hidden": 1024, "heads": 4, "head_size": 64},
     },
     "small": {
-        "lengths": [6, 12], "seeds": [0], "train_each": 100, "test_each": 30, "steps": 1_000, "every": 50,
-        "batch": 64, "rate": 1e-3, "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
+        "lengths": [6, 12],
+        "seeds": [0],
+        "train_each": 100,
+        "test_each": 30,
+        "steps": 1_000,
+        "every": 50,
+        "batch": 64,
+        "rate": 1e-3,
+        "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
     },
     "tiny": {
-        "lengths": [3, 5], "seeds": [0], "train_each": 10, "test_each": 3, "steps": 6, "every": 3,
-        "batch": 8, "rate": 1e-3, "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
+        "lengths": [3, 5],
+        "seeds": [0],
+        "train_each": 10,
+        "test_each": 3,
+        "steps": 6,
+        "every": 3,
+        "batch": 8,
+        "rate": 1e-3,
+        "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
     },
-}  # fmt: skip
+}
 TITLES = {"probes": "probes at every layer", "plain": "answers alone"}
 MODULUS = 3  # of the second task
 GOOD = 0.99  # of the training words: learned
@@ -59,12 +80,16 @@ def probes(
     result = Result("alta.probes", Path(folder), {"scale": scale, **config})
     tasks = {
         f"{kind}-seed-{seed}": {
-            "kind": kind, "seed": seed, "trained": trained, "longest": longest,
+            "kind": kind,
+            "seed": seed,
+            "trained": trained,
+            "longest": longest,
             **{key: value for key, value in config.items() if key not in ("seeds", "lengths")},
             "steps": plan.step_count(config["steps"]),
         }
-        for kind in TITLES for seed in config["seeds"]
-    }  # fmt: skip
+        for kind in TITLES
+        for seed in config["seeds"]
+    }
     train_all(result, learn_one, tasks, scale, plan, progress)
     for kind, title in TITLES.items():
         found = [result.runs[name] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
@@ -108,9 +133,20 @@ def examples(given: list[Bits], modulus: int) -> Data:
 
 
 def learn_one(
-    kind: str, seed: int, trained: int, longest: int, train_each: int, test_each: int, steps: int, every: int,
-    batch: int, rate: float, shape: dict[str, int], folder: Path, deadline: float | None,
-) -> dict[str, Any]:  # fmt: skip
+    kind: str,
+    seed: int,
+    trained: int,
+    longest: int,
+    train_each: int,
+    test_each: int,
+    steps: int,
+    every: int,
+    batch: int,
+    rate: float,
+    shape: dict[str, int],
+    folder: Path,
+    deadline: float | None,
+) -> dict[str, Any]:
     """Parity, with probes or without; then the second task from these weights, and (plain) from none."""
     device = fast_device()
     train, test = words(trained, train_each, seed=1), words(longest, test_each, seed=2)
@@ -131,9 +167,20 @@ def learn_one(
     def stage(name: str, net: Probed, modulus: int, extra: Any) -> None:
         nonlocal step
         train_standard(
-            net, examples(train, modulus), extra=extra, steps=steps, rate=rate, optimiser="adam", batch=batch,
-            seed=seed, every=every, folder=folder / name, save_seconds=60, deadline=deadline, device=device,
-        )  # fmt: skip
+            net,
+            examples(train, modulus),
+            extra=extra,
+            steps=steps,
+            rate=rate,
+            optimiser="adam",
+            batch=batch,
+            seed=seed,
+            every=every,
+            folder=folder / name,
+            save_seconds=60,
+            deadline=deadline,
+            device=device,
+        )
         step += net.metrics[-1]["step"] if net.metrics else 0
         found[name] = by_length(net, test, modulus)
         good = [entry["step"] for entry in net.metrics if entry["accuracy"] >= GOOD]
@@ -151,14 +198,18 @@ def learn_one(
     return {**found, "step": step, "finished": step >= stages * steps}
 
 
-def _fresh(
-    classes: int, longest: int, shape: dict[str, int], sizes: dict[str, int], seed: int
-) -> Probed:
+def _fresh(classes: int, longest: int, shape: dict[str, int], sizes: dict[str, int], seed: int) -> Probed:
     torch.manual_seed(seeded(seed, -1))
     config = StandardConfig(
-        tokens=3, classes=classes, layers=longest, shared=True, positions="relative", max_length=longest + 1,
-        name="probed", **shape,
-    )  # fmt: skip
+        tokens=3,
+        classes=classes,
+        layers=longest,
+        shared=True,
+        positions="relative",
+        max_length=longest + 1,
+        name="probed",
+        **shape,
+    )
     return Probed(config, sizes)
 
 
@@ -193,17 +244,17 @@ def _row(result: Result, title: str, found: list[dict[str, Any]], part: str, tra
 def _verdict(result: Result) -> None:
     """Whether probes help, on the first task and on the second: how soon the training words are right."""
     for part, title in (("parity", "parity"), ("second", f"ones modulo {MODULUS}")):
-        steps = {kind: [run[f"{part}_steps"] for name, run in result.runs.items() if name.startswith(kind)]
-                 for kind in TITLES}  # fmt: skip
+        steps = {
+            kind: [run[f"{part}_steps"] for name, run in result.runs.items() if name.startswith(kind)]
+            for kind in TITLES
+        }
         if not all(steps.values()):
             continue
         if part == "second":
             steps["nothing"] = [run["scratch_steps"] for run in result.runs.values() if "scratch_steps" in run]
         said = ", ".join(f"{kind}: {', '.join(map(_count, found))}" for kind, found in steps.items())
         note = f"steps until {percent(GOOD)} of the training words are right, each seed"
-        result.row(
-            f"probes help to learn {title}", "", said, note, _mean(steps["probes"]) < _mean(steps["plain"])
-        )
+        result.row(f"probes help to learn {title}", "", said, note, _mean(steps["probes"]) < _mean(steps["plain"]))
 
 
 def _count(steps: int | None) -> str:

@@ -189,9 +189,12 @@ def _dense_row(result: Result, network: Any, commands: list[Pair], progress: boo
     size = GPU_CHUNK if network.device.type == "cuda" else CHUNK
     right, _, seconds = _run("network, dense", run, commands, progress, chunk_size=size)
     result.row(
-        f"accuracy, network (dense, {network.device.type})", "100 %", _accuracy(right, len(commands)),
-        f"{seconds:.0f} s; {note}", right == len(commands),
-    )  # fmt: skip
+        f"accuracy, network (dense, {network.device.type})",
+        "100 %",
+        _accuracy(right, len(commands)),
+        f"{seconds:.0f} s; {note}",
+        right == len(commands),
+    )
     result.metrics |= {"dense_seconds": seconds}
 
 
@@ -214,6 +217,9 @@ def _split_row(result: Result, name: str, data: Path | None, progress: bool) -> 
     count = small.seen.rule_count  # type: ignore[attr-defined]
     hidden = compile_program(small).sizes.hidden
     result.row(
-        f"minimal version, {name}: rules", "fewer than 2,000", f"{count:,}",
-        f"with those that clear heads; its network has {hidden:,} hidden units", count < 2_000,
-    )  # fmt: skip
+        f"minimal version, {name}: rules",
+        "fewer than 2,000",
+        f"{count:,}",
+        f"with those that clear heads; its network has {hidden:,} hidden units",
+        count < 2_000,
+    )

@@ -21,35 +21,62 @@ from kleene.training.loop import seeded
 
 LAYERS = (2, 6, 16, 32, 64, 128, 256)  # of the encoder, and as many of the decoder
 PAPER: dict[str, tuple[int | None, ...]] = {  # percent; None: not trained
-    "length-shared-relative": (11, 10, 9, 7, 7, 7, 5), "length-shared-absolute": (8, 9, 7, 5, 5, 6, 4),
-    "length-own-relative": (9, 9, 11, 10, 10, None, None), "length-own-absolute": (9, 6, 7, 6, 4, None, None),
-    "mcd1-shared-relative": (5, 3, 2, 4, 3, 3, 2), "mcd1-shared-absolute": (4, 1, 3, 2, 2, 2, 1),
-    "mcd1-own-relative": (4, 4, 3, 2, 2, None, None), "mcd1-own-absolute": (5, 2, 1, 1, 2, None, None),
-    "mcd2-shared-relative": (9, 13, 9, 5, 4, 7, 3), "mcd2-shared-absolute": (5, 6, 2, 2, 2, 2, 2),
-    "mcd2-own-relative": (13, 7, 4, 5, 4, None, None), "mcd2-own-absolute": (4, 4, 2, 2, 1, None, None),
-    "mcd3-shared-relative": (12, 12, 6, 5, 7, 2, 3), "mcd3-shared-absolute": (3, 4, 3, 3, 3, 2, 2),
-    "mcd3-own-relative": (8, 8, 7, 3, 2, None, None), "mcd3-own-absolute": (4, 5, 2, 3, 1, None, None),
-}  # fmt: skip
+    "length-shared-relative": (11, 10, 9, 7, 7, 7, 5),
+    "length-shared-absolute": (8, 9, 7, 5, 5, 6, 4),
+    "length-own-relative": (9, 9, 11, 10, 10, None, None),
+    "length-own-absolute": (9, 6, 7, 6, 4, None, None),
+    "mcd1-shared-relative": (5, 3, 2, 4, 3, 3, 2),
+    "mcd1-shared-absolute": (4, 1, 3, 2, 2, 2, 1),
+    "mcd1-own-relative": (4, 4, 3, 2, 2, None, None),
+    "mcd1-own-absolute": (5, 2, 1, 1, 2, None, None),
+    "mcd2-shared-relative": (9, 13, 9, 5, 4, 7, 3),
+    "mcd2-shared-absolute": (5, 6, 2, 2, 2, 2, 2),
+    "mcd2-own-relative": (13, 7, 4, 5, 4, None, None),
+    "mcd2-own-absolute": (4, 4, 2, 2, 1, None, None),
+    "mcd3-shared-relative": (12, 12, 6, 5, 7, 2, 3),
+    "mcd3-shared-absolute": (3, 4, 3, 3, 3, 2, 2),
+    "mcd3-own-relative": (8, 8, 7, 3, 2, None, None),
+    "mcd3-own-absolute": (4, 5, 2, 3, 1, None, None),
+}
 FULL_STEPS = 100_000
 STOP, START = len(ACTIONS), len(ACTIONS) + 1  # of the decoder
 SPLITS = ("length", "mcd1", "mcd2", "mcd3")
 
 SCALES: dict[str, dict[str, Any]] = {  # `layers`, `splits`: the cells that are run unless --only names others
     "paper": {
-        "layers": [2, 6, 16], "splits": list(SPLITS), "steps": 10_000, "every": 500, "batch": 128, "rate": 5e-4,
-        "optimiser": "adafactor", "tested": None,
+        "layers": [2, 6, 16],
+        "splits": list(SPLITS),
+        "steps": 10_000,
+        "every": 500,
+        "batch": 128,
+        "rate": 5e-4,
+        "optimiser": "adafactor",
+        "tested": None,
         "shape": {"width": 128, "hidden": 512, "heads": 8, "head_size": 128},
     },
     "small": {
-        "layers": [2, 6], "splits": ["length", "mcd1"], "steps": 2_000, "every": 250, "batch": 32, "rate": 1e-3,
-        "optimiser": "adam", "tested": 1_000,
+        "layers": [2, 6],
+        "splits": ["length", "mcd1"],
+        "steps": 2_000,
+        "every": 250,
+        "batch": 32,
+        "rate": 1e-3,
+        "optimiser": "adam",
+        "tested": 1_000,
         "shape": {"width": 64, "hidden": 128, "heads": 4, "head_size": 16},
     },
     "tiny": {
-        "layers": [2], "splits": ["length"], "steps": 4, "every": 2, "batch": 4, "rate": 1e-3,
-        "optimiser": "adam", "tested": 20, "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
+        "layers": [2],
+        "splits": ["length"],
+        "steps": 4,
+        "every": 2,
+        "batch": 4,
+        "rate": 1e-3,
+        "optimiser": "adam",
+        "tested": 20,
+        "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
     },
-}  # fmt: skip
+}
 
 
 def scan_end_to_end(
@@ -65,11 +92,17 @@ def scan_end_to_end(
     kept = ("every", "batch", "rate", "optimiser", "tested", "shape")
     tasks = {
         f"{name}-{layers}": {
-            "row": name, "layers": layers, "seed": 0, "data": None if data is None else Path(data),
-            "steps": plan.step_count(config["steps"]), **{key: config[key] for key in kept},
+            "row": name,
+            "layers": layers,
+            "seed": 0,
+            "data": None if data is None else Path(data),
+            "steps": plan.step_count(config["steps"]),
+            **{key: config[key] for key in kept},
         }
-        for name, cells in PAPER.items() for layers, paper in zip(LAYERS, cells) if paper is not None
-    }  # fmt: skip
+        for name, cells in PAPER.items()
+        for layers, paper in zip(LAYERS, cells)
+        if paper is not None
+    }
     default = [f"{split}-shared-relative-{layers}" for split in config["splits"] for layers in config["layers"]]
     for name in plan.chosen(tasks, default):
         split_pairs(name.partition("-")[0], data)  # a clear error before any work
@@ -112,29 +145,62 @@ def examples(pairs: Sequence[Pair]) -> tuple[Data, Tensor]:
 
 
 def learn_one(
-    row: str, layers: int, seed: int, data: Path | None, steps: int, every: int, batch: int, rate: float,
-    optimiser: str, tested: int | None, shape: dict[str, int], folder: Path, deadline: float | None,
-) -> dict[str, Any]:  # fmt: skip
+    row: str,
+    layers: int,
+    seed: int,
+    data: Path | None,
+    steps: int,
+    every: int,
+    batch: int,
+    rate: float,
+    optimiser: str,
+    tested: int | None,
+    shape: dict[str, int],
+    folder: Path,
+    deadline: float | None,
+) -> dict[str, Any]:
     """One cell of Table 6."""
     split, weights, positions = row.split("-")
     train, test = split_pairs(split, data)
     chosen = test if tested is None else test[:: max(1, len(test) // tested)]
     torch.manual_seed(seeded(seed, -1))
-    net = StandardTransformer(StandardConfig(
-        tokens=len(WORDS), classes=STOP + 1, target_tokens=START + 1, layers=layers, shared=weights == "shared",
-        positions=positions, max_length=max(len(command.split()) for command, _ in [*train, *test]),
-        name=f"SCAN, {row}", **shape,
-    ))  # fmt: skip
+    net = StandardTransformer(
+        StandardConfig(
+            tokens=len(WORDS),
+            classes=STOP + 1,
+            target_tokens=START + 1,
+            layers=layers,
+            shared=weights == "shared",
+            positions=positions,
+            max_length=max(len(command.split()) for command, _ in [*train, *test]),
+            name=f"SCAN, {row}",
+            **shape,
+        )
+    )
     known, heard = examples(train)
     train_standard(
-        net, known, targets=heard, steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed, every=every,
-        folder=folder, save_seconds=60, deadline=deadline, device=fast_device(),
-    )  # fmt: skip
+        net,
+        known,
+        targets=heard,
+        steps=steps,
+        rate=rate,
+        optimiser=optimiser,
+        batch=batch,
+        seed=seed,
+        every=every,
+        folder=folder,
+        save_seconds=60,
+        deadline=deadline,
+        device=fast_device(),
+    )
     last = net.metrics[-1] if net.metrics else {"step": 0}
     return {
-        "right": share_right(net, *examples(chosen)), "tested": len(chosen), **last,
-        "parameters": sum(p.numel() for p in net.parameters()), "finished": last["step"] >= steps,
-    }  # fmt: skip
+        "right": share_right(net, *examples(chosen)),
+        "tested": len(chosen),
+        **last,
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "finished": last["step"] >= steps,
+    }
 
 
 # --- the table --------------------------------------------------------------------------------------------

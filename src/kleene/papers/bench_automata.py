@@ -29,10 +29,16 @@ def sizes() -> list[Row]:
         ("Sipser's powers of two", kl.compile(POWERS_OF_TWO), 613, 109),
     ]
     return [
-        {"name": f"size: {name}", "paper": paper, "ours": net.units, "unit": "units", "at_most": most,
-         "note": "paper: the chapter's construction, as the notes count it"}
+        {
+            "name": f"size: {name}",
+            "paper": paper,
+            "ours": net.units,
+            "unit": "units",
+            "at_most": most,
+            "note": "paper: the chapter's construction, as the notes count it",
+        }
         for name, net, paper, most in found
-    ]  # fmt: skip
+    ]
 
 
 def exact_rnn(steps: int = 1_000_000, plain_steps: int = 3000) -> Row:
@@ -43,11 +49,13 @@ def exact_rnn(steps: int = 1_000_000, plain_steps: int = 3000) -> Row:
     plain = net.on_fractions()
     slow = plain_steps / cpu_seconds(lambda: plain.decide(max_steps=plain_steps, evaluator="plain"))
     return {
-        "name": "exact RNN over the same network on "
-                "Fraction", "paper": None, "ours": fast / slow, "unit": "times",
-        "at_least": 30, "note": f"{fast:,.0f} steps a second by patterns, {slow:,.0f} on Fraction; 5-state "
-                                f"busy beaver",
-    }  # fmt: skip
+        "name": "exact RNN over the same network on Fraction",
+        "paper": None,
+        "ours": fast / slow,
+        "unit": "times",
+        "at_least": 30,
+        "note": f"{fast:,.0f} steps a second by patterns, {slow:,.0f} on Fraction; 5-state busy beaver",
+    }
 
 
 def champion() -> Row:
@@ -58,10 +66,13 @@ def champion() -> Row:
     took = time.perf_counter() - begin
     ones = (decision.tape or ()).count("1")
     return {
-        "name": "5-state champion, all its steps on the exact "
-                "RNN", "paper": 47_176_870, "ours": decision.steps,
-        "unit": "steps", "at_least": 47_176_870, "note": f"{ones:,} ones, {took:.1f} s, evaluator: patterns",
-    }  # fmt: skip
+        "name": "5-state champion, all its steps on the exact RNN",
+        "paper": 47_176_870,
+        "ours": decision.steps,
+        "unit": "steps",
+        "at_least": 47_176_870,
+        "note": f"{ones:,} ones, {took:.1f} s, evaluator: patterns",
+    }
 
 
 def equivalence(states: int = 100_000) -> Row:
@@ -71,9 +82,13 @@ def equivalence(states: int = 100_000) -> Row:
     twin = dfa.renumbered(rng.permutation(states))
     assert dfa.equivalent(twin)
     return {
-        "name": "equivalence of two 100,000-state automata", "paper": None, "at_most": 2, "unit": "s",
-        "ours": cpu_seconds(lambda: dfa.equivalent(twin), repeat=3), "note": "after Numba has compiled; random tables",
-    }  # fmt: skip
+        "name": "equivalence of two 100,000-state automata",
+        "paper": None,
+        "at_most": 2,
+        "unit": "s",
+        "ours": cpu_seconds(lambda: dfa.equivalent(twin), repeat=3),
+        "note": "after Numba has compiled; random tables",
+    }
 
 
 def batch(words: int = 4096, length: int = 256) -> Row:
@@ -83,10 +98,12 @@ def batch(words: int = 4096, length: int = 256) -> Row:
 
     dfa = kl.regex("(a|b)*abb")
     other = OtherDFA(
-        states=set(range(len(dfa))), input_symbols=set(dfa.alphabet), initial_state=dfa.start,
+        states=set(range(len(dfa))),
+        input_symbols=set(dfa.alphabet),
+        initial_state=dfa.start,
         transitions={q: dict(zip(dfa.alphabet, row)) for q, row in enumerate(dfa.table.tolist())},
         final_states=set(np.flatnonzero(dfa.accepting).tolist()),
-    )  # fmt: skip
+    )
     codes = np.random.default_rng(0).integers(0, 2, (words, length))
     texts = ["".join(row) for row in np.array(dfa.alphabet)[codes].tolist()]
     module = kl.compile(dfa).torch()
@@ -95,10 +112,13 @@ def batch(words: int = 4096, length: int = 256) -> Row:
     some = texts[:400]
     theirs = len(some) * length / cpu_seconds(lambda: [other.accepts_input(text) for text in some], repeat=3)
     return {
-        "name": "torch RNN over automata-lib, symbols a second", "paper": None, "ours": ours / theirs,
-        "unit": "times", "at_least": 10,
+        "name": "torch RNN over automata-lib, symbols a second",
+        "paper": None,
+        "ours": ours / theirs,
+        "unit": "times",
+        "at_least": 10,
         "note": f"{ours / 1e6:.0f} M and {theirs / 1e6:.1f} M a second; {words:,} strings of length {length}",
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ from kleene.papers.chromium import Browser, chromium, find_chromium
 COMMANDS = ("jump twice and look left", "jump around right thrice and look around left thrice")
 MEGABYTES, SECONDS = 5, 2
 OPENED = 5  # times that each page is opened; the median counts
-STEP = "(() => { const begin = performance.now(); view.player.go(LAYER); document.body.offsetHeight; " \
+STEP = (
+    "(() => { const begin = performance.now(); view.player.go(LAYER); document.body.offsetHeight; "
     "return performance.now() - begin; })()"
+)
 
 
 def rows() -> Iterator[Row]:

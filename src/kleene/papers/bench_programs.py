@@ -32,9 +32,23 @@ print(json.dumps({"seconds": seconds, "megabytes": (peak - before) / 1024, **var
 """
 
 DEFAULT_SIZE = [
-    "parity_relative", "parity_absolute", "parity_sum", "parity_scratchpad", "addition", "addition_scratchpad",
-    "subleq", "subleq_words", "sort_unique", "sort", "reverse", "histogram", "most_frequent", "dyck1", "dyck2", "scan",
-]  # fmt: skip
+    "parity_relative",
+    "parity_absolute",
+    "parity_sum",
+    "parity_scratchpad",
+    "addition",
+    "addition_scratchpad",
+    "subleq",
+    "subleq_words",
+    "sort_unique",
+    "sort",
+    "reverse",
+    "histogram",
+    "most_frequent",
+    "dyck1",
+    "dyck2",
+    "scan",
+]
 
 
 def compiled(name: str, **parameters: int) -> dict[str, Any]:
@@ -81,13 +95,19 @@ def sizes() -> Iterator[Row]:
     slowest = max(every, key=lambda name: every[name]["seconds"])
     largest = max(every, key=lambda name: every[name]["megabytes"])
     yield {
-        "name": f"compile any library program (slowest: {slowest})", "paper": "8 s",
-        "ours": every[slowest]["seconds"], "unit": "CPU s", "at_most": 2,
-    }  # fmt: skip
+        "name": f"compile any library program (slowest: {slowest})",
+        "paper": "8 s",
+        "ours": every[slowest]["seconds"],
+        "unit": "CPU s",
+        "at_most": 2,
+    }
     yield {
-        "name": f"compile any library program: memory (most: {largest})", "paper": "4.7 GB",
-        "ours": every[largest]["megabytes"], "unit": "MB", "at_most": 500,
-    }  # fmt: skip
+        "name": f"compile any library program: memory (most: {largest})",
+        "paper": "4.7 GB",
+        "ours": every[largest]["megabytes"],
+        "unit": "MB",
+        "at_most": 500,
+    }
 
 
 def speeds() -> Iterator[Row]:
@@ -103,9 +123,12 @@ def speeds() -> Iterator[Row]:
     net.run_batch(inputs[:2], evaluator="sparse")  # compiles its kernels once
     seconds = cpu_seconds(lambda: net.run_batch(inputs, evaluator="sparse"), repeat=3) / len(inputs)
     yield {
-        "name": "20-digit addition, network (sparse evaluator), a sequence", "paper": "266 ms", "ours": seconds * 1000,
-        "unit": "CPU ms", "at_most": 2,
-    }  # fmt: skip
+        "name": "20-digit addition, network (sparse evaluator), a sequence",
+        "paper": "266 ms",
+        "ours": seconds * 1000,
+        "unit": "CPU ms",
+        "at_most": 2,
+    }
     dense = cpu_seconds(lambda: net.run_batch(inputs[:32], evaluator="dense")) / 32
     yield {"name": "sparse evaluator over dense, 20-digit addition", "ours": dense / seconds, "unit": "times"}
     machine = RuleMachine(guarded_updates(library.addition))

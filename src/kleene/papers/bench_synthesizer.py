@@ -37,13 +37,29 @@ def interpreters(rounds: int = 2000) -> list[Row]:
         steps = kl.subleq.run(image, dialect=dialect, max_steps=1000).steps  # compiles the loop
         steps = kl.subleq.run(image, dialect=dialect).checked().steps
         speed = steps / cpu_seconds(lambda i=image, d=dialect: kl.subleq.run(i, dialect=d), repeat=3)  # type: ignore[misc]
-        found.append({"name": f"SUBLEQ interpreter (Numba), dialect {name}", "paper": None, "ours": speed / 1e6,
-                      "unit": "M instructions/s", "at_least": 50, "note": f"{steps:,} instructions"})  # fmt: skip
+        found.append(
+            {
+                "name": f"SUBLEQ interpreter (Numba), dialect {name}",
+                "paper": None,
+                "ours": speed / 1e6,
+                "unit": "M instructions/s",
+                "at_least": 50,
+                "note": f"{steps:,} instructions",
+            }
+        )
     image = kl.subleq.assemble(COUNTDOWN.format(rounds=20))
     steps = kl.subleq.run(image).steps
     speed = steps / cpu_seconds(lambda: kl.subleq.run(image, evaluator="plain"))
-    return [*found, {"name": "SUBLEQ interpreter (plain Python)", "paper": None, "ours": speed / 1e6,
-                     "unit": "M instructions/s", "note": f"{steps:,} instructions"}]  # fmt: skip
+    return [
+        *found,
+        {
+            "name": "SUBLEQ interpreter (plain Python)",
+            "paper": None,
+            "ours": speed / 1e6,
+            "unit": "M instructions/s",
+            "note": f"{steps:,} instructions",
+        },
+    ]
 
 
 def eforth() -> list[Row]:
@@ -56,8 +72,16 @@ def eforth() -> list[Row]:
     ask = "2 2 + . cr bye\n"
     done = kl.subleq.run(image, dialect="eforth", input=ask)
     taken = cpu_seconds(lambda: kl.subleq.run(image, dialect="eforth", input=ask), repeat=3)
-    return [{"name": name, "paper": None, "ours": done.steps / taken / 1e6, "unit": "M instructions/s",
-             "at_least": 50, "note": f"{done.steps:,} instructions, output {done.output!r}"}]  # fmt: skip
+    return [
+        {
+            "name": name,
+            "paper": None,
+            "ours": done.steps / taken / 1e6,
+            "unit": "M instructions/s",
+            "at_least": 50,
+            "note": f"{done.steps:,} instructions, output {done.output!r}",
+        }
+    ]
 
 
 def memorisers() -> list[Row]:
@@ -70,10 +94,12 @@ def memorisers() -> list[Row]:
         wrong = kl.verify(table, net).mismatches
         row: Row = {
             "name": f"memoriser {method}, {count} programs of 256, parameters a network",
-            "paper": net.sizes["theorem"] // 3, "ours": max(net.sizes[field] for field in "ABC"), "unit": "",
+            "paper": net.sizes["theorem"] // 3,
+            "ours": max(net.sizes[field] for field in "ABC"),
+            "unit": "",
             "note": f"{net.dtype}, {wrong} labels wrong, compiled in {taken:.1f} s; paper: Theorem 1's sizes as "
             "stated, mean of its three networks",
-        }  # fmt: skip
+        }
         if method == "grid":
             row["at_most"] = 80_000
         found.append(row)
@@ -86,5 +112,10 @@ def recall_speed() -> Row:
     net = kl.compile(table)
     program, instruction, _ = table.entries()
     taken = cpu_seconds(lambda: net.operands(program, instruction), repeat=3)
-    return {"name": "instructions recalled from a compiled memoriser (128 programs)", "paper": None,
-            "ours": len(program) / taken, "unit": "instructions/s", "note": "batched, float32, one thread"}  # fmt: skip
+    return {
+        "name": "instructions recalled from a compiled memoriser (128 programs)",
+        "paper": None,
+        "ours": len(program) / taken,
+        "unit": "instructions/s",
+        "note": "batched, float32, one thread",
+    }

@@ -18,13 +18,28 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 60  # seconds that an answer may take
-KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35, " ": 32,
-        "Escape": 27, "Tab": 9}  # fmt: skip
+KEYS = {
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+    "Home": 36,
+    "End": 35,
+    " ": 32,
+    "Escape": 27,
+    "Tab": 9,
+}
 OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-    "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--disable-background-networking",
     "--disable-features=IsolateSandboxedIframes",  # so that a notebook's frames can be looked into
-)  # fmt: skip
+)
 
 # The pipe must be file 3 for what Chromium reads and 4 for what it writes; first out of the way, as they may be either.
 LAUNCH = """
@@ -56,9 +71,11 @@ def chromium() -> Iterator[Browser]:
         ends = (str(its_input), str(its_output))
         process = subprocess.Popen(
             [sys.executable, "-c", LAUNCH, *ends, program, *OPTIONS, f"--user-data-dir={profile}"],
-            pass_fds=(its_input, its_output), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(its_input, its_output),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             env={**os.environ, "HOME": profile},
-        )  # fmt: skip
+        )
         os.close(its_input)
         os.close(its_output)
         try:

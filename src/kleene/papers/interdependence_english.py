@@ -185,8 +185,7 @@ def _treebank_rows(
     result.row(
         "Treebank",
         "UD English-EWT",
-        f"{len(sentences):,} sentences, {total:,} words, "
-        f"{sum(len(w) * (len(w) - 1) // 2 for w in words):,} pairs",
+        f"{len(sentences):,} sentences, {total:,} words, {sum(len(w) * (len(w) - 1) // 2 for w in words):,} pairs",
         f"{unknown / total:.1%} of words are unknown",
     )
     random = np.random.default_rng(0)
@@ -215,12 +214,8 @@ def _treebank_rows(
 
 def _save_pairs(result: Result, tables: dict[str, Pairs]) -> None:
     first = next(iter(tables.values()))
-    columns_: dict[str, Any] = {
-        name: getattr(first, name).astype(np.int32) for name in ("sentence", "left", "right")
-    }
-    columns_ |= {
-        name.replace(", ", "_").replace(" ", "_"): t.value.astype(np.float32) for name, t in tables.items()
-    }
+    columns_: dict[str, Any] = {name: getattr(first, name).astype(np.int32) for name in ("sentence", "left", "right")}
+    columns_ |= {name.replace(", ", "_").replace(" ", "_"): t.value.astype(np.float32) for name, t in tables.items()}
     with written_atomically(result.folder / "pairs.npz") as made:
         np.savez_compressed(made, allow_pickle=False, **columns_)
 
@@ -252,10 +247,7 @@ def _figure_rows(result: Result, table: Pairs) -> None:
         "pairs, distances 1–10; holds where more than three quarters fall",
         holds=down > 0.75 * len(trends),
     )
-    halves = [
-        [slope < 0 for (apart, _), slope in trends.items() if lo <= apart <= hi]
-        for lo, hi in ((1, 5), (6, 10))
-    ]
+    halves = [[slope < 0 for (apart, _), slope in trends.items() if lo <= apart <= hi] for lo, hi in ((1, 5), (6, 10))]
     if all(halves):
         a, b = (float(np.mean(half)) for half in halves)
         result.row(
@@ -279,9 +271,7 @@ def line_slopes(means: Sequence[Mean]) -> dict[tuple[int, int], float]:
     return slopes
 
 
-def _slope_rows(
-    result: Result, sentences: list[Sentence], tables: dict[str, Pairs], permutations: int
-) -> None:
+def _slope_rows(result: Result, sentences: list[Sentence], tables: dict[str, Pairs], permutations: int) -> None:
     for name, table in tables.items():
         classed = table.where(table.kind >= 0)
         found = regression(classed)
@@ -307,9 +297,7 @@ def _slope_rows(
 
 def _frequency_rows(result: Result, words: Sequence[Sequence[str]], table: Pairs, wiki: WikiText) -> None:
     counts = [np.log1p(wiki.counts[wiki.vocabulary.encode(sentence)]) for sentence in words]
-    left, right = (
-        np.array([counts[s][w] for s, w in zip(table.sentence, side)]) for side in (table.left, table.right)
-    )
+    left, right = (np.array([counts[s][w] for s, w in zip(table.sentence, side)]) for side in (table.left, table.right))
     found = {}
     for apart in (None, 1, 2, 5):
         chosen = np.ones(len(left), bool) if apart is None else table.apart == apart
@@ -405,12 +393,8 @@ def _transformer_rows(
         return [matrix.cpu().numpy() for matrix in transformer_interdependence(model.eval(), tokens)]
 
     before = matrices()
-    windows = torch.as_tensor(wiki.train, device=device)[: len(wiki.train) // length * length].view(
-        -1, length
-    )
-    held = torch.as_tensor(wiki.valid, device=device)[: len(wiki.valid) // length * length].view(-1, length)[
-        :1000
-    ]
+    windows = torch.as_tensor(wiki.train, device=device)[: len(wiki.train) // length * length].view(-1, length)
+    held = torch.as_tensor(wiki.valid, device=device)[: len(wiki.valid) // length * length].view(-1, length)[:1000]
     order = shuffled(3, len(windows), batch)
 
     def loss(net: torch.nn.Module, rows: Tensor) -> Tensor:
@@ -462,8 +446,7 @@ def draw(result: Result) -> None:
     with plot(result.folder / "figure8.png", 1, width=5) as (axis,):
         rows = [row for row in result.metrics["figure8"] if row["key"][0] <= 30]
         x, mean, low, high = (
-            [row["key"][0] if name == "key" else row[name] for row in rows]
-            for name in ("key", "mean", "low", "high")
+            [row["key"][0] if name == "key" else row[name] for row in rows] for name in ("key", "mean", "low", "high")
         )
         axis.plot(x, mean, "o-", ms=3)
         axis.fill_between(x, low, high, alpha=0.3, lw=0)

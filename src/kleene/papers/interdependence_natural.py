@@ -109,12 +109,7 @@ def _train(
 
 def conduits(result: Result, wiki: WikiText, config: dict[str, Any], device: str, progress: bool) -> None:
     """The familiar/unfamiliar experiment with natural conduits."""
-    jobs = [
-        (k, familiar, seed)
-        for k in config["lengths"]
-        for familiar in (False, True)
-        for seed in config["seeds"]
-    ]
+    jobs = [(k, familiar, seed) for k in config["lengths"] for familiar in (False, True) for seed in config["seeds"]]
     corpora = [natural_corpus(wiki, k, familiar=familiar, seed=seed) for k, familiar, seed in jobs]
     tests = {
         domain: [
@@ -143,10 +138,7 @@ def conduits(result: Result, wiki: WikiText, config: dict[str, Any], device: str
         evaluate,
     )
     result.metrics["conduits"] = {"models": jobs, "epochs": epochs}
-    curves = {
-        name: np.array([epoch[name] for epoch in epochs])
-        for name in (f"{d}.{w}" for d in tests for w in PROBED)
-    }
+    curves = {name: np.array([epoch[name] for epoch in epochs]) for name in (f"{d}.{w}" for d in tests for w in PROBED)}
     for k in config["lengths"]:
         plain, known = ([m for m, job in enumerate(jobs) if job[:2] == (k, side)] for side in (False, True))
         for what, name, paper, reduce, higher in (
@@ -197,9 +189,7 @@ def curriculum(result: Result, wiki: WikiText, config: dict[str, Any], device: s
     epochs = _train(result, wiki, texts, [seed for _, seed in jobs], "curriculum", device, progress)
     result.metrics["curriculum"] = {"models": jobs, "epochs": epochs}
     curves = np.array([epoch["perplexity"] for epoch in epochs])
-    shuffled, sorted_ = (
-        curves[:, [m for m, job in enumerate(jobs) if job[0] == side]] for side in (False, True)
-    )
+    shuffled, sorted_ = (curves[:, [m for m, job in enumerate(jobs) if job[0] == side]] for side in (False, True))
     for name, paper, a, b, holds in (
         (
             "after one epoch",

@@ -136,8 +136,7 @@ def synthetic(
         if epoch in GRADIENT_EPOCHS or epoch == config["epochs"]:
             found["gradients"] = gradients(now, tests["in"])
             found["prefixes"] = {
-                name: [p.prefixes for p in probe(now, windows, prefixes=True)]
-                for name, windows in tests.items()
+                name: [p.prefixes for p in probe(now, windows, prefixes=True)] for name, windows in tests.items()
             }
         return found
 
@@ -316,9 +315,7 @@ def _claim_row(result: Result, curves: _Curves, lengths: Sequence[int], claim: C
         plain, known = (curves.of(claim.measure, k=k, kind=kind, familiar=side) for side in (False, True))
         cases[k] = [claim.read(a, b) for a, b in zip(plain.T, known.T)]
     tested = [claim.holds(*pair) for pairs in cases.values() for pair in pairs]
-    sides = "; ".join(
-        f"k={k}: {np.mean(pairs, 0)[0]:.3g} / {np.mean(pairs, 0)[1]:.3g}" for k, pairs in cases.items()
-    )
+    sides = "; ".join(f"k={k}: {np.mean(pairs, 0)[0]:.3g} / {np.mean(pairs, 0)[1]:.3g}" for k, pairs in cases.items())
     result.row(
         claim.name + KINDS[kind],
         claim.paper,
@@ -364,18 +361,12 @@ def _frequency_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> 
             for k in lengths
             for i in [curves.index(kind="fresh", k=k, count=count)]
         )
-        result.row(
-            f"Figure 10, n = {count:,}", "", text, "P(ω) from α alone / from the conduit alone, last epoch"
-        )
+        result.row(f"Figure 10, n = {count:,}", "", text, "P(ω) from α alone / from the conduit alone, last epoch")
     seeds = sorted({model.seed for model in curves.models})
     needed = [
         [
             next(
-                (
-                    n
-                    for n in counts
-                    if final["random.open"][curves.index(kind="fresh", k=k, count=n, seed=s)[0]] >= 0.5
-                ),
+                (n for n in counts if final["random.open"][curves.index(kind="fresh", k=k, count=n, seed=s)[0]] >= 0.5),
                 10 * counts[-1],
             )
             for k in lengths
@@ -392,10 +383,7 @@ def _frequency_rows(result: Result, curves: _Curves, lengths: Sequence[int]) -> 
         "P(ω | α) lower at k = 8 than at k = 2)",
         holds=longer == len(seeds),
     )
-    learned = [
-        [_mean(final["random.open"], curves.index(kind="fresh", k=k, count=n)) for n in counts]
-        for k in lengths
-    ]
+    learned = [[_mean(final["random.open"], curves.index(kind="fresh", k=k, count=n)) for n in counts] for k in lengths]
     rises = sum(row[-1] > row[0] for row in learned)
     result.row(
         "Figure 10: more examples teach the rule",
@@ -524,10 +512,7 @@ def draw(result: Result, models: Sequence[Setting]) -> None:
         for axis, (name, where) in zip(axes, (("in", "in-domain"), ("random", "random conduits"))):
             for familiar in (False, True):
                 rows = np.array(
-                    [
-                        result.metrics["prefixes"][name][m]
-                        for m in curves.index(k=k, kind="exact", familiar=familiar)
-                    ]
+                    [result.metrics["prefixes"][name][m] for m in curves.index(k=k, kind="exact", familiar=familiar)]
                 )
                 axis.plot(
                     range(k + 1),
@@ -544,17 +529,12 @@ def draw(result: Result, models: Sequence[Setting]) -> None:
         final = result.metrics["epochs"][-1]
         for axis, count in zip(axes, counts):
             for what in ("open", "conduit"):
-                values = [
-                    _mean(final[f"random.{what}"], curves.index(kind="fresh", k=k, count=count))
-                    for k in lengths
-                ]
+                values = [_mean(final[f"random.{what}"], curves.index(kind="fresh", k=k, count=count)) for k in lengths]
                 axis.semilogy(lengths, values, "o-", label="α" if what == "open" else "conduit")
             axis.set_title(f"Figure 10: P(ω), n={count:,}", fontsize=9)
             axis.set_xlabel("k")
         axes[0].legend(fontsize=7)
-    measured = [
-        (n, epoch["gradients"]) for n, epoch in enumerate(result.metrics["epochs"], 1) if "gradients" in epoch
-    ]
+    measured = [(n, epoch["gradients"]) for n, epoch in enumerate(result.metrics["epochs"], 1) if "gradients" in epoch]
     with plot(folder / "figure11.png", len(measured), width=3) as axes:
         for axis, (number, rows) in zip(axes, measured):
             for k in lengths:

@@ -117,18 +117,14 @@ def device() -> str:
 
 
 @contextmanager
-def plot(
-    path: Path, panels: int = 1, title: str = "", width: float = 4.2, height: float = 3.4
-) -> Iterator[Any]:
+def plot(path: Path, panels: int = 1, title: str = "", width: float = 4.2, height: float = 3.4) -> Iterator[Any]:
     """A figure with `panels` side by side, written whole as PNG when the block ends."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(
-        1, panels, figsize=(width * panels, height), squeeze=False, layout="constrained"
-    )
+    figure, axes = pyplot.subplots(1, panels, figsize=(width * panels, height), squeeze=False, layout="constrained")
     try:
         yield list(axes[0])
         if title:

@@ -31,27 +31,48 @@ PAPER = {16: "1030 ± 74", 32: "1366 ± 95", 64: "1907 ± 153", 128: "2991 ± 72
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
-        "programs": [16, 32, 64, 128], "length": 256, "addresses": 256, "seeds": [1, 2, 3, 4, 5],
-        "dropouts": [0.1], "bert_vocabulary": True, "steps": 10_000,
-        "bert": {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4}, "rate": 5e-4, "warmup": 100,
+        "programs": [16, 32, 64, 128],
+        "length": 256,
+        "addresses": 256,
+        "seeds": [1, 2, 3, 4, 5],
+        "dropouts": [0.1],
+        "bert_vocabulary": True,
+        "steps": 10_000,
+        "bert": {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4},
+        "rate": 5e-4,
+        "warmup": 100,
         "compiled": [64, 128],
         "vector": {"length": 16, "addresses": 32, "sets": [64, 16384], "steps": 5000, "batch": 512, "hidden": 128},
     },
     "small": {
-        "programs": [2, 4], "length": 32, "addresses": 32, "seeds": [1, 2],
-        "dropouts": [0.0], "bert_vocabulary": False, "steps": 3000,
+        "programs": [2, 4],
+        "length": 32,
+        "addresses": 32,
+        "seeds": [1, 2],
+        "dropouts": [0.0],
+        "bert_vocabulary": False,
+        "steps": 3000,
         "bert": {"hidden": 64, "intermediate": 256, "layers": 2, "heads": 4, "spread": 0.1},
-        "rate": 1e-3, "warmup": 100, "compiled": [64, 128],
+        "rate": 1e-3,
+        "warmup": 100,
+        "compiled": [64, 128],
         "vector": {"length": 4, "addresses": 8, "sets": [16, 2048], "steps": 1500, "batch": 128, "hidden": 64},
     },
     "tiny": {
-        "programs": [2], "length": 4, "addresses": 4, "seeds": [1],
-        "dropouts": [0.0], "bert_vocabulary": False, "steps": 400,
-        "bert": {"hidden": 32, "intermediate": 64, "layers": 1, "heads": 2, "spread": 0.2}, "rate": 3e-3, "warmup": 10,
+        "programs": [2],
+        "length": 4,
+        "addresses": 4,
+        "seeds": [1],
+        "dropouts": [0.0],
+        "bert_vocabulary": False,
+        "steps": 400,
+        "bert": {"hidden": 32, "intermediate": 64, "layers": 1, "heads": 2, "spread": 0.2},
+        "rate": 3e-3,
+        "warmup": 10,
         "compiled": [4],
         "vector": {"length": 2, "addresses": 4, "sets": [4, 64], "steps": 20, "batch": 16, "hidden": 16},
     },
-}  # fmt: skip
+}
 
 CHOSEN = (
     "The paper leaves out layers, heads, optimiser, learning rate, schedule, dropout, memory size and how numbers "
@@ -119,12 +140,21 @@ def table_1_tasks(config: dict[str, Any], data: Path | None, plan: Plan) -> dict
     tokens = number_tokens(config, data)
     return {
         f"programs-{count}-dropout-{dropout}": {
-            "experiment": "table 1", "programs": count, "dropout": dropout, "seeds": config["seeds"],
-            "length": config["length"], "addresses": config["addresses"], "tokens": tokens, "bert": config["bert"],
-            "rate": config["rate"], "warmup": config["warmup"], "steps": plan.step_count(config["steps"]),
+            "experiment": "table 1",
+            "programs": count,
+            "dropout": dropout,
+            "seeds": config["seeds"],
+            "length": config["length"],
+            "addresses": config["addresses"],
+            "tokens": tokens,
+            "bert": config["bert"],
+            "rate": config["rate"],
+            "warmup": config["warmup"],
+            "steps": plan.step_count(config["steps"]),
         }
-        for dropout in config["dropouts"] for count in config["programs"]
-    }  # fmt: skip
+        for dropout in config["dropouts"]
+        for count in config["programs"]
+    }
 
 
 def table_1(result: Result, config: dict[str, Any]) -> None:
@@ -219,16 +249,26 @@ def table_1_run(
         save_seconds=120,
         keep=False,
         deadline=deadline,
-        settings={"programs": programs, "seeds": seeds, "length": length, "addresses": addresses, "dropout": dropout,
-                  "bert": bert, "rate": rate, "warmup": warmup},
+        settings={
+            "programs": programs,
+            "seeds": seeds,
+            "length": length,
+            "addresses": addresses,
+            "dropout": dropout,
+            "bert": bert,
+            "rate": rate,
+            "warmup": warmup,
+        },
         progress=False,
     )
     curve = [[m["step"], *(round(right, 5) for right in m["right"])] for m in run.metrics]
     return {
-        "steps": [step if step >= 0 else None for step in reached.tolist()], "step": run.step, "curve": curve,
+        "steps": [step if step >= 0 else None for step in reached.tolist()],
+        "step": run.step,
+        "curve": curve,
         "parameters": sum(p.numel() for p in models[0].parameters()),
         "finished": run.reached or run.step >= steps,
-    }  # fmt: skip
+    }
 
 
 def _draw(result: Result, config: dict[str, Any]) -> None:
@@ -364,9 +404,15 @@ def vectors(result: Result, config: dict[str, Any]) -> None:
 
 
 def vector_run(
-    programs: int, length: int, addresses: int, steps: int, batch: int, hidden: int, folder: Path,
+    programs: int,
+    length: int,
+    addresses: int,
+    steps: int,
+    batch: int,
+    hidden: int,
+    folder: Path,
     deadline: float | None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Train on some programs that are described by their instructions; measure on them and on others."""
     device = fast_device()
     tables = {
@@ -406,9 +452,12 @@ def vector_run(
         progress=False,
     )
     return {
-        "step": run.step, "seen": run.last.get("seen", 0.0), "new": run.last.get("new", 0.0), "curve": run.metrics,
+        "step": run.step,
+        "seen": run.last.get("seen", 0.0),
+        "new": run.last.get("new", 0.0),
+        "curve": run.metrics,
         "finished": run.reached or run.step >= steps,
-    }  # fmt: skip
+    }
 
 
 def _questions(programs: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:

@@ -47,22 +47,48 @@ TRIALS: dict[str, list[dict[str, Any]]] = {
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
-        "seeds": [1, 2, 3, 4, 5], "texts": None, "epochs": 2, "batch": 32, "every": 200,
-        "trials": TRIALS, "warmup": 400,
+        "seeds": [1, 2, 3, 4, 5],
+        "texts": None,
+        "epochs": 2,
+        "batch": 32,
+        "every": 200,
+        "trials": TRIALS,
+        "warmup": 400,
         "bert": {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4, "dropout": 0.1},
-        "sizes": [256, 256, 256], "programs": 10, "length": 10, "run_steps": 50,
+        "sizes": [256, 256, 256],
+        "programs": 10,
+        "length": 10,
+        "run_steps": 50,
     },
     "small": {
-        "seeds": [1], "texts": 16000, "epochs": 2, "batch": 32, "every": 100, "rate": 1e-3, "warmup": 100,
+        "seeds": [1],
+        "texts": 16000,
+        "epochs": 2,
+        "batch": 32,
+        "every": 100,
+        "rate": 1e-3,
+        "warmup": 100,
         "bert": {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 2, "dropout": 0.1, "spread": 0.125},
-        "sizes": [32, 32, 32], "programs": 4, "length": 5, "run_steps": 50,
+        "sizes": [32, 32, 32],
+        "programs": 4,
+        "length": 5,
+        "run_steps": 50,
     },
     "tiny": {
-        "seeds": [1], "texts": 200, "epochs": 1, "batch": 20, "every": 5, "rate": 1e-3, "warmup": 2,
+        "seeds": [1],
+        "texts": 200,
+        "epochs": 1,
+        "batch": 20,
+        "every": 5,
+        "rate": 1e-3,
+        "warmup": 2,
         "bert": {"hidden": 16, "intermediate": 16, "layers": 1, "heads": 2, "dropout": 0.0},
-        "sizes": [16, 16, 16], "programs": 10, "length": 10, "run_steps": 50,
+        "sizes": [16, 16, 16],
+        "programs": 10,
+        "length": 10,
+        "run_steps": 50,
     },
-}  # fmt: skip
+}
 
 CHOSEN = (
     "The paper leaves out layers, heads, optimiser, learning rate, schedule, batch and memory size. Chosen: {layers} "
@@ -144,8 +170,9 @@ def _chosen(
     runs = run_tasks(train_kind, tasks, folder, plan=replace(plan, only=()), progress=progress, title="trials")
     best = {
         name: max(point["right"] for point in run["seeds"][0]["curve"])
-        for name, run in runs.items() if run["step"] == run["steps"]
-    }  # fmt: skip
+        for name, run in runs.items()
+        if run["step"] == run["steps"]
+    }
     result.metrics["trials"] = best
     chosen = {}
     for kind in kinds:
@@ -268,8 +295,7 @@ class Maker:
             numbers = chance.integers(1, self.table.longest, len(texts)).tolist()
             asked = [IMPERATIVE.format(program=p, text=text) for p, text in zip(programs, texts)]
             labels = [
-                self.table.lookup(p, j) if positive else HALT
-                for p, j, positive in zip(programs, numbers, sentiments)
+                self.table.lookup(p, j) if positive else HALT for p, j, positive in zip(programs, numbers, sentiments)
             ]
         elif kind == "instruction":
             numbers = [1] * len(texts)
@@ -284,8 +310,13 @@ class Maker:
 
 
 def train_kind(
-    kind: str, seeds: list[int], data: Path | None, config: dict[str, Any], folder: Path, deadline: float | None,
-) -> dict[str, Any]:  # fmt: skip
+    kind: str,
+    seeds: list[int],
+    data: Path | None,
+    config: dict[str, Any],
+    folder: Path,
+    deadline: float | None,
+) -> dict[str, Any]:
     """Train one kind of model of Figure 3, all seeds side by side, and measure each."""
     device = torch.device(fast_device())
     makers = [Maker(data, config, seed) for seed in seeds]
@@ -357,8 +388,12 @@ def train_kind(
     ]
     parameters = sum(p.numel() for p in models[0].parameters())
     return {
-        "seeds": each, "step": run.step, "steps": steps, "parameters": parameters, "finished": run.step >= steps,
-    }  # fmt: skip
+        "seeds": each,
+        "step": run.step,
+        "steps": steps,
+        "parameters": parameters,
+        "finished": run.step >= steps,
+    }
 
 
 def stacked(parts: Sequence[Tensor]) -> Tensor:

@@ -73,9 +73,14 @@ def at_scale(scales: Mapping[str, dict[str, Any]], scale: str) -> dict[str, Any]
 
 
 def train_all(
-    result: Result, work: Work, tasks: Tasks, scale: str, plan: Plan, progress: bool,
+    result: Result,
+    work: Work,
+    tasks: Tasks,
+    scale: str,
+    plan: Plan,
+    progress: bool,
     default: Iterable[str] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Run an experiment's tasks, in a folder of their scale; what came out is the result's `runs`."""
     folder = result.folder / "runs" / scale
     result.runs = run_tasks(work, tasks, folder, plan=plan, default=default, progress=progress, title=result.name)
@@ -187,15 +192,18 @@ def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, A
 
 
 @contextmanager
-def _bars(
-    title: str, folder: Path, steps: Mapping[str, Any], shown: bool
-) -> Iterator[Callable[[str], None]]:
+def _bars(title: str, folder: Path, steps: Mapping[str, Any], shown: bool) -> Iterator[Callable[[str], None]]:
     """A bar for all tasks and one for each that trains, which is read off its metrics."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-               TextColumn("{task.fields[state]}"))  # fmt: skip
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not shown or not console.is_terminal) as bar:
         whole = bar.add_task(title, total=len(steps), state="")

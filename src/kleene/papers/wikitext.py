@@ -19,9 +19,7 @@ END = "<eos>"
 def data_folder(data: Path | None, name: str, file: str, source: str) -> Path:
     """The folder of a data set, or an error that says what to download and where to put it."""
     if data is None:
-        raise FileError(
-            f"{name}: no data folder; pass --data DIR or set KLEENE_DATA to the folder that holds {name}/"
-        )
+        raise FileError(f"{name}: no data folder; pass --data DIR or set KLEENE_DATA to the folder that holds {name}/")
     if not (Path(data) / name / file).is_file():
         raise FileError(f"{Path(data) / name / file}: no such file; download {source} and put it there")
     return Path(data) / name
@@ -61,9 +59,7 @@ def phrases_by_frequency(
     return found[random.permutation(np.flatnonzero(times == 1))[:count]]
 
 
-def natural_corpus(
-    wiki: WikiText, k: int, *, familiar: bool, seed: int, conduits: int = 100, uses: int = 10
-) -> Corpus:
+def natural_corpus(wiki: WikiText, k: int, *, familiar: bool, seed: int, conduits: int = 100, uses: int = 10) -> Corpus:
     """WikiText with rules α q ω put in at random places, q natural phrases: frequent, or seen once."""
     random = np.random.default_rng([seed, k, familiar, 5])
     types = len(wiki.vocabulary)
@@ -94,9 +90,7 @@ def natural_windows(
     return Windows(text, begin, k)
 
 
-def by_sentences(
-    text: np.ndarray, stops: Sequence[int], columns: int, *, sort: bool, seed: int
-) -> np.ndarray:
+def by_sentences(text: np.ndarray, stops: Sequence[int], columns: int, *, sort: bool, seed: int) -> np.ndarray:
     """The text's sentences short to long, or shuffled, dealt out to columns that all go the same way."""
     ends = np.flatnonzero(np.isin(text, stops)) + 1
     sentences = [part for part in np.split(text, ends) if len(part)]

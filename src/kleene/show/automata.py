@@ -124,7 +124,7 @@ def afa_to_dot(afa: AFA) -> str:
         raise NotSupported(f"DOT: {len(afa) + len(boxes):,} states and formulas, more than {MAX_DOT:,}")
     lines = ["digraph {", "  rankdir=LR;", "  node [shape=circle];", '  begin [shape=point, label=""];']
     for q in range(len(afa)):
-        lines.append(f"  n{q} [label=\"q{q}\"{', shape=doublecircle' if q in afa.accepting else ''}];")
+        lines.append(f'  n{q} [label="q{q}"{", shape=doublecircle" if q in afa.accepting else ""}];')
     return "\n".join([*lines, *boxes, *edges, "}", ""])
 
 
@@ -217,9 +217,7 @@ def _circle(x: float, y: float, radius: float) -> Any:
     return Circle((x, y), radius, facecolor="white", edgecolor="black", linewidth=1.2, zorder=3)
 
 
-def _arrow(
-    axes: Any, begin: tuple[float, float], end: tuple[float, float], bend: float, shrink: float
-) -> None:
+def _arrow(axes: Any, begin: tuple[float, float], end: tuple[float, float], bend: float, shrink: float) -> None:
     axes.annotate(
         "",
         end,

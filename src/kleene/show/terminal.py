@@ -45,8 +45,7 @@ def trace_json(trace: Trace) -> dict[str, Any]:
         "output": trace.spec.output,
         "outputs": list(trace.outputs),
         "states": [
-            [{name: plain(value) for name, value in state.items()} for state in states]
-            for states in trace.states
+            [{name: plain(value) for name, value in state.items()} for state in states] for states in trace.states
         ],
         "heads": [
             {
@@ -127,16 +126,10 @@ class TraceTables:
         """Row by row: heads as read in this layer, then variables after it."""
         states = self.trace.states
         if layer == 0:
-            return {
-                name: [Text(show_value(state[name])) for state in states[0]] for name in self.spec.variables
-            }
-        rows = {
-            name: [_head_text(at.value) for at in row] for name, row in self.trace.heads[layer - 1].items()
-        }
+            return {name: [Text(show_value(state[name])) for state in states[0]] for name in self.spec.variables}
+        rows = {name: [_head_text(at.value) for at in row] for name, row in self.trace.heads[layer - 1].items()}
         for name in self.moving:
-            rows[name] = [
-                _change_text(old[name], new[name]) for old, new in zip(states[layer - 1], states[layer])
-            ]
+            rows[name] = [_change_text(old[name], new[name]) for old, new in zip(states[layer - 1], states[layer])]
         return rows
 
     def _groups(self, widths: Sequence[int], room: int) -> Iterator[range]:
@@ -238,9 +231,7 @@ def _compared(sides: tuple[str, str] | None, allowed: set[Number], every: set[Nu
     return None
 
 
-def _choice_text(
-    name: str, allowed: Sequence[Value], every: Sequence[Value], kind: Kind | None = None
-) -> str:
+def _choice_text(name: str, allowed: Sequence[Value], every: Sequence[Value], kind: Kind | None = None) -> str:
     """A set of values as `= 3`, `≠ 3`, `≥ 3`, `in 3 … 5` or `in {1, 4}`."""
     count, total = len(allowed), len(every)
     if count == 1:
@@ -295,9 +286,7 @@ def _result_text(spec: Spec, update: GuardedUpdate) -> str:
     """The right-hand side of an update, on the values that its guard leaves."""
     target = spec.kinds[update.variable]
     domains = {t.variable: t.indices for t in update.guard if t.variable in update.form.variables}
-    reached = set(
-        update.form.values_on({name: allowed for name, allowed in domains.items() if name is not None})
-    )
+    reached = set(update.form.values_on({name: allowed for name, allowed in domains.items() if name is not None}))
     table = {value: target.values[index] for value, index in update.table if value in reached}
     if not update.form.terms or len(set(table.values())) == 1:
         return show_value(next(iter(table.values()), target.values[update.table[0][1]]))
@@ -306,23 +295,15 @@ def _result_text(spec: Spec, update: GuardedUpdate) -> str:
     return _of_form(_form_text(spec, update.form), table)
 
 
-def _of_one(
-    spec: Spec, form: Form, domains: Mapping[Any, Iterable[int]], table: Mapping[Number, Value]
-) -> str:
+def _of_one(spec: Spec, form: Form, domains: Mapping[Any, Iterable[int]], table: Mapping[Number, Value]) -> str:
     """A function of one variable, on its values."""
     ((name, entries),) = form.terms
     kind = spec.kinds[name]
     places = sorted(domains.get(name, range(len(kind))))
-    mapping = {
-        kind.values[i]: table[form.constant + entries[i]]
-        for i in places
-        if form.constant + entries[i] in table
-    }
+    mapping = {kind.values[i]: table[form.constant + entries[i]] for i in places if form.constant + entries[i] in table}
     if all(value == result for value, result in mapping.items()):
         return name
-    numbers = not isinstance(kind, Subset) and not any(
-        isinstance(result, frozenset) for result in mapping.values()
-    )
+    numbers = not isinstance(kind, Subset) and not any(isinstance(result, frozenset) for result in mapping.values())
     if numbers and not isinstance(kind, Numerical):
         return _of_form(name, mapping)
     return _mapping_text(name, mapping)
@@ -390,9 +371,7 @@ def rules_text(rules: Rules) -> str:
     lines += [f"  {_rule_text(rules.spec, rule)}" for rule in updating[:MAX_RULES_SHOWN]]
     if len(updating) > MAX_RULES_SHOWN:
         lines.append(f"  … and {len(updating) - MAX_RULES_SHOWN:,} more (all are in .rules and .to_json())")
-    lines += [
-        f"  {head}: any value → {UNDEFINED}  ({_counted(count, 'rule')})" for head, count in cleared.items()
-    ]
+    lines += [f"  {head}: any value → {UNDEFINED}  ({_counted(count, 'rule')})" for head, count in cleared.items()]
     return "\n".join(lines)
 
 

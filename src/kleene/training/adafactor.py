@@ -67,9 +67,7 @@ def _compiled() -> Callable[..., Tensor]:
     return torch.compile(_moved, dynamic=False)
 
 
-def _moved(
-    weights: Tensor, grads: Tensor, moments: list[Tensor], fresh: Tensor, lr: float, smallest: float
-) -> Tensor:
+def _moved(weights: Tensor, grads: Tensor, moments: list[Tensor], fresh: Tensor, lr: float, smallest: float) -> Tensor:
     """The weights after an update; the moments are brought up to date in place."""
     squares = grads.square() + 1e-30
     if len(moments) == 2:

@@ -66,19 +66,40 @@ def learn_end_to_end(
         raise InputError(f"{program.spec.name}: a decoder; this learns programs with an output a token")
     longest = max(len(tokens) for tokens in [*inputs, *(test or [])])
     config = StandardConfig(
-        tokens=program.spec.tokens, classes=len(program.spec.kinds[program.spec.output]), width=width, hidden=hidden,
-        heads=heads, head_size=head_size, layers=layers, shared=shared, positions=positions,
-        max_length=max(max_length or 0, longest), name=program.spec.name,
-    )  # fmt: skip
+        tokens=program.spec.tokens,
+        classes=len(program.spec.kinds[program.spec.output]),
+        width=width,
+        hidden=hidden,
+        heads=heads,
+        head_size=head_size,
+        layers=layers,
+        shared=shared,
+        positions=positions,
+        max_length=max(max_length or 0, longest),
+        name=program.spec.name,
+    )
     torch.manual_seed(seeded(seed, -1))
     model = StandardTransformer(config)
     data = labelled(inputs, reference(program, inputs), read)
     held_out = labelled(test, reference(program, test), read) if test else None
     train_standard(
-        model, data, held_out, steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed,
-        every=every, target=target, half=half, folder=folder, save_seconds=save_seconds, deadline=deadline,
-        device=device, progress=progress,
-    )  # fmt: skip
+        model,
+        data,
+        held_out,
+        steps=steps,
+        rate=rate,
+        optimiser=optimiser,
+        batch=batch,
+        seed=seed,
+        every=every,
+        target=target,
+        half=half,
+        folder=folder,
+        save_seconds=save_seconds,
+        deadline=deadline,
+        device=device,
+        progress=progress,
+    )
     return model
 
 
@@ -153,15 +174,32 @@ def train_standard(
     for block in blocks:
         block.compile(dynamic=False)  # fused kernels; all layers share one compilation
     descent = make_optimiser(optimiser, model, rate)
-    settings = {**asdict(model.config), "examples": len(tokens), "rate": rate, "optimiser": optimiser, "batch": batch,
-                "half": use_half}  # fmt: skip
+    settings = {
+        **asdict(model.config),
+        "examples": len(tokens),
+        "rate": rate,
+        "optimiser": optimiser,
+        "batch": batch,
+        "half": use_half,
+    }
     run = train(
-        model, descent, loss, batches, steps=steps, every=every or max(1, steps // 10), evaluate=evaluate,
+        model,
+        descent,
+        loss,
+        batches,
+        steps=steps,
+        every=every or max(1, steps // 10),
+        evaluate=evaluate,
         until=None if target is None else lambda metrics: metrics["accuracy"] >= target,
-        descend=Captured(descent, loss, half=use_half), seed=seed, folder=folder, settings=settings,
-        save_seconds=save_seconds, deadline=deadline, progress=progress,
+        descend=Captured(descent, loss, half=use_half),
+        seed=seed,
+        folder=folder,
+        settings=settings,
+        save_seconds=save_seconds,
+        deadline=deadline,
+        progress=progress,
         title=title or f"{model.config.name} end to end",
-    )  # fmt: skip
+    )
     for block in blocks:
         block._compiled_call_impl = None
     model.metrics = [dict(entry) for entry in run.metrics]

@@ -81,14 +81,34 @@ def learn_from_traces(
         return {"accuracy": right(before), "accuracy_noisy": right(noisy)}
 
     descent = make_optimiser(optimiser, model, rate)
-    settings = {"program": program.spec.name, "traces": len(found), "depth": depth, "width": width, "rate": rate,
-                "optimiser": optimiser, "batch": batch, "noise": noise}  # fmt: skip
+    settings = {
+        "program": program.spec.name,
+        "traces": len(found),
+        "depth": depth,
+        "width": width,
+        "rate": rate,
+        "optimiser": optimiser,
+        "batch": batch,
+        "noise": noise,
+    }
     run = train(
-        model, descent, loss, batches, steps=steps, every=every or max(1, steps // 20), evaluate=evaluate,
+        model,
+        descent,
+        loss,
+        batches,
+        steps=steps,
+        every=every or max(1, steps // 20),
+        evaluate=evaluate,
         until=None if target is None else lambda metrics: metrics["accuracy_noisy"] >= target,
-        descend=Captured(descent, loss, half=half), seed=seed, folder=folder, settings=settings,
-        save_seconds=save_seconds, deadline=deadline, progress=progress, title=f"{program.spec.name} from traces",
-    )  # fmt: skip
+        descend=Captured(descent, loss, half=half),
+        seed=seed,
+        folder=folder,
+        settings=settings,
+        save_seconds=save_seconds,
+        deadline=deadline,
+        progress=progress,
+        title=f"{program.spec.name} from traces",
+    )
     net = LearnedTransformer(base.to(where), model).eval()
     net.metrics = [dict(entry) for entry in run.metrics]
     if test and net.metrics:

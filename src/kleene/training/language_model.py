@@ -184,10 +184,7 @@ class Stack(nn.Module):
     def vectors(self, tokens: Tensor) -> Tensor:
         """Embeddings (models, …, features) of tokens (models, …)."""
         models = tokens.shape[0]
-        offset = (
-            torch.arange(models, device=tokens.device).view(-1, *[1] * (tokens.dim() - 1))
-            * self.sizes["tokens"]
-        )
+        offset = torch.arange(models, device=tokens.device).view(-1, *[1] * (tokens.dim() - 1)) * self.sizes["tokens"]
         return _Look.apply(self.embedding.flatten(0, 1), tokens + offset)
 
     def hidden_states(self, tokens: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -204,9 +201,7 @@ class Stack(nn.Module):
         """Mean cross-entropy of each model (models,) on tokens (time + 1, models, batch)."""
         tokens = tokens.transpose(0, 1)
         hidden, _ = self.hidden_states(tokens[:, :-1], h, c)
-        logits = torch.baddbmm(
-            self.decoder_bias[:, None], hidden, self.decoder
-        )  # (models, time·batch, tokens)
+        logits = torch.baddbmm(self.decoder_bias[:, None], hidden, self.decoder)  # (models, time·batch, tokens)
         each = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].reshape(-1), reduction="none")
         return each.view(self.models, -1).mean(1)
 

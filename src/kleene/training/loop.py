@@ -172,9 +172,7 @@ def _descend(model: nn.Module, optimiser: torch.optim.Optimizer, value: Tensor, 
     return value.detach()
 
 
-def _measure(
-    model: nn.Module, evaluate: Callable[[nn.Module], Metrics] | None, step: int, loss: float
-) -> Metrics:
+def _measure(model: nn.Module, evaluate: Callable[[nn.Module], Metrics] | None, step: int, loss: float) -> Metrics:
     if not math.isfinite(loss):
         raise KleeneError(f"training: the loss is {loss} by step {step}; a smaller learning rate may help")
     model.eval()
@@ -292,9 +290,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().clone(memory_format=plain) for name, value in tensors.items()}
 
 
-def _restore(
-    optimiser: torch.optim.Optimizer, saved: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> None:
+def _restore(optimiser: torch.optim.Optimizer, saved: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     state = optimiser.state_dict()
     state["state"] = {}
     for key, value in [*tensors.items(), *saved["numbers"].items()]:

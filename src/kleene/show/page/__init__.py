@@ -49,9 +49,13 @@ class Page:
                 f"{self.title}: the page would have {len(data):,} bytes, more than {MAX_BYTES:,}; show fewer layers"
             )
         content = {
-            "title": html.escape(self.title), "style": style, "script": script, "data": data,
-            "style_hash": _hash(style), "script_hash": _hash(script),
-        }  # fmt: skip
+            "title": html.escape(self.title),
+            "style": style,
+            "script": script,
+            "data": data,
+            "style_hash": _hash(style),
+            "script_hash": _hash(script),
+        }
         return re.sub(r"\{\{(\w+)\}\}", lambda found: content[found[1]], _asset("page.html"))
 
     def write(self, path: str | Path | None) -> str:

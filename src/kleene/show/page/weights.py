@@ -32,10 +32,14 @@ def weights_data(net: Transformer) -> dict[str, Any]:
         made.add("output", "halt", ["done"], ["1", *dims], _with_bias(net.halt_weight[None], net.halt_bias))
     sizes = net.sizes
     return {
-        "sizes": vars(sizes), "dtype": str(net.dtype).removeprefix("torch."), "lowering": net.description["lowering"],
+        "sizes": vars(sizes),
+        "dtype": str(net.dtype).removeprefix("torch."),
+        "lowering": net.description["lowering"],
         "segments": [[s.name, s.coding, list(s.labels)] for s in net.layout],
-        "lists": made.lists.items, "matrices": made.found, "cut": made.cut,
-    }  # fmt: skip
+        "lists": made.lists.items,
+        "matrices": made.found,
+        "cut": made.cut,
+    }
 
 
 class _Matrices:
@@ -55,10 +59,16 @@ class _Matrices:
             return
         values = weights[tuple(at.T)].double().tolist()
         entries = [[r, c, int(v) if v == int(v) else round(v, 6)] for (r, c), v in zip(at.tolist(), values)]
-        self.found.append({
-            "group": group, "name": name, "rows": self.lists(tuple(rows)), "columns": self.lists(tuple(columns)),
-            "entries": [number for entry in entries for number in entry], "notes": notes,
-        })  # fmt: skip
+        self.found.append(
+            {
+                "group": group,
+                "name": name,
+                "rows": self.lists(tuple(rows)),
+                "columns": self.lists(tuple(columns)),
+                "entries": [number for entry in entries for number in entry],
+                "notes": notes,
+            }
+        )
 
     def block(self, net: Transformer, number: int, block: Block) -> None:
         cycle, dims = net.description["program"]["cycle"], net.layout.names

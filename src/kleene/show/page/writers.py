@@ -74,10 +74,13 @@ class Writers:
             for name in update.reads & updates.spec.heads.keys():  # what reads an undefined head did not fire
                 rows = rows[state[name][rows] >= 0]
             told = {
-                "how": "rule" if by_rules else "update", "variable": update.variable, "part": part,
-                "text": assignment_text(updates.spec, update), "guard": guard_text(updates.spec, update.guard),
+                "how": "rule" if by_rules else "update",
+                "variable": update.variable,
+                "part": part,
+                "text": assignment_text(updates.spec, update),
+                "guard": guard_text(updates.spec, update.guard),
                 "reads": sorted(_named(updates, update.reads)),
-            }  # fmt: skip
+            }
             first, writers = self.rows[update.variable] * self.size, dict[int | None, int]()
             for row in rows.tolist():
                 layer, place = layers[row // self.size], row % self.size
