@@ -8,8 +8,8 @@ import numpy as np
 
 from kleene.compilers.two_layer import TwoLayerStep, fuse
 from kleene.errors import InputError, NotSupported
-from kleene.machines.automaton import DFA
-from kleene.machines.automaton_kernels import breadth_first
+from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.kernels import breadth_first
 from kleene.networks.exact_matrix import Matrix, Number, Vector
 from kleene.networks.exact_rnn import ExactRNN
 
