@@ -153,7 +153,8 @@ class DFA:
 
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
         """Whether each word is in the language."""
-        return self.accepting[self.run_batch(words)]
+        accepted: np.ndarray = self.accepting[self.run_batch(words)]
+        return accepted
 
     # Operations
 
