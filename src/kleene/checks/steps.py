@@ -378,7 +378,7 @@ def _where(tests: Iterable[Test], columns: Columns, count: int) -> Array:
 def check_exclusive(updates: Updates) -> str:
     """No two guards of a variable hold together."""
     for name in updates.spec.variables:
-        guards = [update.guard for update in [*updates.of(name), *updates.of_word(name)]]
+        guards = [update.guard for update in updates.of(name)] + [update.guard for update in updates.of_word(name)]
         limited = [(_domains(guard), {t.form: t.allowed for t in guard if t.variable is None}) for guard in guards]
         for (one, mine), (two, theirs) in combinations(limited, 2):
             if any(not domain & two[n] for n, domain in one.items() if n in two):

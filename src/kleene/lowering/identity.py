@@ -27,7 +27,9 @@ Sites = dict[int, tuple[str, list[Operand]]]  # offset in the bytecode → what 
 class Opaque:
     """A value in symbolic execution. Its type is not the type of the value that it stands for."""
 
-    program_name: str
+    @property
+    def program_name(self) -> str:
+        raise NotImplementedError
 
     @property
     def __class__(self) -> Any:
@@ -190,10 +192,13 @@ def _sites(code: CodeType, scope: dict[str, Any]) -> Sites:
             sites[one.offset] = ("'is'", [left, right])
         elif one.name.startswith("POP_JUMP") and one.name.endswith("_NONE"):
             sites[one.offset] = ("'is'", [_operand(instructions, place)[0]])
-        elif one.name in ("LOAD_GLOBAL", "LOAD_NAME") and one.value in ASKING:
-            if scope.get(one.value, ASKING[one.value]) is ASKING[one.value]:
-                sites[one.offset] = (f"{one.value}()", [[]])
+        elif one.name in ("LOAD_GLOBAL", "LOAD_NAME") and one.value in ASKING and _builtin(one.value, scope):
+            sites[one.offset] = (f"{one.value}()", [[]])
     return sites
+
+
+def _builtin(name: str, scope: dict[str, Any]) -> bool:
+    return scope.get(name, ASKING[name]) is ASKING[name]
 
 
 def _operand(instructions: list[_Instruction], stop: int) -> tuple[Operand, int]:
