@@ -320,9 +320,8 @@ def test_difference_of_wide_words_into_a_narrow_one():
         layers = 1
 
         def step(z):
-            if z.a >= z.b:
-                if z.a - z.b < 4:
-                    z.near = z.a - z.b
+            if z.a >= z.b and z.a - z.b < 4:
+                z.near = z.a - z.b
 
     net = kl.compile(Distance)
     assert [list(net.run([t])) for t in range(16)] == [list(Distance.run([t])) for t in range(16)]
