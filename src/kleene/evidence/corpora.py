@@ -107,7 +107,8 @@ def _interleave(random: np.random.Generator, pieces: list[Array], filler: Array)
     order = random.permutation(len(lengths))
     ends = np.cumsum(lengths[order])
     within = np.arange(len(flat)) - np.repeat(ends - lengths[order], lengths[order])
-    return flat[np.repeat(starts[order], lengths[order]) + within]
+    shuffled: np.ndarray = flat[np.repeat(starts[order], lengths[order]) + within]
+    return shuffled
 
 
 def _losing(random: np.random.Generator, phrases: Array, uses: int, outside: int, tokens: int, types: int) -> Corpus:

@@ -39,4 +39,5 @@ def experiment(name: str) -> Callable[..., Any]:
     if name not in EXPERIMENTS:
         raise InputError(f"experiment {name!r}: unknown; there are {', '.join(EXPERIMENTS)}")
     module, _, function = EXPERIMENTS[name].partition(":")
-    return getattr(import_module(module), function)
+    experiment: Callable[..., Any] = getattr(import_module(module), function)
+    return experiment

@@ -202,7 +202,8 @@ def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, A
     path = folder / f"{name}.json"
     if not path.exists():
         return {}
-    saved, new = read_json(path), _plain(arguments)
+    saved: dict[str, Any] = read_json(path)
+    new = _plain(arguments)
     old = dict(saved["arguments"])
     made, asked = old.pop("steps", None), new.pop("steps", None)
     if old != new:
@@ -272,4 +273,5 @@ def fast_device() -> str:
 
 def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as JSON has them; paths are left out, so that a folder may move."""
-    return json.loads(json.dumps({k: v for k, v in arguments.items() if not isinstance(v, Path)}))
+    plain: dict[str, Any] = json.loads(json.dumps({k: v for k, v in arguments.items() if not isinstance(v, Path)}))
+    return plain

@@ -185,7 +185,8 @@ class Stack(nn.Module):
         """Embeddings (models, …, features) of tokens (models, …)."""
         models = tokens.shape[0]
         offset = torch.arange(models, device=tokens.device).view(-1, *[1] * (tokens.dim() - 1)) * self.sizes["tokens"]
-        return _Look.apply(self.embedding.flatten(0, 1), tokens + offset)
+        vectors: Tensor = _Look.apply(self.embedding.flatten(0, 1), tokens + offset)  # type: ignore[no-untyped-call]
+        return vectors
 
     def hidden_states(self, tokens: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states (models, time·batch, hidden), after dropout, of tokens (models, time, batch)."""
@@ -193,7 +194,7 @@ class Stack(nn.Module):
         x = F.dropout(self.vectors(tokens), self.dropout, self.training).flatten(1, 2)
         drive = torch.baddbmm(self.bias[:, None], x, self.input)
         drive = drive.view(models, steps, batch, -1).transpose(0, 1).contiguous()
-        hidden, c = _Recurrence.apply(drive, self.recurrent, h, c)
+        hidden, c = _Recurrence.apply(drive, self.recurrent, h, c)  # type: ignore[no-untyped-call]
         self.last = (hidden[-1].detach(), c.detach())
         return F.dropout(hidden.transpose(0, 1).flatten(1, 2), self.dropout, self.training), c
 
