@@ -453,12 +453,12 @@ def _span(values: np.ndarray) -> str:
 
 
 def _highest(curves: Curves, k: int, kind: str) -> np.ndarray:
-    return curves.of("in.whole", k, kind=kind, familiar=True).max(0)
+    return np.asarray(curves.of("in.whole", k, kind=kind, familiar=True).max(0))
 
 
 def _fall(curves: Curves, k: int, kind: str) -> np.ndarray:
     seen = curves.of("in.whole", k, kind=kind, familiar=True)
-    return seen.max(0) - seen[-1]
+    return np.asarray(seen.max(0) - seen[-1])
 
 
 # What the controls say about the cause: counted in (length, seed) cases of familiar models, no verdict, since the paper
