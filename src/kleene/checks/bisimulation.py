@@ -12,7 +12,7 @@ import numpy as np
 
 from kleene.errors import DidNotHalt, FileError, InputError, NotSupported
 from kleene.files import read_json, write_json
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 from kleene.networks.exact_matrix import Vector, number_from_json, number_to_json
 from kleene.networks.exact_rnn import ExactRNN
 from kleene.words import Word, show_word, words_of

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import InputError
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 from kleene.words import check_alphabet
 
 Ask = Callable[[list[str]], np.ndarray]
@@ -53,7 +53,7 @@ def extract(
     Counterexamples are looked for among all short words, `random` words of up to `length` symbols, and words
     that lead through every transition of the automaton so far.
 
-    >>> from kleene.machines.regex import regex
+    >>> from kleene.machines.automata.regex import regex
     >>> target = regex("(ab)*")
     >>> found = extract(target, "ab")
     >>> found.equivalent(target), found.agreement

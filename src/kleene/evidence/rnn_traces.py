@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kleene.errors import InputError, NotSupported
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 from kleene.networks.decider import ANSWERS, END, NUL, Decider
 from kleene.networks.exact_matrix import Number, Vector
 from kleene.networks.exact_rnn import ExactRNN

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from kleene.errors import DidNotHalt, NotExact, NotSupported, RangeError
-from kleene.machines.interpreter import HeadOutput, States, Trace
 from kleene.machines.program import Kind, Numerical, Spec, Word, as_number
+from kleene.machines.trace import HeadOutput, States, Trace
 from kleene.networks.transformer import Transformer
 from kleene.residual import Layout
 

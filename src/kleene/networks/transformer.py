@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from kleene.errors import DidNotHalt, InputError, NotSupported, RangeError
 from kleene.networks.parts import Head, Named, Unit, Variable, describe, every_unit, heads_by_name, variables_by_name
 from kleene.residual import Layout
 from kleene.results import Output, check_layers
+
+if TYPE_CHECKING:
+    from kleene.networks.sparse import SparseTransformer
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -158,7 +161,7 @@ class Transformer(nn.Module):
         self.halt_weight = nn.Parameter(torch.zeros(config.dim, dtype=dtype))
         self.halt_bias = nn.Parameter(torch.zeros(1, dtype=dtype))
         self.requires_grad_(False)
-        self._sparse: Any = None
+        self._sparse: tuple[Any, SparseTransformer] | None = None
         self._certificate: Any = None
 
     # --- what it is ---
@@ -238,7 +241,8 @@ class Transformer(nn.Module):
     def described(self, layer: int) -> dict[str, Any]:
         """What is saved of a layer: its updates, read guards and the purpose of each unit."""
         if "cycle" in self.description:
-            return self.description["cycle"][layer % len(self.description["cycle"])]
+            part: dict[str, Any] = self.description["cycle"][layer % len(self.description["cycle"])]
+            return part
         return self.description
 
     def done(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -355,7 +359,7 @@ class Transformer(nn.Module):
     def _count(self, layers: int | None) -> int | None:
         return layers if layers is not None else None if self.config.halts else self.config.layers
 
-    def _sparse_copy(self) -> Any:
+    def _sparse_copy(self) -> SparseTransformer:
         """Sparse weights for the CPU, made again when a weight has changed."""
         from kleene.networks.sparse import SparseTransformer
 

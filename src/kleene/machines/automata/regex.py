@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import InputError, NotSupported
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 from kleene.words import check_alphabet
 
 MAX_POSITIONS = 200_000
