@@ -473,7 +473,7 @@ INTERRUPTED: dict[str, tuple[str, list[str]]] = {
     "trace": ("kleene.machines.interpreter.run_step", ["parity_relative", "101", "--svg", "trace.svg"]),
     "compile": ("kleene.networks.saving._digest", ["parity_relative", "-o", "saved"]),  # between its two files
     "verify": ("kleene.networks.transformer.Transformer.run_batch", ["parity_relative"]),
-    "certify": ("kleene.checks.certificates.check_functions", ["parity_relative"]),
+    "certify": ("kleene.checker.check", ["parity_relative"]),
     "decompile": ("kleene.files.os.replace", ["parity_relative", "-o", "found.json"]),
     "regex": ("kleene.networks.rnn_files.weights_to_json", ["a*b", "-o", "saved"]),
     "tm": ("kleene.networks.patterns.loop", ["1RB1LB_1LA1RZ"]),

@@ -68,7 +68,8 @@ class Format:
         fits = np.ldexp(mantissa, self.precision) == np.rint(np.ldexp(mantissa, self.precision))
         low = exponent - self.precision < self.smallest
         small = np.ldexp(mantissa, np.where(low, exponent - self.smallest, 0))
-        return fits & (exponent <= self.overflow) & (~low | (small == np.rint(small))) | (values == 0)
+        held: Array = fits & (exponent <= self.overflow) & (~low | (small == np.rint(small))) | (values == 0)
+        return held
 
 
 FORMATS = {
@@ -101,7 +102,8 @@ def read_folder(folder: str | Path) -> Saved:
     folder = Path(folder)
     content = json.loads((folder / "kleene.json").read_text(encoding="utf-8"))
     tensors = {}
-    for name, entry in deserialize((folder / "weights.safetensors").read_bytes()):
+    raw_tensors: Any = deserialize  # it has no types
+    for name, entry in raw_tensors((folder / "weights.safetensors").read_bytes()):
         need(entry["dtype"] in TENSOR_TYPES, f"the tensor '{name}' has the type {entry['dtype']}")
         raw = np.frombuffer(bytes(entry["data"]), dtype=TENSOR_TYPES[entry["dtype"]]).reshape(entry["shape"])
         raw = (raw.astype(np.uint32) << 16).view(np.float32) if entry["dtype"] == "BF16" else raw
@@ -147,7 +149,8 @@ class Kind:
         """A value in the residual stream."""
         if self.name == "word":
             return np.array([index >> bit & 1 for bit in range(self.size)], dtype=np.float64)
-        return np.eye(self.size)[index]
+        one: Array = np.eye(self.size)[index]
+        return one
 
 
 def read_kind(content: Any) -> Kind:
@@ -380,9 +383,7 @@ class Program:
                 need(modulus & (modulus - 1) == 0, f"the modulus {modulus} is no power of two")
             constant, terms = integer(entry["constant"], what="a constant"), self._terms(entry["terms"], heads)
             updates.append(
-                Update(
-                    entry["variable"], tests(entry["guard"]), terms=terms, constant=constant, modulus=modulus
-                )
+                Update(entry["variable"], tests(entry["guard"]), terms=terms, constant=constant, modulus=modulus)
             )
         reads = tuple((entry["head"], tests(entry["guard"])) for entry in data["reads"])
         need(all(name in heads for name, _ in reads), "a read names a head that its layer does not have")
@@ -403,7 +404,7 @@ class Program:
         if head.key is None or head.query is None or self.kinds[head.query].name == "subset":
             return False
         how, values = self.initial(head.key)
-        changed = {u.variable for layer in self.layers for u in layer.updates}
+        changed: set[str | None] = {u.variable for layer in self.layers for u in layer.updates}
         changed |= {move.into for layer in self.layers for move in layer.moves.values()}
         return how == "position" and len(set(values)) == len(values) and head.key not in changed
 
@@ -426,7 +427,23 @@ class Segment:
         return slice(self.start, self.start + self.size)
 
 
-BLOCK = "query query_bias key key_bias value out relative null_score null_value in1 bias1 out1 in2 bias2 out2".split()
+BLOCK = [
+    "query",
+    "query_bias",
+    "key",
+    "key_bias",
+    "value",
+    "out",
+    "relative",
+    "null_score",
+    "null_value",
+    "in1",
+    "bias1",
+    "out1",
+    "in2",
+    "bias2",
+    "out2",
+]
 
 
 class Net:
@@ -517,20 +534,15 @@ class Block:
 
     @cached_property
     def buckets(self) -> dict[int, tuple[str, int]]:
-        """Scratch dimension → (numerical head, k): it claims that the average is taken for value k or more."""
-        found = {}
-        for unit in np.nonzero(self.of_averages[0])[0]:
-            dims = [d for d in self.scalars if self.raw["in1"][unit, d]]
-            head = self.layer.heads.get(self.scalars[dims[0]])
-            written = np.nonzero(self.raw["out1"][:, unit])[0]
-            if head is None or len(written) != 1:
-                continue
-            slope, bias = Fraction(self.raw["in1"][unit, dims[0]]), Fraction(self.raw["bias1"][unit])
-            at = Fraction(1 - 2 * bias) / (2 * slope)  # where the unit is half on
-            middles = [m * self.net.layout[head.name].scale for m in middles_of(head.kind)]
-            place = min(range(len(middles)), key=lambda k: abs(middles[k] - at), default=0)
-            found[int(written[0])] = (head.name, place + 1)
-        return found
+        """Scratch dimension → (numerical head, k): its name claims that the average is taken for value k or more."""
+        named = {
+            f"{head.name}≥{value}": (head.name, k)
+            for head in self.layer.heads.values()
+            for k, value in enumerate(head.kind.values if head.kind.name == "num" else ())
+        }
+        written = self.raw["out1"][:, self.of_averages[0]].any(axis=1)
+        starts = {name: self.net.layout[name].start for name in named if name in self.net.layout}
+        return {dim: named[name] for name, dim in starts.items() if written[dim]}
 
     @cached_property
     def scratch(self) -> dict[int, tuple[Array, Array, Array]]:
@@ -557,11 +569,14 @@ class Block:
     @cached_property
     def atoms(self) -> dict[Atom, int]:
         """Every atom with its number of values (without the undefined one)."""
-        program, made = self.net.program, {}
+        program = self.net.program
+        made: dict[Atom, int] = {}
         for name, kind in program.variables.items():
             made |= {(name, b): 2 for b in range(kind.size)} if kind.name == "word" else {name: kind.size}
         for name, head in self.layer.heads.items():
-            made |= {(name, b): 2 for b in range(head.kind.size)} if head.kind.name == "word" else {name: head.kind.size}
+            made |= (
+                {(name, b): 2 for b in range(head.kind.size)} if head.kind.name == "word" else {name: head.kind.size}
+            )
         return {**made, **dict.fromkeys(self.predicates.values(), 2)}
 
     def head_of(self, atom: Atom) -> Head | None:
@@ -596,7 +611,7 @@ class Block:
         if head is None:
             return table, table
         none = np.zeros((len(rows), 1), dtype=rows.dtype)
-        if head.name not in self.rough:
+        if head.name not in self.rough or not table.any():
             table = np.concatenate([table, none], axis=1)
             return table, table
         low, high = np.minimum(table.min(axis=1), 0)[:, None], np.maximum(table.max(axis=1), 0)[:, None]
@@ -648,7 +663,10 @@ def prove_exact_sums(net: Net) -> dict[str, Any]:
             sums = np.abs(block.raw[bias][chosen]) + most(net, block.raw[into][chosen])
             writes = np.abs(block.raw[out]).sum(axis=1) + 1
             top = max(sums.max(initial=0), writes.max(initial=0))
-            need(top <= limit, f"a sum in block {block.number} reaches {top:,.0f}; {net.format.name} is exact to {limit:,}")
+            need(
+                top <= limit,
+                f"a sum in block {block.number} reaches {top:,.0f}; {net.format.name} is exact to {limit:,}",
+            )
             largest = max(largest, top)
     return {"largest": int(largest), "limit": limit}
 
@@ -683,7 +701,7 @@ def prove_shapes(net: Net) -> dict[str, Any]:
     turns = len(program.layers)
     need(len(net.shapes) == turns and len(net.blocks) % turns == 0, f"the blocks do not take {turns} turns")
     need(c["shape"] == "encoder" or len(net.blocks) == turns, "a network without fixed depth has blocks of its own")
-    expected = {
+    expected: dict[str, tuple[int | None, ...]] = {
         "token_embedding": (program.tokens, net.dim),
         "unembedding": (kind.size, net.dim),
         "halt_weight": (net.dim,),
@@ -691,16 +709,24 @@ def prove_shapes(net: Net) -> dict[str, Any]:
     }
     if placed:
         expected["position_embedding"] = (program.positions, net.dim)
-    said = net.attributes or [{"heads": b.heads, "causal": c["causal"], "window": b.shape["window"]} for b in net.blocks]
+    said = net.attributes or [
+        {"heads": b.heads, "causal": c["causal"], "window": b.shape["window"]} for b in net.blocks
+    ]
     need(len(said) == len(net.blocks), "there is another number of blocks than the config says")
     for block, attributes in zip(net.blocks, said):
         for name, value in (("heads", block.heads), ("causal", data["causal"]), ("window", block.shape["window"])):
             given = list(attributes[name]) if name == "heads" else attributes[name]
-            need(type(given) is type(value) and given == value, f"block {block.number} has {name} = {given!r}, not {value!r}")
+            need(
+                type(given) is type(value) and given == value,
+                f"block {block.number} has {name} = {given!r}, not {value!r}",
+            )
         expected |= block_shapes(net, block)
     for name, shape in expected.items():
         need(net.tensor(name).shape == shape, f"{name} is {net.tensor(name).shape}, not {shape}")
-    need(net.tensors.keys() == expected.keys(), f"there is a tensor too many: {[*net.tensors.keys() - expected.keys()][:1]}")
+    need(
+        net.tensors.keys() == expected.keys(),
+        f"there is a tensor too many: {[*net.tensors.keys() - expected.keys()][:1]}",
+    )
     return {"blocks": len(net.blocks), "runs": "until it halts" if halts else f"{c['layers']} layers", "turns": turns}
 
 
@@ -709,7 +735,12 @@ def block_shapes(net: Net, block: Block) -> dict[str, tuple[int, ...]]:
     need(all(isinstance(name, str) for name in block.heads) and len({*block.heads}) == h, "names of heads are no names")
     k, v, window = (integer(s[name], 0, what=name) for name in ("key_size", "value_size", "window"))
     first, second = (integer(n, 0, what="hidden") for n in s["hidden"])
-    shapes: dict[str, tuple[int, ...]] = {"query": (h, k, d), "query_bias": (h, k), "key": (h, k, d), "key_bias": (h, k)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "query": (h, k, d),
+        "query_bias": (h, k),
+        "key": (h, k, d),
+        "key_bias": (h, k),
+    }
     shapes |= {"value": (h, v, d), "out": (h, d, v), "relative": (h, 2 * window + 3), "null_score": (h,)}
     shapes |= {"null_value": (h, v), "in1": (first, d), "bias1": (first,), "out1": (d, first)}
     shapes |= {"in2": (second, d), "bias2": (second,), "out2": (d, second)}
@@ -813,7 +844,7 @@ def lowest_bit(*arrays: Array) -> int:
 
 
 def prove_hard_attention(net: Net) -> dict[str, Any]:
-    """Every head selects as declared: a match beats the null key, and the null key a mismatch, by more than exp holds."""
+    """Every head selects as declared: match, null key and mismatch are further apart than exp can hold."""
     smallest, pairs, heads = float("inf"), 0, 0
     for block in net.blocks:
         if block.same:
@@ -1084,7 +1115,7 @@ def prove_averages(net: Net) -> dict[str, Any]:
         if block.same:
             continue
         first, second = (set(np.nonzero(part)[0].tolist()) for part in block.of_averages)
-        for name, head in block.layer.heads.items():
+        for head in block.layer.heads.values():
             if head.kind.name != "num":
                 continue
             seen, margin = prove_buckets(net, block, head, first)
@@ -1108,16 +1139,18 @@ def prove_buckets(net: Net, block: Block, head: Head, units: set[int]) -> tuple[
     if length is None:
         raise Refused(f"'{head.name}' averages, and nothing limits the length of inputs")
     largest = max(1, *(abs(n) for n in averaged(net, head)))
-    need(length * largest <= f.whole, f"sums of '{head.name}' over {length} positions leave what {f.name} holds exactly")
+    need(
+        length * largest <= f.whole, f"sums of '{head.name}' over {length} positions leave what {f.name} holds exactly"
+    )
     error, middles, margin, seen = Fraction(1, 1 << f.precision), middles_of(head.kind), None, 0
     for unit in sorted(units):
-        reads = np.nonzero(block.raw["in1"][unit])[0].tolist()
-        if reads != [s.start]:
+        if np.nonzero(block.raw["in1"][unit])[0].tolist() != [s.start]:
             continue
         units.discard(unit)
-        (dim,) = np.nonzero(block.raw["out1"][:, unit])[0].tolist() or (-1,)
+        dim = int(np.argmax(block.raw["out1"][:, unit] != 0))
+        need(block.buckets.get(dim, ("", 0))[0] == head.name, f"a unit puts '{head.name}' into {net.where(dim)}")
         slope, offset = Fraction(block.raw["in1"][unit, s.start]), -Fraction(block.raw["bias1"][unit])
-        need(dim in block.buckets and np.count_nonzero(block.raw["out1"][dim]) == 1, "two units write one bucket")
+        need(np.count_nonzero(block.raw["out1"][dim]) == 1, "two units write one bucket")
         need(block.raw["out1"][dim, unit] == 1 and slope > 0 and log2(slope) % 1 == 0, "a bucket is no power of two")
         need(abs(offset) <= f.whole and slope < 1 << f.overflow, "a bucket's sum is not exact")
         below, above = neighbours(middles[block.buckets[dim][1] - 1] * s.scale, length)
@@ -1142,7 +1175,9 @@ def prove_average_cleared(net: Net, block: Block, head: Head, units: set[int]) -
         units.discard(unit)
         weight, added = block.raw["in2"][unit, s.start], block.raw["out2"][s.start, unit]
         right = np.count_nonzero(block.raw["out2"][:, unit]) == 1 and block.raw["bias2"][unit] == 0
-        need(right and weight * added == -1 and log2(abs(added)) % 1 == 0, f"the average of '{head.name}' is not cleared")
+        need(
+            right and weight * added == -1 and log2(abs(added)) % 1 == 0, f"the average of '{head.name}' is not cleared"
+        )
         need(abs(added) >= max(abs(n) for n in numbers), f"an average of '{head.name}' is larger than what clears it")
         tiny = floor(log2(1 / (net.longest or 1))) - f.precision + 1  # the last bit of the smallest average
         need(tiny - log2(abs(added)) >= f.smallest, f"{f.name} cannot hold the averages of '{head.name}' scaled down")
@@ -1156,7 +1191,7 @@ def prove_average_cleared(net: Net, block: Block, head: Head, units: set[int]) -
 
 
 def prove_scratch(net: Net) -> dict[str, Any]:
-    """A scratch value is a step function of one sum with the values 0 and 1: between whole numbers it stays in [0, 1]."""
+    """A scratch value is a step function of one sum, 0 or 1: between whole numbers it stays in [0, 1]."""
     count = 0
     for block in net.blocks:
         if block.same:
@@ -1166,7 +1201,9 @@ def prove_scratch(net: Net) -> dict[str, Any]:
         for dim in written:
             need(dim in scratch, f"the first half of block {block.number} writes {net.where(dim)}, no scratch value")
         single = (block.raw["out1"] != 0).sum(axis=0)
-        need((single == 1).all(), f"a unit in the first half of block {block.number} writes no or several scratch values")
+        need(
+            (single == 1).all(), f"a unit in the first half of block {block.number} writes no or several scratch values"
+        )
         reads = block["in1"][~block.of_averages[0]]
         need(not reads[:, list(scratch)].any(), f"the first half of block {block.number} reads a scratch value")
         for dim, (direction, thresholds, values) in block.scratch.items():
@@ -1404,11 +1441,13 @@ class Cases:
                 self.low[atom], self.high[atom] = low, high
                 self.into_scratch[atom] = (one, two)
         self.reads = {atom: (self.low[atom] != 0).any(axis=1) | (self.high[atom] != 0).any(axis=1) for atom in self.low}
-        # rounding where a head holds an average: at most (terms + 2) · sum of sizes · 2^−precision
+        # where a head holds an average: every addition, product and average is rounded, by 2^−precision of its size
         sizes = np.abs(self.bias) + most(self.net, self.rows)
-        dims = [d for name in block.rough for d in range(*self.net.layout[name].slice.indices(self.net.dim))]
-        terms = sum(r.astype(int) for r in self.reads.values()) + (self.rows[:, dims] != 0).sum(axis=1) + 2
-        self.trifle = (terms + len(self.scratch)) * sizes / (1 << self.net.format.precision)
+        several = [a for a in self.low if self.low[a] is not self.high[a]]
+        dims = [d for atom in several for d in dims_of(block, atom)]
+        terms = (self.rows[:, dims] != 0).sum(axis=1) + (self.through != 0).sum(axis=1) + 2
+        terms = terms + sum((which.astype(int) for a, which in self.reads.items() if a not in several), start=0)
+        self.trifle = terms * sizes / (1 << self.net.format.precision)
 
     def prove(self) -> None:
         known = {*self.low} | {n for n, k in self.net.program.kinds.items() if k.name == "word"}
@@ -1467,7 +1506,9 @@ class Cases:
             return
         joint = self._enumerate(domain, units, alive, fixed, fuzzy)
         if joint is None or not self._compare(domain, units, total, alive, fixed, joint):
-            yield from (({**domain, atom: part}, units, total, alive) for atom, part in self._halves(domain, units, alive))
+            yield from (
+                ({**domain, atom: part}, units, total, alive) for atom, part in self._halves(domain, units, alive)
+            )
 
     def _scratch_in(self, domain: Domain) -> tuple[dict[int, int], set[int]]:
         """Scratch values that are the same in all of a box, and those that an average may make fractional."""
@@ -1488,7 +1529,9 @@ class Cases:
                 fuzzy.discard(s)
         return fixed, fuzzy
 
-    def _bounds(self, domain: Domain, units: Array, fixed: dict[int, int], fuzzy: set[int]) -> tuple[Array, Array, Array]:
+    def _bounds(
+        self, domain: Domain, units: Array, fixed: dict[int, int], fuzzy: set[int]
+    ) -> tuple[Array, Array, Array]:
         """The least and most that units' sums can be in a box; and which of them an average blurs."""
         low = self.bias[units].astype(np.float64)
         high = low.copy()
@@ -1505,8 +1548,7 @@ class Cases:
                 chosen = list(part)
                 one, two = self.low[atom][units][:, chosen], self.high[atom][units][:, chosen]
                 low, high = low + one.min(axis=1), high + two.max(axis=1)
-                if self.low[atom] is not self.high[atom]:
-                    blurred |= (one != two).any(axis=1)
+                blurred |= (one != two).any(axis=1)
         trifle = np.where(blurred, self.trifle[units], 0)
         return low - trifle, high + trifle, blurred
 
@@ -1593,12 +1635,14 @@ class Cases:
         if blurred.any():
             wide = [a for a, which in varying.items() if which[blurred].any()]
             return min(wide, key=lambda a: len(domain[a])) if wide else None
-        several = sum(which.astype(int) for which in varying.values()) > 1
+        several = sum((which.astype(int) for which in varying.values()), start=np.zeros(len(units), int)) > 1
         if not several.any():
             return None
         chosen = units[several]
         used = [atom for atom, which in varying.items() if which[several].any()]
         tables = {a: normal(self.low[a][chosen][:, list(domain[a])]) for a in used}
+        if self.name in used:  # its old value goes, whatever else decides
+            return self.name
         if distinct([tables[a] for a in used]) <= 3:
             return None
         counts = {a: distinct([tables[b] for b in used if b != a]) for a in used}
@@ -1634,7 +1678,7 @@ class Cases:
         wide = [a for a in domain if a in used and len(domain[a]) > 1]
         if not wide or self.kind.name == "word":
             raise self._difference(domain)
-        atom = max(wide, key=lambda a: len(domain[a]))
+        atom = min(wide, key=lambda a: len(domain[a]))
         part = domain[atom]
         yield atom, part[: len(part) // 2]
         yield atom, part[len(part) // 2 :]
@@ -1653,7 +1697,8 @@ class Cases:
                 undefined = True
                 shown.append(f"{atom[0]} = undefined")
         where = f" where {', '.join(dict.fromkeys(shown))}" if shown else ""
-        message = f"the weights change '{self.name}' differently from the saved updates{where}{what}"
+        shown_as = f"in {self.net.format.name} the weights change '{self.name}'"
+        message = f"{shown_as} differently from the saved updates{where}{what}"
         return Undefined(message) if undefined else Refused(message)
 
     # --- comparing ---
@@ -1746,7 +1791,9 @@ class Cases:
         if joint.fuzzy:
             blurred = blurred | self.through[units][:, sorted(joint.fuzzy)].any(axis=1)
         shift = {s: value for s, value in known.items() if value}
-        moved = np.array([sum(self.through[u, s] * value for s, value in shift.items()) for u in units[keep]], dtype=int)
+        moved = np.array(
+            [sum(self.through[u, s] * value for s, value in shift.items()) for u in units[keep]], dtype=int
+        )
         return units[keep], moved, total, bool(blurred[keep].any())
 
     def _codes_agree(
@@ -1866,7 +1913,8 @@ class Joint:
     """Several directions over one box, and every combination of values that they can have."""
 
     def __init__(self, domain: Domain) -> None:
-        self.domain, self.directions = domain, {}
+        self.domain = domain
+        self.directions: dict[Any, tuple[int, dict[Atom, Array]]] = {}
         self.scratch: dict[int, tuple[int, Linear]] = {}
         self.tests: dict[int, list[tuple[tuple[int, Linear], Test]]] = {}
         self.forms: dict[int, tuple[int, Linear]] = {}
@@ -1991,8 +2039,14 @@ def average_range(net: Net, head: Head) -> list[float] | None:
     numbers, error = averaged(net, head), Fraction(2, 1 << net.format.precision)
     under, over = neighbours(low, net.longest or 1), neighbours(high, net.longest or 1)
     outside = under[0] if under[0] < low else -neighbours(-low, net.longest or 1)[1]
-    need(min(numbers) >= low or outside + abs(outside) * error < low - slack, f"'{head.name}' can be just below its range")
-    need(max(numbers) <= high or over[1] - abs(over[1]) * error > high + slack, f"'{head.name}' can be just above its range")
+    need(
+        min(numbers) >= low or outside + abs(outside) * error < low - slack,
+        f"'{head.name}' can be just below its range",
+    )
+    need(
+        max(numbers) <= high or over[1] - abs(over[1]) * error > high + slack,
+        f"'{head.name}' can be just above its range",
+    )
     return [s.start, float(low), float(high)]
 
 
@@ -2014,7 +2068,10 @@ def same_test(block: Block, given: Any, test: Test) -> bool:
     if test.single is not None:
         passing = {i for i, entry in enumerate(tables[test.single]) if constant + entry in allowed}
         return passing == test.indices
-    same = all([t - table[0] for t in table] == [t - test.form.tables[a][0] for t in test.form.tables[a]] for a, table in tables.items())
+    same = all(
+        [t - table[0] for t in table] == [t - test.form.tables[a][0] for t in test.form.tables[a]]
+        for a, table in tables.items()
+    )
     shift = constant + sum(table[0] for table in tables.values())
     wanted = test.form.constant + sum(table[0] for table in test.form.tables.values())
     return same and {v - shift for v in allowed} == {v - wanted for v in test.allowed}
@@ -2061,6 +2118,15 @@ class Lemma:
     statement: str
     numbers: dict[str, Any]
 
+    def __str__(self) -> str:
+        shown = ", ".join(
+            f"{key} {value:,}" if type(value) is int else f"{key} {value}" for key, value in self.numbers.items()
+        )
+        return f"{self.name}: {self.statement} ({shown})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "statement": self.statement, "numbers": self.numbers}
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -2075,7 +2141,7 @@ class Verdict:
     statement: str
 
     def to_json(self) -> dict[str, Any]:
-        lemmas = [{"name": l.name, "statement": l.statement, **l.numbers} for l in self.lemmas]
+        lemmas = [lemma.to_json() for lemma in self.lemmas]
         parts = {"program": self.program, "holds": self.holds, "dtype": self.dtype, "max_length": self.max_length}
         return {**parts, "statement": self.statement, "reason": self.reason, "lemmas": lemmas}
 
@@ -2145,8 +2211,7 @@ def main(arguments: Iterable[str] | None = None) -> int:
         print(json.dumps(verdict.to_json(), ensure_ascii=False, indent=2))
     else:
         for lemma in verdict.lemmas:
-            numbers = ", ".join(f"{key} {value}" for key, value in lemma.numbers.items())
-            print(f"  {lemma.name:<15} {lemma.statement} ({numbers})")
+            print(f"  {lemma}")
         print(f"proved: {verdict.statement}" if verdict.holds else f"refused: {verdict.reason}")
     return 0 if verdict.holds else 1
 
