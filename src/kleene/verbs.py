@@ -40,6 +40,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.instruction_table.InstructionTable": "kleene.checks.memorised:verify_table",
     },
     "certify": {
+        "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
         "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",
         "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
         "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
