@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from kleene.networks.bert_stack import BertStack, summed_loss
+from kleene.networks.trained.bert_stack import BertStack, summed_loss
 from kleene.training.loop import seeded
 
 Batch = tuple[Tensor, Tensor, float]  # tokens (models, batch, time), labels (models, batch, operands), rate
