@@ -521,7 +521,10 @@ def test_interrupted(kleene, monkeypatch, command):
 def test_a_real_interruption(tmp_path, arguments):
     """A signal to a process that is at work for long."""
     (tmp_path / "loop.dec").write_text("3 3 0 0")
-    code = "import sys, torch, kleene.cli; print('ready', flush=True); kleene.cli.main(sys.argv[1:])"
+    code = (
+        "import signal, sys, torch, kleene.cli; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "print('ready', flush=True); kleene.cli.main(sys.argv[1:])"  # a background job may inherit an ignored SIGINT
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         cwd=tmp_path,
@@ -531,11 +534,14 @@ def test_a_real_interruption(tmp_path, arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    time.sleep(2)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(2)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, errors) == (130, "kleene: interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["loop.dec"]
 
