@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-all lint bench docs clean
+.PHONY: setup demo test test-all lint bench docs proofs clean
 
 setup: .venv/ready
 
@@ -32,5 +32,10 @@ bench: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The lemmas behind certificates, in Coq; installs nothing, says what is missing.
+proofs:
+	$(MAKE) -C proofs
+
 clean:
+	$(MAKE) -C proofs clean
 	rm -rf site .venv .mypy_cache .ruff_cache .pytest_cache results

@@ -164,7 +164,7 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.ask("Page.navigate", url=path.resolve().as_uri())
-        return self.wait("document.documentElement.dataset.ready")
+        return float(self.wait("document.documentElement.dataset.ready"))
 
     def wait(self, script: str, seconds: float = 20) -> Any:
         """Wait until an expression is true; its value."""

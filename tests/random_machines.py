@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 from kleene.machines.multitape import MultiTapeMachine, rule
 from kleene.machines.turing import TuringMachine
 from kleene.networks.rnn.exact import ExactRNN

@@ -19,7 +19,7 @@ TRANSFORMER = "kleene.networks.transformer.model.Transformer"
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
         "kleene.machines.program.ProgramClass": "kleene.compilers.program_to_transformer:compile_program",
-        "kleene.machines.automaton.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
+        "kleene.machines.automata.dfa.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
         "kleene.machines.turing.TuringMachine": "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
@@ -35,13 +35,14 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
-        "kleene.machines.automaton.DFA": "kleene.checks.bisimulation:verify_dfa",
+        "kleene.machines.automata.dfa.DFA": "kleene.checks.bisimulation:verify_dfa",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
         "kleene.machines.instruction_table.InstructionTable": "kleene.checks.memorised:verify_table",
     },
     "certify": {
+        "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
         TRANSFORMER: "kleene.checks.certificates:certify_transformer",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
@@ -70,8 +71,8 @@ EXPORTS: dict[str, dict[str, str]] = {
         "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
     },
     "graphviz": {
-        "kleene.machines.automaton.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.machines.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.machines.automata.dfa.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.machines.automata.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
     },

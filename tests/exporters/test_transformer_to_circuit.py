@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import kleene as kl
-from kleene.machines.alternating import all_of, any_of, not_
+from kleene.machines.automata.alternating import all_of, any_of, not_
 
 PROGRAMS = {
     "parity": kl.library.parity_relative,

@@ -496,22 +496,24 @@ def test_the_updates_of_the_library_do_what_step_does(program):
 
 def test_a_value_as_text_is_the_value():
     class Texts(kl.Program):
-        tokens = 2000
+        tokens = 300
         layers = 1
-        x = kl.cat(2000, token=lambda t: t)
+        x = kl.cat(300, token=lambda t: t)
         y = kl.cat(6)
         output = y
 
         def step(z):
-            z.y = {"777": 5}.get(f"{z.x}", 3)
-            if str(z.x) == "778":
+            z.y = {"77": 5}.get(f"{z.x}", 3)
+            if str(z.x) == "78":
                 z.y = 4
 
     net = kl.compile(Texts)
-    assert [net.run([x])[0] for x in (776, 777, 778)] == [Texts.run([x])[0] for x in (776, 777, 778)] == [3, 5, 4]
+    assert [net.run([x])[0] for x in (76, 77, 78)] == [Texts.run([x])[0] for x in (76, 77, 78)] == [3, 5, 4]
 
 
 def test_a_step_that_is_another_one_for_symbols_is_noticed():
+    known: list[Any] = []
+
     class Truth(kl.Program):
         tokens = 2000
         layers = 1
@@ -520,9 +522,10 @@ def test_a_step_that_is_another_one_for_symbols_is_noticed():
         output = y
 
         def step(z):
-            z.y = (z.x == 777) is True
+            known.append(z.x == 777)
+            z.y = len(known) > 3
 
-    with pytest.raises(kl.KleeneError, match=r"differ from step.*'x': 777.*unless step does other things"):
+    with pytest.raises(kl.KleeneError, match=r"differ from step.*unless step does other things"):
         kl.compile(Truth)
 
 

@@ -306,3 +306,26 @@ def test_factors_and_values_of_other_variables():
                 z.w = z.c
 
     agrees(Factors)
+
+
+def test_difference_of_wide_words_into_a_narrow_one():
+    """The carry out of the last bit is not constant then: 8 − 7 is 1, though the low bits of 8 are below those of 7."""
+
+    class Distance(kl.Program):
+        tokens = 16
+        a = kl.word(4, token=lambda t: t)
+        b = kl.word(4, default=7)
+        near = kl.word(2)
+        output = near
+        layers = 1
+
+        def step(z):
+            if z.a >= z.b and z.a - z.b < 4:
+                z.near = z.a - z.b
+
+    net = kl.compile(Distance)
+    assert [list(net.run([t])) for t in range(16)] == [list(Distance.run([t])) for t in range(16)]
+    assert list(net.run([8])) == [1]
+    assert kl.certify(net).holds
+    assert kl.verify(Distance, net, lengths=[1]).holds
+    assert len(kl.decompile(net).words) == len(kl.guarded_updates(Distance).words)

@@ -282,9 +282,9 @@ def test_synthetic_experiment_from_end_to_end(tmp_path: Path) -> None:
     assert all({"name", "paper", "ours"} <= set(row) for row in published["rows"])
     assert {path.name for path in tmp_path.glob("*.png")} >= {
         "figure5.png",
-        "figure10.png",
         "figure11.png",
-        "figure3_4_6.png",
+        "controls.png",
+        "figure3_4_6_exact.png",
     }
     again = experiment("interdependence.synthetic")(scale="tiny", folder=tmp_path, progress=False)
     assert again.rows == first.rows  # from the checkpoint, without training

@@ -13,7 +13,7 @@ import numpy as np
 from kleene.common.alphabet import Word, show_word, words_of
 from kleene.errors import DidNotHalt, FileError, InputError, NotSupported
 from kleene.files import read_json, write_json
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Vector, number_from_json, number_to_json
 

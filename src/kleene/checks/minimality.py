@@ -100,7 +100,8 @@ def all_rules(program: ProgramClass) -> Rules:
     """`kl.rules`, kept with the program."""
     if "_rules" not in vars(program):
         type.__setattr__(program, "_rules", lower_to_rules(guarded_updates(program)))
-    return vars(program)["_rules"]
+    found: Rules = vars(program)["_rules"]
+    return found
 
 
 # --- which rules fire ---------------------------------------------------------------------------------------
@@ -307,6 +308,7 @@ class _Attempt:
 
     def _index(self, name: str) -> int | None:
         try:
-            return self._spec.kinds[name].index(getattr(self._z, name))
+            index: int | None = self._spec.kinds[name].index(getattr(self._z, name))
+            return index
         except UndefinedRead:
             return None

@@ -130,7 +130,7 @@ MACHINES = (".att", ".fst", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff")
 def find_machine(name: str) -> Any:
     """The automaton or Turing machine in a file, or None where the name is not that of a machine's file."""
     from kleene.files import read_json, read_text
-    from kleene.machines.automaton import DFA
+    from kleene.machines.automata.dfa import DFA
     from kleene.machines.turing import TuringMachine
 
     path = Path(name)

@@ -8,8 +8,8 @@ import numpy as np
 
 from kleene.compilers.two_layer import TwoLayerStep, fuse
 from kleene.errors import InputError, NotSupported
-from kleene.machines.automaton import DFA
-from kleene.machines.automaton_kernels import breadth_first
+from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.kernels import breadth_first
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Matrix, Number, Vector
 
@@ -63,7 +63,7 @@ def minsky_step(dfa: DFA) -> TwoLayerStep:
 
 def minsky(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
     """The chapter's construction: `minsky_step` through Lemma 4.5."""
-    return fuse(minsky_step(dfa), activation=activation, largest=1, about=about)
+    return fuse(minsky_step(dfa), ExactRNN, activation=activation, largest=1, about=about)
 
 
 def _images(dfa: DFA) -> tuple[list[tuple[int, int]], bool]:
@@ -170,4 +170,4 @@ def scalar(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
         out_W=Matrix(1, 2, {(0, 1): 1}),
         names=("k", "accepts"),
     )
-    return fuse(step, activation=activation, largest=states, about=about)
+    return fuse(step, ExactRNN, activation=activation, largest=states, about=about)

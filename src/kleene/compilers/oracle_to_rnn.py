@@ -20,7 +20,7 @@ def compile_oracle(language: OracleLanguage, *, base: int = 3) -> OracleRNN:
     """
     machine = comparing_machine(language.alphabet)
     build, about = build_multitape(machine, base, open_tapes={1})
-    net: OracleRNN = fuse(build.build(), OracleRNN, about=about)
+    net = fuse(build.build(), OracleRNN, about=about)
     net.attach(SymbolStream(language.stream), {at: role[1] for role, at in build.roles.items() if role[0] == "r1"})
     return net
 

@@ -26,8 +26,9 @@ from kleene.lowering.thresholds import (
     lower_to_thresholds,
 )
 from kleene.lowering.updates import Cycle, Updates, guarded_updates
-from kleene.machines.interpreter import HeadOutput, Layer, run_step
+from kleene.machines.interpreter import Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
+from kleene.machines.trace import HeadOutput
 from kleene.networks.transformer.files import count_parameters
 from kleene.networks.transformer.model import DTYPES, Block, BlockShape, Config, Transformer
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from kleene.networks.rnn.exact import ExactRNN, Readout
 from kleene.networks.rnn.matrix import Matrix, Vector, vector
+
+Net = TypeVar("Net", bound=ExactRNN)
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class TwoLayerStep:
     names: tuple[str, ...] = ()  # of the entries of h
 
 
-def fuse(step: TwoLayerStep, cls: type[ExactRNN] = ExactRNN, **options: Any) -> Any:
+def fuse(step: TwoLayerStep, cls: type[Net], **options: Any) -> Net:
     """The simple RNN that equals a two-layer step (Lemma 4.5, corrected): one unit more than g has.
 
     Unit 0 is 1 before the first symbol and 0 after it: it carries s. With R = [s − c, U], h = R g + c, so

@@ -12,7 +12,7 @@ import numpy as np
 
 from kleene.common.alphabet import check_alphabet
 from kleene.errors import InputError
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 
 Ask = Callable[[list[str]], np.ndarray]
 
@@ -53,7 +53,7 @@ def extract(
     Counterexamples are looked for among all short words, `random` words of up to `length` symbols, and words
     that lead through every transition of the automaton so far.
 
-    >>> from kleene.machines.regex import regex
+    >>> from kleene.machines.automata.regex import regex
     >>> target = regex("(ab)*")
     >>> found = extract(target, "ab")
     >>> found.equivalent(target), found.agreement

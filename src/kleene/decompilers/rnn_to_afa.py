@@ -4,7 +4,7 @@ the automaton accepts the *reversal* of the network's language."""
 from __future__ import annotations
 
 from kleene.errors import NotSupported
-from kleene.machines.alternating import AFA, Formula, Threshold, all_of, not_
+from kleene.machines.automata.alternating import AFA, Formula, Threshold, all_of, not_
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Matrix
 

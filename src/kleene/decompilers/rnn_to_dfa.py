@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from kleene.errors import DidNotHalt, InputError, NotSupported
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Vector
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, RangeError
@@ -164,7 +163,7 @@ class TransformerMachine(Port):
         """Every word but the port, as signed numbers; of the dialect "paper", the data."""
         segment = self.place["mem"]
         words = self.running.words(tuple(range(segment.start, segment.stop)))[1:]
-        signed = ((words + self.half) % self.size - self.half).tolist()
+        signed: list[int] = ((words + self.half) % self.size - self.half).tolist()
         return signed[self.end + 3 : len(self.image.words)] if self.given.separate else signed
 
     def where(self, memory: list[int], counter: int) -> str:
@@ -209,5 +208,5 @@ def run_on_transformer(
     machine = TransformerMachine(image, dialect, bits=bits, input_adds=input_adds, evaluator=evaluator)
     machine.feed(input)
     machine.end_input()
-    result: Any = machine.run(max_steps)
+    result: Result = machine.run(max_steps)
     return result

@@ -74,7 +74,8 @@ def triangle(weight: Tensor | None) -> Tensor | None:
     """R of W = QR, where that is smaller than W: it gives the same norms."""
     if weight is None or weight.shape[0] <= weight.shape[1]:
         return weight
-    return torch.linalg.qr(weight, mode="r")[1]
+    factor: Tensor = torch.linalg.qr(weight, mode="r")[1]
+    return factor
 
 
 def ratio(joint: Tensor, apart: Tensor, frame: Tensor | None) -> Tensor:

@@ -13,8 +13,8 @@ import torch
 
 from kleene.common.residual import Layout
 from kleene.errors import DidNotHalt, NotExact, NotSupported, RangeError
-from kleene.machines.interpreter import HeadOutput, States, Trace
 from kleene.machines.program import Kind, Numerical, Spec, Word, as_number
+from kleene.machines.trace import HeadOutput, States, Trace
 from kleene.networks.transformer.model import Transformer
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kleene.common.alphabet import Word, encode, show_word
 from kleene.errors import InputError, NotSupported
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 from kleene.networks.rnn.decider import ANSWERS, END, NUL, Decider
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Number, Vector

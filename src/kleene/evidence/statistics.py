@@ -138,7 +138,8 @@ def _within(pairs: Pairs) -> tuple[Array, Array]:
 
 def _demean(values: Array, stratum: Array) -> Array:
     counts = np.bincount(stratum)
-    return values - (np.bincount(stratum, values) / counts)[stratum]
+    centred: np.ndarray = values - (np.bincount(stratum, values) / counts)[stratum]
+    return centred
 
 
 def regression(pairs: Pairs, *, samples: int = 1000, seed: int = 0) -> Slope:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kleene.files import write_text
-from kleene.machines.alternating import AFA
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.alternating import AFA
+from kleene.machines.automata.dfa import DFA
 from kleene.machines.turing import TuringMachine
 from kleene.networks.rnn.exact import ExactRNN
 

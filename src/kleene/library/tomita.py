@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kleene.errors import InputError
-from kleene.machines.automaton import DFA
-from kleene.machines.regex import regex
+from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.regex import regex
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,7 +64,8 @@ def classifier(cell: str = "gru", units: int = 24) -> nn.Module:
             """A logit for each prefix, the empty one first: (batch, time) → (batch, time + 1)."""
             start = torch.full((len(codes), 1), 2, dtype=torch.long, device=codes.device)
             hidden, _ = self.recurrent(self.embedding(torch.cat([start, codes], dim=1)))
-            return self.out(hidden)[..., 0]
+            logits: Tensor = self.out(hidden)[..., 0]
+            return logits
 
         def forward(self, codes: Tensor) -> Tensor:
             return self.prefixes(codes)[:, -1]

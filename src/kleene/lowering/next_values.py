@@ -107,7 +107,8 @@ class UpdatesFunction:
         return alive, poisoned & alive, tuple(new)
 
     def key(self, state: State) -> Hashable:
-        return state
+        key: Hashable = state
+        return key
 
     def result(self, state: State, old: int) -> int:
         alive, poisoned, sums = state
@@ -117,7 +118,8 @@ class UpdatesFunction:
         if not alive:
             return old
         update = self.updates[alive.bit_length() - 1]
-        return update.results.get(sums[self.number[update.form]], UNREAD)
+        found: int = update.results.get(sums[self.number[update.form]], UNREAD)
+        return found
 
 
 def reading_order(variable: str, updates: Iterable[GuardedUpdate], also: Iterable[str] = ()) -> list[str]:

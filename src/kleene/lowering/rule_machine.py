@@ -422,7 +422,8 @@ def _selection(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Arr
         match: Array = member[query[:, :, None], key[:, None, :]]
     else:
         match = query[:, :, None] == key[:, None, :]
-    return match & allowed
+    selected: Array = match & allowed
+    return selected
 
 
 def _average(spec: Spec, head: HeadSpec, totals: Array, counts: Array) -> Array:

@@ -165,7 +165,8 @@ class _Recorder(RuleMachine):
         head = self.spec.heads[name]
         numbers = _whole(self.spec, head)[state[head.value]]
         counts, totals = _selected_sums(self.spec, head, state, numbers, lengths)
-        return totals / (np.maximum(counts, 1) * average_scale(self.spec, name))
+        averages: Array = totals / (np.maximum(counts, 1) * average_scale(self.spec, name))
+        return averages
 
     def traces(self) -> Traces:
         spec = self.spec

@@ -178,7 +178,8 @@ def run_step(program: ProgramClass, layer: Layer, position: int) -> dict[str, Va
             f"{program.spec.name}: step raises {type(error).__name__}: {error} "
             f"at position {position} in layer {layer.number}"
         ) from error
-    return state._values
+    after: dict[str, Value] = state._values
+    return after
 
 
 def initial_states(spec: Spec, tokens: Sequence[int]) -> States:

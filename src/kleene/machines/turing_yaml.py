@@ -58,7 +58,7 @@ class _Yaml:
     def text(self, node: Any, what: str) -> str:
         if not isinstance(node, yaml.ScalarNode):
             raise self.fail(node, f"{what} should be one text")
-        return node.value
+        return str(node.value)
 
     def texts(self, node: Any, what: str) -> list[str]:
         if isinstance(node, yaml.SequenceNode):

@@ -28,6 +28,7 @@ EXPERIMENTS: dict[str, str] = {
     "alta.frozen": "kleene.papers.alta_frozen:frozen",
     "alta.probes": "kleene.papers.alta_probes:probes",
     "synthesizer.memorise": "kleene.papers.synthesizer_memorise:memorise_programs",
+    "synthesizer.sweep": "kleene.papers.synthesizer_sweep:sweep",
     "synthesizer.soft-instruction": "kleene.papers.synthesizer_soft:soft_instruction",
     "synthesizer.soft-imperative": "kleene.papers.synthesizer_soft:soft_imperative",
 }
@@ -38,4 +39,5 @@ def experiment(name: str) -> Callable[..., Any]:
     if name not in EXPERIMENTS:
         raise InputError(f"experiment {name!r}: unknown; there are {', '.join(EXPERIMENTS)}")
     module, _, function = EXPERIMENTS[name].partition(":")
-    return getattr(import_module(module), function)
+    experiment: Callable[..., Any] = getattr(import_module(module), function)
+    return experiment

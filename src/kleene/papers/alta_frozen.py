@@ -35,7 +35,7 @@ SCALES: dict[str, dict[str, Any]] = {
         "shape": {"width": 512, "hidden": 2048, "heads": 6, "head_size": 64},
     },
     "small": {
-        "seeds": [0],
+        "seeds": [0, 1, 2],
         "train_each": 200,
         "test_each": 50,
         "steps": 1_500,
@@ -152,7 +152,7 @@ def learn_one(
             said = [output[-1] for output in net.run_batch([[START, *word] for word in given])]
             right[str(length)] = sum(a == b for a, b in zip(said, labels)) / len(given)
     last = net.metrics[-1] if net.metrics else {"step": 0}
-    return {"right": right, **last, "finished": last["step"] >= steps}
+    return {"right": right, **last, "metrics": net.metrics, "finished": last["step"] >= steps}
 
 
 def _row(result: Result, kind: str, title: str, found: list[dict[str, Any]], trained: int) -> None:

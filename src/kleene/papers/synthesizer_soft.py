@@ -278,7 +278,7 @@ class Maker:
 
     @property
     def vocabulary(self) -> int:
-        return self.tokenizer.get_vocab_size()
+        return int(self.tokenizer.get_vocab_size())
 
     def encode(self, texts: list[str], numbers: Sequence[int] | None = None) -> list[list[int]]:
         """Tokens of many texts, each after the number of an instruction where there is one."""

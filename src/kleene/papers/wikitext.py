@@ -56,7 +56,8 @@ def phrases_by_frequency(
     found, times = np.unique(grams, axis=0, return_counts=True)
     if familiar:
         return found[np.argsort(-times, kind="stable")[:count]]
-    return found[random.permutation(np.flatnonzero(times == 1))[:count]]
+    rare: np.ndarray = found[random.permutation(np.flatnonzero(times == 1))[:count]]
+    return rare
 
 
 def natural_corpus(wiki: WikiText, k: int, *, familiar: bool, seed: int, conduits: int = 100, uses: int = 10) -> Corpus:

@@ -16,8 +16,8 @@ from kleene.lowering.forms import Form, Number
 from kleene.lowering.layout import show_value
 from kleene.lowering.rules import Rule, Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate
-from kleene.machines.interpreter import Trace
 from kleene.machines.program import Kind, Numerical, Spec, Subset
+from kleene.machines.trace import Trace
 
 UNDEFINED = "∅"
 TEXT_WIDTH = 110

@@ -64,7 +64,8 @@ def learn_from_traces(
 
     def loss(net: nn.Module, indices: Tensor) -> Tensor:
         x = before[indices]
-        return ((net(x + noise * torch.randn_like(x)) - after[indices]) ** 2).mean()
+        loss: Tensor = ((net(x + noise * torch.randn_like(x)) - after[indices]) ** 2).mean()
+        return loss
 
     def batches(step: int) -> Tensor:
         source = torch.Generator().manual_seed(seeded(seed, step))
@@ -138,7 +139,7 @@ def accuracy(net: Any, program: ProgramClass, inputs: Sequence[Sequence[int]], r
     wanted = reference(program, inputs)
     made = net.run_batch(inputs)
     same = [a[-1] == b[-1] if read == "last" else list(a) == list(b) for a, b in zip(made, wanted)]
-    return sum(same) / len(same)
+    return sum(map(bool, same)) / len(same)
 
 
 def reference(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -185,7 +185,8 @@ class Stack(nn.Module):
         """Embeddings (models, …, features) of tokens (models, …)."""
         models = tokens.shape[0]
         offset = torch.arange(models, device=tokens.device).view(-1, *[1] * (tokens.dim() - 1)) * self.sizes["tokens"]
-        return _Look.apply(self.embedding.flatten(0, 1), tokens + offset)
+        vectors: Tensor = _Look.apply(self.embedding.flatten(0, 1), tokens + offset)  # type: ignore[no-untyped-call]
+        return vectors
 
     def hidden_states(self, tokens: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states (models, time·batch, hidden), after dropout, of tokens (models, time, batch)."""
@@ -193,7 +194,7 @@ class Stack(nn.Module):
         x = F.dropout(self.vectors(tokens), self.dropout, self.training).flatten(1, 2)
         drive = torch.baddbmm(self.bias[:, None], x, self.input)
         drive = drive.view(models, steps, batch, -1).transpose(0, 1).contiguous()
-        hidden, c = _Recurrence.apply(drive, self.recurrent, h, c)
+        hidden, c = _Recurrence.apply(drive, self.recurrent, h, c)  # type: ignore[no-untyped-call]
         self.last = (hidden[-1].detach(), c.detach())
         return F.dropout(hidden.transpose(0, 1).flatten(1, 2), self.dropout, self.training), c
 
@@ -250,8 +251,6 @@ class _Descent:
         kept = stack.h.clone(), stack.c.clone(), stack.rate.clone()
         stack.rate.zero_()  # warming up must not move the weights
         stack.train()
-        precision = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high")  # TF32 in training alone; the graph remembers it
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -263,7 +262,6 @@ class _Descent:
             self._step()
         for buffer, value in zip((stack.h, stack.c, stack.rate), kept):
             buffer.copy_(value)
-        torch.set_float32_matmul_precision(precision)
         self.graph = graph
 
     def _step(self) -> None:
@@ -306,6 +304,7 @@ def train_stack(
     anneal: float = 1.0,
     evaluate: Callable[[Stack], Metrics] | None = None,
     folder: str | Path | None = None,
+    deadline: float | None = None,
     settings: dict[str, Any] | None = None,
     progress: bool = True,
     title: str = "language models",
@@ -352,6 +351,7 @@ def train_stack(
         descend=descend,
         folder=folder,
         save_seconds=20,
+        deadline=deadline,
         settings=settings,
         progress=progress,
         title=title,

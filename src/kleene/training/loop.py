@@ -281,7 +281,7 @@ class _Checkpoints:
 
 def spent(folder: Path) -> float:
     """The seconds of training behind the checkpoints below a folder, also of runs that were killed."""
-    return sum(read_json(path).get("seconds", 0.0) for path in folder.rglob("checkpoint-*[0-9]/checkpoint.json"))
+    return sum(float(read_json(path).get("seconds", 0.0)) for path in folder.rglob("checkpoint-*[0-9]/checkpoint.json"))
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

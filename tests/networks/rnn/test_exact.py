@@ -86,7 +86,7 @@ def test_lemma_4_5(seed: int, activation: str) -> None:
         out_W=matrix(outputs, size),
         out_b=vector([number() for _ in range(outputs)]),
     )
-    rnn = fuse(step, activation=activation)
+    rnn = fuse(step, ExactRNN, activation=activation)
     assert rnn.units == width + 1
 
     def plus(*parts: Vector) -> Vector:
@@ -107,7 +107,7 @@ def test_lemma_4_5(seed: int, activation: str) -> None:
 
 def test_lemma_4_5_as_printed_would_be_wrong_on_the_empty_word() -> None:
     """The correction matters: out' must see s through unit 0."""
-    rnn = fuse(minsky_step(~PARITY))
+    rnn = fuse(minsky_step(~PARITY), ExactRNN)
     assert rnn.accepts("") and rnn.out_W.entries.get((0, 0)) == 1
 
 

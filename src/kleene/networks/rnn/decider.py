@@ -68,7 +68,7 @@ class Decider(ExactRNN):
     def lead(self, length: int) -> int:
         """How many steps of the network come before the machine's first, on a word of a length."""
         each, more = self.about["lead"]
-        return each * length + more
+        return int(each * length + more)
 
     @cached_property
     def _letters(self) -> dict[str, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from kleene.networks.rnn.matrix import (
     Number,
     Vector,
 )
+
+if TYPE_CHECKING:
+    from kleene.networks.rnn.torch_rnn import SimpleRNN
 
 
 @dataclass(frozen=True)
@@ -198,14 +201,14 @@ class ExactRNN:
             return np.array([self.accepts(word) for word in words], dtype=bool)
 
     @cached_property
-    def _module(self) -> Any:
+    def _module(self) -> SimpleRNN:
         """The torch module; it raises NotExact where a hidden value is above `largest` after all."""
         module = self.torch()
         if self.activation == "relu" and self.largest is not None:
             module.watch(self.largest)
         return module
 
-    def torch(self, **options: Any) -> Any:
+    def torch(self, **options: Any) -> SimpleRNN:
         """The same network as a torch module (`networks.rnn.SimpleRNN`); refused where it would not be
         exact."""
         from kleene.networks.rnn.torch_rnn import SimpleRNN

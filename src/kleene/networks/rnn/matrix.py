@@ -18,8 +18,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 def exact(value: Any) -> Number:
     """An integer where it is one, else a fraction."""
-    value = Fraction(value)
-    return value.numerator if value.denominator == 1 else value
+    fraction = Fraction(value)
+    return fraction.numerator if fraction.denominator == 1 else fraction
 
 
 def vector(values: Mapping[int, Any] | Iterable[Any]) -> Vector:

@@ -68,7 +68,8 @@ class OracleRNN(Decider):
         )
 
     def _patterns(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
-        return self._engine.run(inputs, self._index[NUL], limit)
+        reached: tuple[Vector, int, int] = self._engine.run(inputs, self._index[NUL], limit)
+        return reached
 
     @cached_property
     def _engine(self) -> Any:

@@ -86,7 +86,8 @@ class SimpleRNN(nn.Module):
                 peaks.append(h.amax())
         if self.limit is not None and peaks and float(torch.stack(peaks).amax()) > self.limit:
             raise NotExact(f"RNN: a hidden value is above {self.limit}, so floating point might round")
-        return self.out(h.T)
+        logits: Tensor = self.out(h.T)
+        return logits
 
     @torch.no_grad()
     def watch(self, limit: int) -> None:

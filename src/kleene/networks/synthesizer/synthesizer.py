@@ -134,7 +134,8 @@ class OneHot(nn.Module):
         """Logits."""
         number, program = inputs.long().unbind(dim=-1)
         hot = [nn.functional.one_hot(number, self.numbers), nn.functional.one_hot(program, self.programs)]
-        return self.layers(torch.cat(hot, dim=-1).float())
+        logits: Tensor = self.layers(torch.cat(hot, dim=-1).float())
+        return logits
 
 
 class SoftInstruction(nn.Module):

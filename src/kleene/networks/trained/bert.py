@@ -50,4 +50,5 @@ class Bert(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits."""
-        return self.model(input_ids=tokens, attention_mask=(tokens != PAD).long()).logits
+        logits: Tensor = self.model(input_ids=tokens, attention_mask=(tokens != PAD).long()).logits
+        return logits

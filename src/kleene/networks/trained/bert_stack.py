@@ -38,7 +38,8 @@ class BertStack(nn.Module):
                     parameter.copy_(self._get(name)[index])
 
     def _get(self, name: str) -> Tensor:
-        return self.weights[name.replace(".", "/")]
+        weight: Tensor = self.weights[name.replace(".", "/")]
+        return weight
 
     def _linear(self, x: Tensor, name: str) -> Tensor:  # (models, …, in) → (models, …, out)
         weight, bias = self._get(f"{name}.weight"), self._get(f"{name}.bias")

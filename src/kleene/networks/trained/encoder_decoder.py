@@ -99,7 +99,8 @@ def rows(weight: Tensor, indices: Tensor) -> Tensor:
     >>> rows(torch.eye(3), torch.tensor([2, 0])).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    return _Rows.apply(weight, indices)
+    rows: Tensor = _Rows.apply(weight, indices)  # type: ignore[no-untyped-call]
+    return rows
 
 
 class Attention(nn.Module):
@@ -114,11 +115,13 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, bias: Tensor) -> Tensor:
         def split(y: Tensor) -> Tensor:
-            return y.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (batch, head, position, size)
+            parts: Tensor = y.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (batch, head, position, size)
+            return parts
 
         key, value = self.key_value(memory).chunk(2, dim=-1)
         mixed = F.scaled_dot_product_attention(split(self.query(x)), split(key), split(value), bias)
-        return self.out(mixed.transpose(1, 2).flatten(2))
+        attended: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return attended
 
 
 class StandardBlock(nn.Module):
@@ -139,7 +142,8 @@ class StandardBlock(nn.Module):
         x = x + self.attention(y, y, bias)
         if memory is not None and cross is not None:
             x = x + self.cross(self.norm_cross(x), memory, cross)
-        return x + self.mlp(self.norm2(x))
+        after: Tensor = x + self.mlp(self.norm2(x))
+        return after
 
 
 class Side(nn.Module):
@@ -194,7 +198,8 @@ class Side(nn.Module):
             x = self.blocks[layer % len(self.blocks)](x, bias, memory, cross)
             if watch is not None:
                 watch.append(x)
-        return self.norm(x)
+        normed: Tensor = self.norm(x)
+        return normed
 
 
 class StandardTransformer(nn.Module):
@@ -232,10 +237,12 @@ class StandardTransformer(nn.Module):
         """
         memory = self.encoder(tokens, real, watch=watch)
         if target is None:
-            return self.out(memory)
+            logits: Tensor = self.out(memory)
+            return logits
         cross = torch.zeros(real.shape[0], 1, 1, real.shape[1], device=real.device)
         cross = cross.masked_fill(~real[:, None, None, :], -torch.inf)
-        return self.out(self.decoder(target, torch.ones_like(target, dtype=torch.bool), memory, cross))
+        logits = self.out(self.decoder(target, torch.ones_like(target, dtype=torch.bool), memory, cross))
+        return logits
 
     @torch.no_grad()
     def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output]:

@@ -26,4 +26,5 @@ class AssistedTransformer(StandardTransformer):
         """Logits (batch, position, class)."""
         with torch.no_grad(), torch.autocast(tokens.device.type, enabled=False):  # it is exact, and stays so
             said = self.assistant(tokens, real, layers=tokens.shape[1])
-        return self.out(self.encoder(tokens, real, watch=watch, added=self.join(said)))
+        logits: Tensor = self.out(self.encoder(tokens, real, watch=watch, added=self.join(said)))
+        return logits

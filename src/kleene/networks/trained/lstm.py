@@ -81,7 +81,8 @@ class LanguageModel(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the next token (batch, time, tokens), from a state of zeros."""
         hidden, _ = self.lstm(self.dropout(self.embedding(tokens)))
-        return self.decoder(self.dropout(hidden))
+        logits: Tensor = self.decoder(self.dropout(hidden))
+        return logits
 
     def encode(self, text: str | Sequence[str] | Sequence[int] | Tensor) -> Tensor:
         """The token numbers of a sentence: words, or these numbers themselves. Text is split at blanks."""
@@ -105,7 +106,8 @@ class LanguageModel(nn.Module):
 
     def vectors(self, tokens: Tensor) -> Tensor:
         """The embeddings that the LSTM reads."""
-        return self.embedding(tokens).detach()
+        vectors: Tensor = self.embedding(tokens).detach()
+        return vectors
 
     def save(self, folder: str | Path) -> None:
         """Write weights (safetensors), sizes and words (JSON) to a folder that `kl.load` reads."""

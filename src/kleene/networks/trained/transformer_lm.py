@@ -20,21 +20,24 @@ class Block(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """(…, time, width) → (…, heads, time, width / heads)."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+        split: Tensor = x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+        return split
 
     def pattern(self, y: Tensor) -> Tensor:
         """The attention pattern (…, heads, time, time) for normed inputs."""
         q, k, _ = (self.split(part) for part in self.qkv(y).chunk(3, -1))
         scores = q @ k.mT / q.shape[-1] ** 0.5
         future = torch.ones(y.shape[-2], y.shape[-2], dtype=torch.bool, device=y.device).triu(1)
-        return scores.masked_fill(future, float("-inf")).softmax(-1)
+        weights: Tensor = scores.masked_fill(future, float("-inf")).softmax(-1)
+        return weights
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, time, width) → the same."""
         q, k, v = (self.split(part) for part in self.qkv(self.norm1(x)).chunk(3, -1))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.dropout(self.out(mixed.transpose(-2, -3).flatten(-2)))
-        return x + self.dropout(self.down(F.gelu(self.up(self.norm2(x)))))
+        after: Tensor = x + self.dropout(self.down(F.gelu(self.up(self.norm2(x)))))
+        return after
 
 
 class TransformerLanguageModel(nn.Module):
@@ -65,11 +68,13 @@ class TransformerLanguageModel(nn.Module):
 
     def start(self, tokens: Tensor) -> Tensor:
         """What enters the first block: word and place."""
-        return self.embedding(tokens) + self.position(torch.arange(tokens.shape[-1], device=tokens.device))
+        embedded: Tensor = self.embedding(tokens) + self.position(torch.arange(tokens.shape[-1], device=tokens.device))
+        return embedded
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the next token (batch, time, tokens)."""
         x = self.start(tokens)
         for block in self.blocks:
             x = block(x)
-        return self.decoder(self.norm(x))
+        logits: Tensor = self.decoder(self.norm(x))
+        return logits

@@ -180,7 +180,8 @@ def _bit(one: dict[str, Array], place: int) -> Any:
 
 def codes(x: Array, dims: tuple[int, ...]) -> Array:
     """The words that some dimensions hold, a row each."""
-    return (x[:, list(dims)].astype(np.int64) << np.arange(len(dims))).sum(axis=1)
+    held: Array = (x[:, list(dims)].astype(np.int64) << np.arange(len(dims))).sum(axis=1)
+    return held
 
 
 def index(net: Transformer, x: Array, dims: tuple[int, ...]) -> Array:

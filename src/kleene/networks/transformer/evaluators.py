@@ -201,7 +201,8 @@ class WholeNumbers(Running):
         return torch.from_numpy(self.x.astype(np.float32))
 
     def row(self, position: int) -> Array:
-        return self.x[position]
+        row: Array = self.x[position]
+        return row
 
     def words(self, dims: tuple[int, ...]) -> Array:
         return codes(self.x, dims)
@@ -303,7 +304,7 @@ class Lookups(WholeNumbers):
 
 @njit(cache=True, nogil=True)
 def _word(x, row, dims, begin, count):  # type: ignore[no-untyped-def]
-    word = 0
+    word = np.int64(0)
     for k in range(count):
         word |= np.int64(x[row, dims[begin + k]]) << k
     return word

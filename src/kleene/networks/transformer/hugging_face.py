@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
-from transformers.utils import ModelOutput
+from transformers.utils.generic import ModelOutput
 
 from kleene.common.output import Output
 from kleene.common.residual import Layout
@@ -70,7 +70,7 @@ class KleeneModel(PreTrainedModel):
             raise FileError(f"config.json: {count_parameters(shape):,} parameters, more than {MAX_PARAMETERS:,}")
         dtype = config.dtype if isinstance(config.dtype, torch.dtype) else DTYPES[config.dtype or "float32"]
         self.network = Transformer(shape, description, dtype)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **options: Any) -> Any:
@@ -127,7 +127,8 @@ def as_model(net: Transformer) -> KleeneModel:
     config.architectures = ["KleeneModel"]
     model = KleeneModel(config)
     model.network = net
-    return model.eval()
+    model.eval()  # type: ignore[no-untyped-call]
+    return model
 
 
 AutoConfig.register("kleene", KleeneConfig, exist_ok=True)

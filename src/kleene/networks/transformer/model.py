@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,9 @@ from kleene.networks.transformer.by_name import (
     heads_by_name,
     variables_by_name,
 )
+
+if TYPE_CHECKING:
+    from kleene.networks.transformer.sparse import SparseTransformer
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -167,7 +170,7 @@ class Transformer(nn.Module):
         self.halt_weight = nn.Parameter(torch.zeros(config.dim, dtype=dtype))
         self.halt_bias = nn.Parameter(torch.zeros(1, dtype=dtype))
         self.requires_grad_(False)
-        self._sparse: Any = None
+        self._sparse: tuple[Any, SparseTransformer] | None = None
         self._certificate: Any = None
 
     # --- what it is ---
@@ -247,7 +250,8 @@ class Transformer(nn.Module):
     def described(self, layer: int) -> dict[str, Any]:
         """What is saved of a layer: its updates, read guards and the purpose of each unit."""
         if "cycle" in self.description:
-            return self.description["cycle"][layer % len(self.description["cycle"])]
+            part: dict[str, Any] = self.description["cycle"][layer % len(self.description["cycle"])]
+            return part
         return self.description
 
     def done(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -364,7 +368,7 @@ class Transformer(nn.Module):
     def _count(self, layers: int | None) -> int | None:
         return layers if layers is not None else None if self.config.halts else self.config.layers
 
-    def _sparse_copy(self) -> Any:
+    def _sparse_copy(self) -> SparseTransformer:
         """Sparse weights for the CPU, made again when a weight has changed."""
         from kleene.networks.transformer.sparse import SparseTransformer
 

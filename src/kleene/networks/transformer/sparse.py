@@ -199,7 +199,8 @@ def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> tuple[
         return 0, [0, 0, 0, 0], on, []
     (q0, q1), (k0, k1) = (_segment(one[name], segments) for name in ("query", "key"))
     if one["key_bias"].any() or one["query_bias"].any():
-        return _word_selection(one, q0, q1, k0, k1, null)
+        selection: tuple[int, list[int], Array, list[list[int]]] = _word_selection(one, q0, q1, k0, k1, null)
+        return selection
     key = one["key"][:, k0:k1]
     if key.shape[0] < k1 - k0 or not (key[: k1 - k0] == np.eye(k1 - k0)).all() or key[k1 - k0 :].any():
         raise NotSparse("a key that is not one-hot")

@@ -11,7 +11,7 @@ import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.errors import InputError, NotSupported
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 
 Values = tuple[bool, ...]
 

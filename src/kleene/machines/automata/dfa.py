@@ -147,13 +147,14 @@ class DFA:
 
     def run_batch(self, words: Sequence[Word]) -> np.ndarray:
         """The state after each word."""
-        from kleene.machines.automaton_kernels import run_batch
+        from kleene.machines.automata.kernels import run_batch
 
         return run_batch(self.table, self.start, *encode_batch(words, self.alphabet))
 
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
         """Whether each word is in the language."""
-        return self.accepting[self.run_batch(words)]
+        accepted: np.ndarray = self.accepting[self.run_batch(words)]
+        return accepted
 
     # Operations
 
@@ -200,7 +201,7 @@ class DFA:
 
         Two automata of one language over one alphabet become the same table.
         """
-        from kleene.machines.automaton_kernels import breadth_first, hopcroft
+        from kleene.machines.automata.kernels import breadth_first, hopcroft
 
         here = self.reachable()
         classes = hopcroft(here.table, here.accepting)
@@ -214,7 +215,7 @@ class DFA:
 
     def reachable(self) -> DFA:
         """Without the states that no word reaches; numbered breadth-first from the start."""
-        from kleene.machines.automaton_kernels import breadth_first
+        from kleene.machines.automata.kernels import breadth_first
 
         return self.renumbered(breadth_first(self.table, self.start))
 
@@ -256,7 +257,7 @@ class DFA:
 
     def distinguish(self, other: DFA) -> Word | None:
         """A shortest word that one accepts and the other does not (Hopcroft–Karp); None if there is none."""
-        from kleene.machines.automaton_kernels import hopcroft_karp
+        from kleene.machines.automata.kernels import hopcroft_karp
 
         right = other._in_order_of(self)
         at, came_from, by = hopcroft_karp(
@@ -289,28 +290,28 @@ class DFA:
 
     def to_json(self) -> dict[str, object]:
         """Plain data that `DFA.from_json` reads again."""
-        from kleene.machines.automaton_files import to_json
+        from kleene.machines.automata.files import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, data: object, where: str = "DFA") -> DFA:
         """From what `to_json` gave."""
-        from kleene.machines.automaton_files import from_json
+        from kleene.machines.automata.files import from_json
 
         return from_json(data, where)
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T), `.dot`, or a picture `.png`,
         `.svg`, `.pdf`."""
-        from kleene.machines.automaton_files import save
+        from kleene.machines.automata.files import save
 
         save(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> DFA:
         """Read a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T)."""
-        from kleene.machines.automaton_files import load
+        from kleene.machines.automata.files import load
 
         return load(Path(path))
 

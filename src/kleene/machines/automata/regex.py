@@ -15,7 +15,7 @@ import numpy as np
 
 from kleene.common.alphabet import check_alphabet
 from kleene.errors import InputError, NotSupported
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.dfa import DFA
 
 MAX_POSITIONS = 200_000
 START, NEWLINE, WORD, FOREIGN_WORD, OTHER, END = range(6)  # what lies to the left or the right of a place

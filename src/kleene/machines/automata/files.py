@@ -12,7 +12,7 @@ import numpy as np
 from kleene.errors import FileError, InputError
 from kleene.files import read_json, read_text, write_json, write_text
 from kleene.machines import xml
-from kleene.machines.automaton import DFA, MAX_STATES
+from kleene.machines.automata.dfa import DFA, MAX_STATES
 
 SPELLED = {"<space>": " ", "<tab>": "\t", "<newline>": "\n"}  # how AT&T files write white space
 EPSILON = {"", "<eps>", "<epsilon>", "ε", "@0@"}  # how AT&T and JFLAP files write an empty move
