@@ -26,7 +26,7 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.program import Program, attend, cat, layer, num, relative, subset, word
+from kleene.machines.program import Head, Program, Variable, attend, cat, layer, num, relative, subset, word
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
 if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time `__getattr__` imports it
@@ -114,6 +114,7 @@ _LAZY: dict[str, str] = {
 __all__ = [
     "DidNotHalt",
     "FileError",
+    "Head",
     "InputError",
     "KleeneError",
     "NotExact",
@@ -126,6 +127,7 @@ __all__ = [
     "TooManyRules",
     "UndefinedRead",
     "UnknownName",
+    "Variable",
     "WrongReplacement",
     "among",
     "attend",

@@ -47,11 +47,10 @@ if TYPE_CHECKING:
     from kleene.networks.oracle_rnn import OracleRNN
     from kleene.networks.standard import StandardTransformer
     from kleene.networks.synthesizer import Synthesizer
-    from kleene.networks.transformer import Transformer
+    from kleene.networks.transformer import Evaluator, Transformer
     from kleene.words import Word
 
     Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | Memoriser
-    Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated"]
 
     class Acceptor(Protocol):
         """Whatever says which words it accepts."""

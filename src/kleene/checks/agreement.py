@@ -274,7 +274,7 @@ def _told(result: Any) -> Any:
 
 
 def _run_network(
-    network: Transformer, chunk: list[list[int]], expected: list[Any], evaluator: str, run: dict[str, Any]
+    network: Transformer, chunk: list[list[int]], expected: list[Any], evaluator: Any, run: dict[str, Any]
 ) -> list[Output | KleeneError]:
     """Inputs on which the reference raises are run with the network's own checks, one by one."""
     plain = [i for i, wanted in enumerate(expected) if not isinstance(wanted, Exception)]

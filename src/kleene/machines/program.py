@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, TypeVar, overload
 
 from kleene.errors import InputError, ProgramError, RangeError
 from kleene.results import Output
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 S = TypeVar("S")
+C = TypeVar("C", bound="ProgramClass")
 
 Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 
@@ -240,6 +241,7 @@ class Head(Generic[T]):
         @overload
         def __get__(self, instance: object, owner: Any) -> T: ...
         def __get__(self, instance: object, owner: Any) -> Any: ...
+        def __set__(self, instance: object, value: Never) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +301,7 @@ def num(
 ) -> Variable[int]: ...
 @overload
 def num(
-    values: Iterable[Fraction] | Iterable[int | Fraction] | Iterable[float | Fraction],
+    values: Iterable[float | Fraction],
     *,
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
@@ -656,9 +658,9 @@ class ProgramClass(type):
     def __prepare__(mcs, name: str, bases: tuple[type, ...], /, **options: Any) -> Any:
         return _Body()
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> ProgramClass:
+    def __new__(mcs: type[C], name: str, bases: tuple[type, ...], body: dict[str, Any], *, abstract: bool = False) -> C:
         cls = super().__new__(mcs, name, bases, dict(body))
-        if bases:
+        if bases and not abstract:
             cls.spec = _specify(cls)
             cls.by_layer = tuple(LayerProgram(cls, *one) for one in zip(cls.spec.by_layer, _cycle(cls))) or (cls,)
             if "rules" in body and "step" not in body:
