@@ -41,31 +41,31 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.decompilers.lstar import extract as extract
     from kleene.evidence.decomposition import decompose as decompose
     from kleene.evidence.interdependence import interdependence as interdependence
-    from kleene.lowering.report import explain_size as explain_size
     from kleene.lowering.rules import RuleBuilder as RuleBuilder
     from kleene.lowering.rules import rules as rules
-    from kleene.lowering.traces import traces as traces
+    from kleene.lowering.size_report import explain_size as explain_size
+    from kleene.lowering.step_traces import traces as traces
     from kleene.lowering.updates import Cycle as Cycle
     from kleene.lowering.updates import Updates as Updates
     from kleene.lowering.updates import guarded_updates as guarded_updates
     from kleene.machines import subleq as subleq
     from kleene.machines import three_address as three_address
-    from kleene.machines.alternating import AFA as AFA
-    from kleene.machines.automaton import DFA as DFA
+    from kleene.machines.automata.alternating import AFA as AFA
+    from kleene.machines.automata.dfa import DFA as DFA
+    from kleene.machines.automata.regex import regex as regex
     from kleene.machines.instruction_table import InstructionTable as InstructionTable
     from kleene.machines.multitape import MultiTapeMachine as MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage as OracleLanguage
-    from kleene.machines.regex import regex as regex
     from kleene.machines.turing import TuringMachine as TuringMachine
-    from kleene.networks.decider import Decider as Decider
-    from kleene.networks.exact_rnn import ExactRNN as ExactRNN
-    from kleene.networks.learned import LearnedTransformer as LearnedTransformer
-    from kleene.networks.lstm import LanguageModel as LanguageModel
-    from kleene.networks.memoriser import Memoriser as Memoriser
-    from kleene.networks.oracle_rnn import OracleRNN as OracleRNN
-    from kleene.networks.standard import StandardTransformer as StandardTransformer
-    from kleene.networks.synthesizer import Synthesizer as Synthesizer
-    from kleene.networks.transformer import Transformer as Transformer
+    from kleene.networks.rnn.decider import Decider as Decider
+    from kleene.networks.rnn.exact import ExactRNN as ExactRNN
+    from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
+    from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
+    from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
+    from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
+    from kleene.networks.trained.learned_mlp import LearnedTransformer as LearnedTransformer
+    from kleene.networks.trained.lstm import LanguageModel as LanguageModel
+    from kleene.networks.transformer.model import Transformer as Transformer
     from kleene.training.memorise import memorise as memorise
 
 __version__ = "0.2.0.dev0"
@@ -73,17 +73,17 @@ __version__ = "0.2.0.dev0"
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
-    "traces": "kleene.lowering.traces",
+    "traces": "kleene.lowering.step_traces",
     "guarded_updates": "kleene.lowering.updates",
     "RuleBuilder": "kleene.lowering.rules",
-    "explain_size": "kleene.lowering.report",
-    "AFA": "kleene.machines.alternating",
+    "explain_size": "kleene.lowering.size_report",
+    "AFA": "kleene.machines.automata.alternating",
     "InstructionTable": "kleene.machines.instruction_table",
-    "Synthesizer": "kleene.networks.synthesizer",
+    "Synthesizer": "kleene.networks.synthesizer.synthesizer",
     "memorise": "kleene.training.memorise",
     "soft_instruction": "kleene.compilers.classifier_to_synthesizer",
     "soft_memory": "kleene.compilers.classifier_to_synthesizer",
-    "DFA": "kleene.machines.automaton",
+    "DFA": "kleene.machines.automata.dfa",
     "MultiTapeMachine": "kleene.machines.multitape",
     "OracleLanguage": "kleene.machines.oracle",
     "TuringMachine": "kleene.machines.turing",
@@ -92,19 +92,19 @@ _LAZY: dict[str, str] = {
     "is_minimal": "kleene.checks.unspecified",
     "unspecified": "kleene.checks.unspecified",
     "landscape": "kleene.checks.landscape",
-    "regex": "kleene.machines.regex",
+    "regex": "kleene.machines.automata.regex",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
     "three_address": "kleene.machines.three_address",
-    "Transformer": "kleene.networks.transformer",
-    "ExactRNN": "kleene.networks.exact_rnn",
-    "Decider": "kleene.networks.decider",
-    "OracleRNN": "kleene.networks.oracle_rnn",
-    "Memoriser": "kleene.networks.memoriser",
-    "LanguageModel": "kleene.networks.lstm",
-    "LearnedTransformer": "kleene.networks.learned",
-    "StandardTransformer": "kleene.networks.standard",
+    "Transformer": "kleene.networks.transformer.model",
+    "ExactRNN": "kleene.networks.rnn.exact",
+    "Decider": "kleene.networks.rnn.decider",
+    "OracleRNN": "kleene.networks.rnn.oracle",
+    "Memoriser": "kleene.networks.synthesizer.memoriser",
+    "LanguageModel": "kleene.networks.trained.lstm",
+    "LearnedTransformer": "kleene.networks.trained.learned_mlp",
+    "StandardTransformer": "kleene.networks.trained.encoder_decoder",
     "Report": "kleene.checks.agreement",
     "Certificate": "kleene.checks.certificates",
     "Updates": "kleene.lowering.updates",

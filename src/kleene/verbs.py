@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from kleene.checks.bisimulation import Report as WordReport
     from kleene.checks.certificates import Certificate
     from kleene.checks.turing_invariants import RunCertificate
+    from kleene.common.alphabet import Word
     from kleene.evidence.explanation import Explanation
     from kleene.evidence.rnn_traces import RnnTrace
     from kleene.exporters.transformer_to_lens import Lens
     from kleene.lowering.updates import Cycle, Updates
-    from kleene.machines.alternating import AFA
-    from kleene.machines.automaton import DFA
+    from kleene.machines.automata.alternating import AFA
+    from kleene.machines.automata.dfa import DFA
     from kleene.machines.instruction_table import InstructionTable
     from kleene.machines.multitape import MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage
     from kleene.machines.program import ProgramClass
     from kleene.machines.trace import Trace
     from kleene.machines.turing import TuringMachine
-    from kleene.networks.decider import Decider
-    from kleene.networks.exact_rnn import ExactRNN
-    from kleene.networks.hugging_face import KleeneModel
-    from kleene.networks.learned import LearnedTransformer
-    from kleene.networks.lstm import LanguageModel
-    from kleene.networks.memoriser import Memoriser
-    from kleene.networks.oracle_rnn import OracleRNN
-    from kleene.networks.standard import StandardTransformer
-    from kleene.networks.synthesizer import Synthesizer
-    from kleene.networks.transformer import Evaluator, Transformer
-    from kleene.words import Word
+    from kleene.networks.rnn.decider import Decider
+    from kleene.networks.rnn.exact import ExactRNN
+    from kleene.networks.rnn.oracle import OracleRNN
+    from kleene.networks.synthesizer.memoriser import Memoriser
+    from kleene.networks.synthesizer.synthesizer import Synthesizer
+    from kleene.networks.trained.encoder_decoder import StandardTransformer
+    from kleene.networks.trained.learned_mlp import LearnedTransformer
+    from kleene.networks.trained.lstm import LanguageModel
+    from kleene.networks.transformer.hugging_face import KleeneModel
+    from kleene.networks.transformer.model import Evaluator, Transformer
 
     Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | Memoriser
 
@@ -59,80 +59,83 @@ if TYPE_CHECKING:
 
     N = TypeVar("N", Transformer, LearnedTransformer, StandardTransformer, ExactRNN, Decider, LanguageModel, Memoriser)
 
+TRANSFORMER = "kleene.networks.transformer.model.Transformer"
+
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
         "kleene.machines.program.ProgramClass": "kleene.compilers.program_to_transformer:compile_program",
-        "kleene.machines.automaton.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
+        "kleene.machines.automata.dfa.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
         "kleene.machines.turing.TuringMachine": "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
         "kleene.machines.instruction_table.InstructionTable": "kleene.compilers.table_to_memoriser:compile_table",
     },
     "decompile": {
-        "kleene.networks.transformer.Transformer": "kleene.decompilers.transformer_to_updates:decompile_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
-        "kleene.networks.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
-        "kleene.networks.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
+        TRANSFORMER: "kleene.decompilers.transformer_to_updates:decompile_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
+        "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
-        "kleene.machines.automaton.DFA": "kleene.checks.bisimulation:verify_dfa",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:verify_saved",
-        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
+        "kleene.machines.automata.dfa.DFA": "kleene.checks.bisimulation:verify_dfa",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
+        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
         "kleene.machines.instruction_table.InstructionTable": "kleene.checks.memorised:verify_table",
     },
     "certify": {
-        "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
-        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
+        "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
+        TRANSFORMER: "kleene.checks.certificates:certify_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
     },
     "learn": {
         "kleene.machines.program.ProgramClass": "kleene.training.learn:learn_program",
     },
     "explain": {
-        "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
-        "kleene.networks.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
-        "kleene.networks.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
+        TRANSFORMER: "kleene.evidence.network_traces:explain_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
+        "kleene.networks.trained.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
     },
 }
 
 # the tool or format → (class of what is exported → "module:function")
 EXPORTS: dict[str, dict[str, str]] = {
     "transformer-lens": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_lens:export_lens",
+        TRANSFORMER: "kleene.exporters.transformer_to_lens:export_lens",
     },
     "hugging-face": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
+        TRANSFORMER: "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
     },
     "onnx": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_onnx:export_onnx",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
+        TRANSFORMER: "kleene.exporters.transformer_to_onnx:export_onnx",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
     },
     "graphviz": {
-        "kleene.machines.automaton.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.machines.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.machines.automata.dfa.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.machines.automata.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
     },
     "circuit": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_circuit:export_circuit",
+        TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
     },
 }
 
 # kind written in a saved folder's kleene.json → the loader of such a folder
 LOADERS: dict[str, str] = {
-    "transformer": "kleene.networks.transformer:load",
-    "learned": "kleene.networks.learned:load",
-    "standard": "kleene.networks.standard:load",
-    "rnn": "kleene.networks.rnn_files:load",
-    "decider": "kleene.networks.decider:load",
-    "lstm": "kleene.networks.lstm:load",
-    "memoriser": "kleene.networks.memoriser:load",
+    "transformer": "kleene.networks.transformer.model:load",
+    "learned": "kleene.networks.trained.learned_mlp:load",
+    "standard": "kleene.networks.trained.encoder_decoder:load",
+    "rnn": "kleene.networks.rnn.files:load",
+    "decider": "kleene.networks.rnn.decider:load",
+    "lstm": "kleene.networks.trained.lstm:load",
+    "memoriser": "kleene.networks.synthesizer.memoriser:load",
 }
 
 

@@ -13,20 +13,20 @@ from kleene.checks.bisimulation import Bisimulation
 from kleene.checks.bisimulation import Report as WordReport
 from kleene.checks.minimality import MinimalProgram
 from kleene.checks.turing_invariants import RunCertificate
-from kleene.decision import Decision
+from kleene.common.decision import Decision
+from kleene.common.output import Output
 from kleene.decompilers.lstar import ExtractedDFA
 from kleene.evidence.explanation import Explanation
 from kleene.evidence.rnn_traces import RnnTrace
 from kleene.exporters.transformer_to_lens import Lens
 from kleene.library.encoding import MemoryProgram, TextProgram
-from kleene.lowering.report import SizeReport
 from kleene.lowering.rules import Rules
+from kleene.lowering.size_report import SizeReport
 from kleene.machines.program import Spec
 from kleene.machines.trace import Trace
-from kleene.networks.hugging_face import KleeneModel
-from kleene.networks.rnn import SimpleRNN
-from kleene.networks.transformer import Sizes
-from kleene.results import Output
+from kleene.networks.rnn.torch_rnn import SimpleRNN
+from kleene.networks.transformer.hugging_face import KleeneModel
+from kleene.networks.transformer.model import Sizes
 
 
 class Parity(kl.Program):

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.alphabet import check_alphabet
 from kleene.errors import InputError
-from kleene.machines.automaton import DFA
-from kleene.words import check_alphabet
+from kleene.machines.automata.dfa import DFA
 
 Ask = Callable[[list[str]], np.ndarray]
 
@@ -53,7 +53,7 @@ def extract(
     Counterexamples are looked for among all short words, `random` words of up to `length` symbols, and words
     that lead through every transition of the automaton so far.
 
-    >>> from kleene.machines.regex import regex
+    >>> from kleene.machines.automata.regex import regex
     >>> target = regex("(ab)*")
     >>> found = extract(target, "ab")
     >>> found.equivalent(target), found.agreement
@@ -194,7 +194,7 @@ def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.n
     """Ask a torch module, words of one length together."""
     import torch
 
-    from kleene.words import encode_batch
+    from kleene.common.alphabet import encode_batch
 
     codes, offsets = encode_batch(words, alphabet)
     lengths = np.diff(offsets)

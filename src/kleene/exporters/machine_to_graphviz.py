@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from kleene.files import write_text
-from kleene.machines.alternating import AFA
-from kleene.machines.automaton import DFA
+from kleene.machines.automata.alternating import AFA
+from kleene.machines.automata.dfa import DFA
 from kleene.machines.turing import TuringMachine
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.exact import ExactRNN
 
 
 def export_graphviz(machine: DFA | AFA | TuringMachine, path: str | Path | None = None) -> str:

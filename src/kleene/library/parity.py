@@ -103,11 +103,16 @@ def parity_sum(length: int = 50) -> type[TextProgram]:
     return parity_sum
 
 
-def parity_count(length: int = 50, scale: int = 1000) -> type[TextProgram]:
+def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> type[TextProgram]:
     """Parity in two layers: the ones are counted, then their parity is looked up (the paper's appendix D.1).
 
-    The share of START is `scale` times what `parity_sum` has, so that its values are further apart than noise.
+    scale: the share of START is so many times what `parity_sum` has, so that its values are further apart than noise.
+    mask: whether the head selects nothing in the second layer.
+
+    The paper's own program is `parity_count(length, scale=1, mask=False)`; the defaults are easier to learn from noisy
+    traces.
     """
+    later = 2 if mask else 1
 
     class parity_count(TextProgram):
         tokens = 3
@@ -130,7 +135,7 @@ def parity_count(length: int = 50, scale: int = 1000) -> type[TextProgram]:
             else:
                 z.ones = round(scale / z.share) - 1
                 z.counted = 1
-                z.query = 2  # the head then selects nothing: it would make `scale` of a learned step's imprecision
+                z.query = later  # 2 selects nothing: the head would make `scale` of a learned step's imprecision
 
     return parity_count
 

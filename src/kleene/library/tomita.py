@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kleene.errors import InputError
-from kleene.machines.automaton import DFA
-from kleene.machines.regex import regex
+from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.regex import regex
 
 if TYPE_CHECKING:
     from torch import nn

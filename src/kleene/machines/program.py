@@ -16,8 +16,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, TypeVar, overload
 
+from kleene.common.output import Output
 from kleene.errors import InputError, ProgramError, RangeError
-from kleene.results import Output
 
 if TYPE_CHECKING:
     from kleene.machines.trace import Trace

@@ -13,7 +13,7 @@ from typing import Any
 from kleene.errors import FileError, InputError
 from kleene.files import read_json, read_text, write_json, write_text
 from kleene.machines import xml
-from kleene.machines.automaton_files import xml_text
+from kleene.machines.automata.files import xml_text
 from kleene.machines.turing import MOVES, TuringMachine
 
 LIMIT = 16 * 1024 * 1024

@@ -13,8 +13,8 @@ from kleene.errors import NotSupported
 from kleene.files import written_atomically
 
 if TYPE_CHECKING:
-    from kleene.machines.alternating import AFA, Formula, Threshold
-    from kleene.machines.automaton import DFA
+    from kleene.machines.automata.alternating import AFA, Formula, Threshold
+    from kleene.machines.automata.dfa import DFA
     from kleene.machines.turing import TuringMachine
 
 MAX_DRAWN = 60

@@ -1,0 +1,1 @@
+"""Finite automata: deterministic, nondeterministic, alternating, weighted, with output; regular expressions."""
