@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kleene.checks.bisimulation import Bisimulation
     from kleene.checks.bisimulation import Report as WordReport
     from kleene.checks.certificates import Certificate
+    from kleene.checks.steps import StepStatement
     from kleene.checks.turing_invariants import RunCertificate
     from kleene.common.alphabet import Word
     from kleene.evidence.explanation import Explanation
@@ -397,6 +398,10 @@ def certify(  # type: ignore[overload-overlap]
 ) -> RunCertificate: ...
 @overload
 def certify(network: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000_000) -> Bisimulation: ...
+@overload
+def certify(
+    network: ProgramClass, *, updates: Updates | Cycle | None = None, limit: int = 1_000_000
+) -> StepStatement: ...
 def certify(network: Any, **options: Any) -> Any:
     """Prove from the weights that `network` computes what it says, or give the reasons why there is no proof.
 
@@ -408,6 +413,11 @@ def certify(network: Any, **options: Any) -> Any:
 
     - `machine`: the automaton, by default the one that was saved with the network.
     - `limit`: the most pairs of a state and a hidden vector to visit.
+
+    Options for a program, whose `step` is checked against the guarded updates that it compiles to:
+
+    - `updates`: other guarded updates to check, such as those that were saved with a network.
+    - `limit`: the most cases to try one by one.
 
     Options for the network of a Turing machine:
 

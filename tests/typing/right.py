@@ -12,6 +12,7 @@ import kleene as kl
 from kleene.checks.bisimulation import Bisimulation
 from kleene.checks.bisimulation import Report as WordReport
 from kleene.checks.minimality import MinimalProgram
+from kleene.checks.steps import StepStatement
 from kleene.checks.turing_invariants import RunCertificate
 from kleene.common.decision import Decision
 from kleene.common.output import Output
@@ -171,6 +172,7 @@ assert_type(kl.verify(decider, None), WordReport)
 assert_type(kl.verify(table, memoriser), WordReport)
 assert_type(kl.certify(net, dtype="bfloat16"), kl.Certificate)
 assert_type(kl.certify(rnn, machine=dfa), Bisimulation)
+assert_type(kl.certify(Parity, limit=10), StepStatement)
 assert_type(kl.certify(decider, inputs=["1"], max_steps=5), RunCertificate)
 
 # learn, explain, export, load

@@ -85,7 +85,7 @@ kl.verify(Parity, rnn, lengths=range(3))  # wrong
 kl.verify(Parity, net, evaluator="spars")  # wrong
 kl.verify(dfa, net)  # wrong
 kl.certify(net, type="float32")  # wrong
-kl.certify(Parity)  # wrong
+kl.certify(dfa)  # wrong
 kl.decompile(rnn, to="nfa")  # wrong
 kl.decompile(dfa)  # wrong
 kl.learn(Parity, [[2, 1]], supervision="traces")  # wrong
