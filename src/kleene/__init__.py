@@ -35,7 +35,7 @@ __version__ = "0.1.0"
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
     "traces": "kleene.lowering.step_traces",
-    "guarded_updates": "kleene.lowering.updates",
+    "guarded_updates": "kleene.lowering.guarding",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.size_report",
     "AFA": "kleene.machines.automata.alternating",
