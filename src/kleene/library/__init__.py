@@ -34,10 +34,15 @@ __all__ = [
     "turing_machines",
 ]
 
-_MODULES = ("majority", "tomita", "turing_machines")  # of other machines; imported when first used
+# modules of other machines and of a network, imported when first used
+_MODULES = {
+    "majority": "kleene.networks.rnn.majority",
+    "tomita": "kleene.library.tomita",
+    "turing_machines": "kleene.library.turing_machines",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"kleene.library.{name}")
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'kleene.library' has no attribute {name!r}")
