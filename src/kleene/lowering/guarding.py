@@ -26,9 +26,9 @@ Leaf = Assignment | WordAssignment | None
 Tree = Any  # Leaf, or (form, ((allowed, Tree), …))
 
 
-def guarded_updates(program: ProgramClass) -> Any:
+def guarded_updates(program: ProgramClass) -> Updates | Cycle:
     """The updates that `step` makes, by symbolic execution: `Updates`, or a `Cycle` of them."""
-    cached = vars(program).get("_updates")
+    cached: Updates | Cycle | None = vars(program).get("_updates")
     if cached is None:
         by_layer = tuple(_updates_of(part) for part in program.by_layer)
         cached = Cycle(program.spec, by_layer) if program.spec.cycle else by_layer[0]

@@ -65,10 +65,16 @@ def rules(program: ProgramClass) -> Rules:
     return lower_to_rules(guarded_updates(program))
 
 
-def lower_to_rules(updates: Updates) -> Rules:
-    """The rules of guarded updates, merged."""
+def one_step(updates: Updates | Cycle) -> Updates:
+    """The updates of a program whose layers all run the same step; NotSupported for a cycle of layers."""
     if isinstance(updates, Cycle):
         raise NotSupported(f"{updates.spec.name}: rules speak of one shared step, not of a cycle of layers")
+    return updates
+
+
+def lower_to_rules(given: Updates | Cycle) -> Rules:
+    """The rules of guarded updates, merged."""
+    updates = one_step(given)
     spec = updates.spec
     for name, kind in spec.kinds.items():
         if isinstance(kind, Word):

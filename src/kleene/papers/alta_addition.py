@@ -191,7 +191,7 @@ def _compiled(result: Result, config: dict[str, Any]) -> dict[str, float]:
 
 def _minimal(result: Result, config: dict[str, Any]) -> dict[str, float]:
     small = minimal(program, (program.encode(text) for text in short_sums(config["pairs"])))
-    count = small.seen.rule_count  # type: ignore[attr-defined]
+    count = small.seen.rule_count
     which = "all 1,000,000 pairs" if config["pairs"] is None else f"{config['pairs']:,} random pairs"
     result.row(
         f"rules of the minimal version, pairs of at most {SHORT} digits",

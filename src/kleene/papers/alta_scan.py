@@ -214,7 +214,7 @@ def _split_row(result: Result, name: str, data: Path | None, progress: bool) -> 
     right, _, _ = _run(f"test set, {name}", RuleMachine(guarded_updates(small)).run_batch, test, progress)
     note = f"definition 'published', from {len(train):,} training commands; on the rule machine"
     result.row(f"minimal version, {name}: test set", "100 %", _accuracy(right, len(test)), note, right == len(test))
-    count = small.seen.rule_count  # type: ignore[attr-defined]
+    count = small.seen.rule_count
     hidden = compile_program(small).sizes.hidden
     result.row(
         f"minimal version, {name}: rules",
