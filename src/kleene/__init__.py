@@ -41,13 +41,13 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.decompilers.lstar import extract as extract
     from kleene.evidence.decomposition import decompose as decompose
     from kleene.evidence.interdependence import interdependence as interdependence
+    from kleene.lowering.guarding import guarded_updates as guarded_updates
     from kleene.lowering.rules import RuleBuilder as RuleBuilder
     from kleene.lowering.rules import rules as rules
     from kleene.lowering.size_report import explain_size as explain_size
     from kleene.lowering.step_traces import traces as traces
     from kleene.lowering.updates import Cycle as Cycle
     from kleene.lowering.updates import Updates as Updates
-    from kleene.lowering.updates import guarded_updates as guarded_updates
     from kleene.machines import subleq as subleq
     from kleene.machines import three_address as three_address
     from kleene.machines.automata.alternating import AFA as AFA
@@ -74,7 +74,7 @@ __version__ = "0.2.0.dev0"
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
     "traces": "kleene.lowering.step_traces",
-    "guarded_updates": "kleene.lowering.updates",
+    "guarded_updates": "kleene.lowering.guarding",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.size_report",
     "AFA": "kleene.machines.automata.alternating",

@@ -12,7 +12,8 @@ from kleene.checks import steps
 from kleene.checks.steps import certify_step
 from kleene.lowering import updates as updates_module
 from kleene.lowering.forms import Form
-from kleene.lowering.updates import Updates, guarded_updates
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.updates import Updates
 
 PROGRAMS = {
     "parity_relative": kl.library.parity_relative,

@@ -29,11 +29,13 @@ import numpy as np
 
 from kleene.errors import NotSupported, ProgramError, UndefinedRead
 from kleene.lowering.forms import Form
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
-from kleene.lowering.rules import Rule, Rules, _shown, lower_to_rules, one_step
-from kleene.lowering.updates import GuardedUpdate, Updates, guarded_updates, index_test
+from kleene.lowering.rules import Rules, lower_to_rules, one_step
+from kleene.lowering.updates import GuardedUpdate, Updates, index_test
 from kleene.machines.interpreter import State, checked_write
 from kleene.machines.program import ProgramClass, Spec, VariableSpec, step_of
+from kleene.machines.written_rules import Rule, show_state
 
 Array = np.ndarray[Any, Any]
 DEFINITIONS = ("published", "full")
@@ -240,7 +242,7 @@ def by_rules(program: ProgramClass, seen: Seen) -> MinimalProgram:
     def step(z: Any) -> None:
         if not isinstance(z, State):
             first, second = clash or seen.rules[:2]
-            where = _shown(program.spec, {**dict(first.antecedent), **dict(second.antecedent)})
+            where = show_state(program.spec, {**dict(first.antecedent), **dict(second.antecedent)})
             raise NotSupported(
                 f"{made.__name__}: two of its rules write '{first.variable}' where {where}, which the inputs never "
                 "have: it runs on the interpreter alone; definition='published' gives a program that compiles"

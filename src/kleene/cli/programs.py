@@ -182,8 +182,8 @@ def _runner(program: ProgramClass, evaluator: Evaluator) -> Any:
         return program
     if evaluator is Evaluator.network:
         return verbs.compile(program)
+    from kleene.lowering.guarding import guarded_updates
     from kleene.lowering.rule_machine import RuleMachine
-    from kleene.lowering.updates import guarded_updates
 
     return RuleMachine(guarded_updates(program))
 

@@ -11,9 +11,9 @@ from kleene.library.scan import scan
 from kleene.library.subleq import subleq, subleq_words
 
 if TYPE_CHECKING:
-    from kleene.library import majority as majority
     from kleene.library import tomita as tomita
     from kleene.library import turing_machines as turing_machines
+    from kleene.networks.rnn import majority as majority
 
 __all__ = [
     "addition",
@@ -39,12 +39,17 @@ __all__ = [
     "turing_machines",
 ]
 
-_MODULES = ("majority", "tomita", "turing_machines")  # of other machines; imported when first used
+# modules of other machines and of a network, imported when first used
+_MODULES = {
+    "majority": "kleene.networks.rnn.majority",
+    "tomita": "kleene.library.tomita",
+    "turing_machines": "kleene.library.turing_machines",
+}
 
 
 if not TYPE_CHECKING:  # so that checkers reject a name that is not above
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            return import_module(f"kleene.library.{name}")
+            return import_module(_MODULES[name])
         raise AttributeError(f"module 'kleene.library' has no attribute {name!r}")

@@ -16,9 +16,10 @@ import numpy as np
 
 from kleene.errors import FileError, NotSupported
 from kleene.files import written_atomically
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.layout import average_scale
 from kleene.lowering.rule_machine import UNDEFINED, RuleMachine, _selected_sums, _whole
-from kleene.lowering.updates import Cycle, Updates, guarded_updates
+from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.program import ProgramClass, Spec
 
 Array = np.ndarray[Any, Any]

@@ -14,9 +14,8 @@ import numpy as np
 
 from kleene.common.execution import Instruction
 from kleene.errors import InputError
+from kleene.files import MAX_ENTRIES
 from kleene.machines.subleq import Image
-
-MAX_ENTRIES = 1 << 24
 
 
 class InstructionTable:

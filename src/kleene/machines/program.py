@@ -664,9 +664,11 @@ class ProgramClass(type):
             cls.spec = _specify(cls)
             cls.by_layer = tuple(LayerProgram(cls, *one) for one in zip(cls.spec.by_layer, _cycle(cls))) or (cls,)
             if "rules" in body and "step" not in body:
-                from kleene.lowering.rules import step_from_rules
+                from kleene.machines.written_rules import step_from_rules
 
-                type.__setattr__(cls, "step", staticmethod(step_from_rules(cls)))
+                step, recorded = step_from_rules(cls.spec, cls.rules)  # type: ignore[attr-defined]
+                type.__setattr__(cls, "_written", recorded)
+                type.__setattr__(cls, "step", staticmethod(step))
         return cls
 
     def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:

@@ -17,7 +17,7 @@ from kleene.show.terminal import assignment_text, guard_text
 
 Array = np.ndarray[Any, Any]
 AROUND = 3  # lines of source shown before and after a line
-MADE_FROM_RULES = "kleene.lowering.rules"
+MADE_FROM_RULES = "kleene.machines.written_rules"
 
 
 class Writers:
