@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-all lint bench docs clean
+.PHONY: setup demo test test-all lint bench docs proofs clean
 
 setup: .venv/ready
 
@@ -22,15 +22,20 @@ test-all: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
 lint: setup
-	$(BIN)/ruff check src tests docs/*.py
-	$(BIN)/ruff format --check src tests docs/*.py
+	$(BIN)/ruff check src tests benchmarks docs/*.py
+	$(BIN)/ruff format --check src tests benchmarks docs/*.py
 	$(BIN)/mypy
 
 bench: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m kleene.papers.bench
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The lemmas behind certificates, in Coq; installs nothing, says what is missing.
+proofs:
+	$(MAKE) -C proofs
+
 clean:
+	$(MAKE) -C proofs clean
 	rm -rf site .venv .mypy_cache .ruff_cache .pytest_cache results

@@ -10,10 +10,13 @@ from typing import Any
 
 import torch
 
+from kleene.common.output import check_layers
+from kleene.common.residual import Layout
 from kleene.errors import InputError, KleeneError, NotExact, NotSupported
 from kleene.files import MAX_PARAMETERS
 from kleene.lowering.averages import PRECISION, Boundary, boundaries, clearing_scale, extreme_averages
 from kleene.lowering.forms import Number
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import (
@@ -23,14 +26,12 @@ from kleene.lowering.thresholds import (
     lower_rules_to_units,
     lower_to_thresholds,
 )
-from kleene.lowering.updates import Cycle, Updates, guarded_updates
+from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
 from kleene.machines.trace import HeadOutput
-from kleene.networks.saving import count_parameters
-from kleene.networks.transformer import DTYPES, Block, BlockShape, Config, Transformer
-from kleene.residual import Layout
-from kleene.results import check_layers
+from kleene.networks.transformer.files import count_parameters
+from kleene.networks.transformer.model import DTYPES, Block, BlockShape, Config, Transformer
 
 # A match scores GAP more than the null key, the null key GAP more than a mismatch. exp(−768) is zero in
 # float64 too, and a power of two is exact in every format.

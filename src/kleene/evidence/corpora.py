@@ -3,12 +3,13 @@
 In the *familiar* setting the conduits Σ^k also occur often outside of rules, in the *unfamiliar* one they do
 not. `loses=True` writes as the authors' public generator does: its slice assignments make the document
 grow, so that later rules and conduits land on earlier ones, and most of the losses are in the familiar
-setting. That confounds familiarity with how often a rule is seen; here it exists to measure by how much.
+setting. Some rules are lost whole, and some α stay without their ω (orphans). `rules` and `orphans` make either
+happen alone, so that each effect can be measured by itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,10 +53,15 @@ def rule_corpus(
     outside: int = 1000,
     fresh: int | None = None,
     loses: bool = False,
+    rules: int | None = None,
+    orphans: float = 0.0,
 ) -> Corpus:
     """A corpus with `conduits` × `uses` rules, and each conduit `outside` times elsewhere where familiar.
 
-    With `fresh=n` there are n rules instead, each with a new random conduit (appendix A).
+    fresh: so many rules instead, each with a new random conduit (appendix A).
+    loses: written as by the authors' generator; the text is then longer than `tokens`.
+    rules: so many of the rules, drawn at random, and no others.
+    orphans: the share of rules, drawn at random, that end in a random token instead of ω.
 
     >>> corpus = rule_corpus(3, familiar=True, seed=0, tokens=5000, types=50, conduits=4, uses=5, outside=20)
     >>> len(corpus.tokens), corpus.rules, count_rules(corpus.tokens, 3, 50)
@@ -68,14 +74,19 @@ def rule_corpus(
     if loses:
         return _losing(random, phrases, each, outside if familiar else 0, tokens, types)
     rule = np.column_stack([np.full(count, types), phrases, np.full(count, types + 1)])
-    pieces = [np.repeat(rule, each, axis=0)]
+    placed = np.repeat(rule, each, axis=0)
+    if rules is not None:
+        placed = placed[random.permutation(len(placed))[:rules]]
+    lost = random.permutation(len(placed))[: round(orphans * len(placed))]
+    placed[lost, -1] = random.integers(types, size=len(lost))
+    pieces = [placed]
     if familiar:
         pieces.append(np.repeat(phrases, outside, axis=0))
     filler = tokens - sum(piece.size for piece in pieces)
     if filler < 0:
         raise InputError(f"corpus of {tokens:,} tokens: too small for its rules and conduits by {-filler:,}")
     text = _interleave(random, pieces, random.integers(types, size=filler))
-    return Corpus(text, phrases, count * each, types)
+    return Corpus(text, phrases, len(placed) - len(lost), types)
 
 
 def distinct_phrases(random: np.random.Generator, count: int, length: int, types: int) -> Array:
@@ -119,7 +130,7 @@ def _losing(random: np.random.Generator, phrases: Array, uses: int, outside: int
         text.replace(begin + length - 1, begin + length, np.array([types + 1]))
         for copy in begins[place + 1 : place + 1 + copies]:
             text.replace(int(copy), int(copy) + length - 1, phrase)
-    written = text.whole()[:tokens]
+    written = text.whole()
     kept = count_rules(written, length - 2, types)
     return Corpus(written, phrases[:, : length - 2], kept, types)
 
@@ -154,6 +165,24 @@ def count_rules(text: Array, k: int, types: int) -> int:
     whole = text[alpha + k + 1] == types + 1
     inside = (text[alpha[:, None] + np.arange(1, k + 1)] < types).all(axis=1)
     return int((whole & inside).sum())
+
+
+def count_orphans(text: Array, k: int, types: int) -> tuple[int, int]:
+    """How many α there are, and how many of them have no ω where it is due.
+
+    >>> count_orphans(np.array([9, 1, 10, 0, 9, 1, 2, 9, 1]), 1, 9)
+    (3, 2)
+    """
+    alpha = np.flatnonzero(text == types)
+    due = alpha + k + 1
+    inside = due < len(text)
+    return len(alpha), int(len(alpha) - (text[due[inside]] == types + 1).sum())
+
+
+def lengthened(corpus: Corpus, tokens: int, seed: int) -> Corpus:
+    """The corpus with random tokens after it, up to so many."""
+    more = np.random.default_rng([seed, 99]).integers(corpus.types, size=tokens - len(corpus.tokens))
+    return replace(corpus, tokens=np.concatenate([corpus.tokens, more]))
 
 
 @dataclass(frozen=True)

@@ -110,26 +110,47 @@ def _embed(stack: Stack, models: slice, tokens: Tensor) -> Tensor:
     return torch.stack([F.embedding(ids, rows) for ids, rows in zip(tokens, table)])
 
 
+ERRORS = ("window", "omega", "local")
+
+
 @torch.enable_grad()
-def gradients(stack: Stack, windows: Sequence[Windows]) -> list[list[float]]:
-    """‖∂E/∂h‖ at α and along the conduit, E the summed error of the window (appendix B); a list a model."""
+def gradients(stack: Stack, windows: Sequence[Windows], error: str = "window") -> list[list[float]]:
+    """‖∂E/∂h‖ at α and along the conduit (appendix B); a list a model.
+
+    error: what E is, which the paper leaves open. "window": the errors of the window, summed. "omega": the error of ω
+    alone. "local": at each place the error of the next token alone, so that nothing is propagated back.
+    """
     found: list[list[float]] = []
     for models in _groups(windows):
         group = windows[models]
         tokens, places = _placed(group, stack.rate.device)
-        layer, n = layer_of(stack, models), stack.sizes["hidden"]
-        drive = apply(_embed(stack, models, tokens), layer.input) + layer.bias[:, None, None]
-        h = torch.zeros_like(drive[..., 0, :n]).requires_grad_()
-        c, states = torch.zeros_like(h), []
-        for t in range(tokens.shape[-1]):
-            s = torch.sigmoid(drive[..., t, :] + apply(h, layer.recurrent))
-            c = s[..., n : 2 * n] * c + s[..., :n] * (2 * s[..., 2 * n : 3 * n] - 1)
-            h = s[..., 3 * n :] * torch.tanh(c)
-            states.append(h)
+        states = _states(stack, models, tokens)
         logits = apply(torch.stack(states[:-1], -2), stack.decoder[models].detach())
         logits = logits + stack.decoder_bias[models].detach()[:, None, None]
-        error = F.cross_entropy(logits.flatten(0, -2), tokens[..., 1:].flatten(), reduction="sum")
-        back = torch.stack(torch.autograd.grad(error, states[:-1]), -2).norm(dim=-1)  # (models, windows, time)
-        along = places[..., None] + torch.arange(group[0].k + 1, device=back.device)
+        each = F.cross_entropy(logits.flatten(0, -2), tokens[..., 1:].flatten(), reduction="none")
+        each = each.view(tokens[..., 1:].shape)
+        along = places[..., None] + torch.arange(group[0].k + 1, device=places.device)
+        if error == "local":
+            chance = logits.detach().softmax(-1)
+            chance.scatter_add_(-1, tokens[..., 1:, None], -torch.ones_like(tokens[..., 1:, None], dtype=chance.dtype))
+            back = apply(chance, stack.decoder[models].detach().mT).norm(dim=-1)
+        else:
+            due = each.gather(-1, along[..., -1:]) if error == "omega" else each
+            grads = torch.autograd.grad(due.sum(), states[:-1], allow_unused=True)
+            back = torch.stack([torch.zeros_like(states[0]) if g is None else g for g in grads], -2).norm(dim=-1)
         found += back.gather(-1, along).mean(1).tolist()
     return found
+
+
+def _states(stack: Stack, models: slice, tokens: Tensor) -> list[Tensor]:
+    """The hidden state after every token, each a leaf of what follows."""
+    layer, n = layer_of(stack, models), stack.sizes["hidden"]
+    drive = apply(_embed(stack, models, tokens), layer.input) + layer.bias[:, None, None]
+    h = torch.zeros_like(drive[..., 0, :n]).requires_grad_()
+    c, states = torch.zeros_like(h), []
+    for t in range(tokens.shape[-1]):
+        s = torch.sigmoid(drive[..., t, :] + apply(h, layer.recurrent))
+        c = s[..., n : 2 * n] * c + s[..., :n] * (2 * s[..., 2 * n : 3 * n] - 1)
+        h = s[..., 3 * n :] * torch.tanh(c)
+        states.append(h)
+    return states

@@ -10,19 +10,24 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
 from kleene.errors import KleeneError, ProgramError, RangeError, StepError, TooManyPaths
 from kleene.lowering.forms import Form, Grid, Number, joined, variable_form
+from kleene.lowering.identity import Opaque, watched
 from kleene.lowering.words import Terms, WordAssignment, WordPredicate, WordValue
 from kleene.lowering.words import assign as assign_word
 from kleene.machines.interpreter import checked_write, class_constant, executing_line
-from kleene.machines.program import ProgramClass, Value, Word
+from kleene.machines.program import ProgramClass, Value, Word, step_of
+
+T = TypeVar("T")
+K = TypeVar("K", contravariant=True)
+V = TypeVar("V", covariant=True)
 
 MAX_PATHS = 20_000
 MAX_TABLE = 1_000_000
@@ -198,33 +203,50 @@ def _place(program: ProgramClass) -> str:
     return f"; line {line}" if line is not None else ""
 
 
-class Symbol:
+class Symbol(Opaque):
     """A value that is not known yet: a function of one separable form."""
 
-    def __init__(self, path: Path, form: Form, table: dict[Number, Any] | None = None) -> None:
+    def __init__(
+        self, path: Path, form: Form, table: dict[Number, Any] | None = None, *, boolean: bool = False
+    ) -> None:
         self.path, self.form, self.table = path, form, table  # table None: the form's value itself
+        self.boolean = boolean  # without a table: False and True, coded as 0 and 1
 
     @classmethod
     def simplified(cls, path: Path, form: Form, table: dict[Number, Any]) -> Any:
         """A symbol in its simplest shape: a constant, a form by itself, or a function of a form."""
         results = list(table.values())
         first = results[0]
-        if not isinstance(first, Raised) and all(type(r) is type(first) and r == first for r in results):
+        if not isinstance(first, Raised) and all(_identical(first, result) for result in results):
             return first
-        numeric = all(isinstance(result, int | Fraction) for result in results)  # bools are ints
-        if numeric and all(value == result for value, result in table.items()):
-            return cls(path, form)
-        if numeric and len(form.terms) == 1:
-            ((name, entries),) = form.terms
-            if all(form.constant + entry in table for entry in entries):
-                values = tuple(table[form.constant + entry] + 0 for entry in entries)
-                return cls(path, Form.of(0, {name: values}))
+        boolean = all(isinstance(result, bool) for result in results)
+        if boolean or all(isinstance(r, int | Fraction) and not isinstance(r, bool) for r in results):
+            if all(value == result for value, result in table.items()):
+                return cls(path, form, boolean=boolean)
+            if len(form.terms) == 1:
+                ((name, entries),) = form.terms
+                if all(form.constant + entry in table for entry in entries):
+                    values = tuple(table[form.constant + entry] + 0 for entry in entries)
+                    return cls(path, Form.of(0, {name: values}), boolean=boolean)
         return cls(path, form, table)
 
     def at(self, value: Number) -> Any:
         if self.table is None:
-            return value
+            return bool(value) if self.boolean else value
         return self.table.get(value, _UNREACHED)
+
+    def concrete(self) -> Any:
+        """One of its values; the others are other paths."""
+        return self.path.fork(self, lambda value: (type(value), value))[1]
+
+    @property
+    def program_name(self) -> str:
+        return self.path.program.spec.name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.concrete(), name)
 
     @property
     def pure(self) -> bool:
@@ -234,22 +256,22 @@ class Symbol:
         return bool(self.path.fork(self, bool))
 
     def __index__(self) -> int:
-        return operator.index(self.path.fork(self, lambda value: value))
+        return operator.index(self.concrete())
 
     def __int__(self) -> int:
-        return int(self.path.fork(self, lambda value: value))
+        return int(self.concrete())
 
     def __float__(self) -> float:
-        return float(self.path.fork(self, lambda value: value))
+        return float(self.concrete())
 
     def __hash__(self) -> int:
-        return hash(self.path.fork(self, lambda value: value))
+        return hash(self.concrete())
 
     def __len__(self) -> int:
-        return len(self.path.fork(self, lambda value: value))
+        return len(self.concrete())
 
     def __iter__(self) -> Any:
-        return iter(self.path.fork(self, lambda value: value))
+        return iter(self.concrete())
 
     def __contains__(self, member: Any) -> bool:
         return bool(apply(lambda members, one: one in members, self, member))
@@ -276,13 +298,20 @@ class Symbol:
         return apply(operator.floordiv, other, self), apply(operator.mod, other, self)
 
     def __str__(self) -> str:
-        return str(self.path.fork(self, lambda value: value))
+        return str(self.concrete())
 
     def __format__(self, how: str) -> str:
-        return format(self.path.fork(self, lambda value: value), how)
+        return format(self.concrete(), how)
 
     def __repr__(self) -> str:
-        return f"<symbol on {self.form.describe()}>"
+        return repr(self.concrete())
+
+
+def _identical(one: Any, other: Any) -> bool:
+    """Whether no Python can tell two values apart; what cannot be decided counts as different."""
+    if type(one) is not type(other) or one != other:
+        return False
+    return type(one) in (bool, int, str, Fraction) or repr(one) == repr(other)
 
 
 _UNREACHED = Raised(ProgramError("a value that no path reaches"))
@@ -371,7 +400,7 @@ def _multiply(left: Any, right: Any) -> Any:
 
 
 def _unless_word(function: Callable[[Any, Any], Any], symbol: Symbol, other: Any) -> Any:
-    return NotImplemented if isinstance(other, WordValue) else function(symbol, other)  # a word knows what to do
+    return NotImplemented if type(other) is WordValue else function(symbol, other)  # a word knows what to do
 
 
 def _install() -> None:
@@ -456,7 +485,8 @@ def execute(program: ProgramClass) -> list[Path]:
 
 def _run(path: Path) -> None:
     try:
-        path.program.step(SymbolicState(path))
+        with watched(path.program):
+            step_of(path.program)(SymbolicState(path))
     except KleeneError:
         raise
     except Exception as error:
@@ -476,12 +506,18 @@ def _explosion(program: ProgramClass, paths: list[Path]) -> str:
     )
 
 
-class Lookup:
+class Lookup(Generic[K, V]):
     """`kl.table(T)`: indexing that does not fork."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
 
+    @overload
+    def __getitem__(self, key: K) -> V: ...
+    @overload
+    def __getitem__(self: Lookup[int, Sequence[T]], key: tuple[int, int]) -> T: ...
+    @overload
+    def __getitem__(self: Lookup[int, Sequence[Sequence[T]]], key: tuple[int, int, int]) -> T: ...
     def __getitem__(self, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
         if isinstance(self.content, dict) and len(keys) > 1:
@@ -497,7 +533,11 @@ class Lookup:
         return found
 
 
-def table(content: Any) -> Lookup:
+@overload
+def table(content: Mapping[K, V]) -> Lookup[K, V]: ...
+@overload
+def table(content: Sequence[V]) -> Lookup[int, V]: ...
+def table(content: Any) -> Lookup[Any, Any]:
     """A list or dict that can be indexed by `z.x` in `step` without a path for each value.
 
     >>> table([5, 6, 7])[1]
@@ -506,11 +546,12 @@ def table(content: Any) -> Lookup:
     return Lookup(content)
 
 
-def among(value: Any, values: Iterable[Any]) -> Any:
+def among(value: T, values: Iterable[T]) -> bool:
     """Whether `value` is one of `values`, without a path for each.
 
     >>> among(3, [1, 3])
     True
     """
     wanted = frozenset(values)
-    return apply(wanted.__contains__, value) if isinstance(value, Symbol) else value in wanted
+    found: bool = apply(wanted.__contains__, value) if isinstance(value, Symbol) else value in wanted
+    return found

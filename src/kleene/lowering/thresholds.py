@@ -15,14 +15,15 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any, TypeVar
 
+from kleene.common.residual import Layout
 from kleene.errors import ProgramError
 from kleene.lowering.forms import Form, Number
+from kleene.lowering.guarding import merged
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import Rules
-from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, merged, simplify_guard
+from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, simplify_guard
 from kleene.lowering.words import Terms, WordPredicate
 from kleene.machines.program import MAX_WORD_BITS, HeadSpec, Numerical, Spec, Subset, Word
-from kleene.residual import Layout
 
 AnyUpdate = TypeVar("AnyUpdate", GuardedUpdate, WordUpdate)
 Dim = tuple[str, int]  # (variable or scratch name, place in its segment)
@@ -254,9 +255,13 @@ class Builder:
                 if not (own and word == name) and bit < self.spec.kinds[word].bits:  # type: ignore[attr-defined]
                     one = Linear({(word, bit): 1}, 0, 1, word in self.rough)
                     self.conjunction([*tests, one], {(name, bit): coefficient}, 2, name, "copy a bit")
-        for bit in range(1, bits + (made.modulus is not None)):
+        widths = [self.spec.kinds[word].bits for word, _ in made.terms]  # type: ignore[attr-defined]
+        wraps = (
+            made.modulus is not None or max(widths, default=0) > bits
+        )  # then the last carry differs (proofs/Adders.v)
+        for bit in range(1, bits + wraps):
             self._carry(update, tests, bit, bits, base)
-        if made.modulus is None:  # the sum stays in range: the last carry is what the constant was taken modulo
+        if not wraps:  # the sum stays in range: the last carry is what the constant was taken modulo
             base[(name, bits - 1)] += 2 * (made.constant >> bits)
         self.conjunction(tests, base, 2, name, "constant")
         if not own:

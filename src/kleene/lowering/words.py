@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.errors import ProgramError, RangeError
 from kleene.lowering.forms import variable_form
+from kleene.lowering.identity import Opaque
 
 if TYPE_CHECKING:
     from kleene.lowering.symbolic import Path
@@ -89,13 +90,17 @@ def whole(value: Any) -> int | None:
         return None
 
 
-class WordValue:
+class WordValue(Opaque):
     """A word expression in `step`: a sum of words and a constant. It never forks; comparing it does."""
 
     def __init__(self, path: Path, terms: Mapping[str, int], constant: int, modulus: int | None = None) -> None:
         self.path = path
         self.terms: Terms = tuple(sorted((name, c) for name, c in terms.items() if c))
         self.constant, self.modulus = constant, modulus
+
+    @property
+    def program_name(self) -> str:
+        return self.path.program.spec.name
 
     def _refuse(self, what: str) -> ProgramError:
         return ProgramError(
@@ -180,6 +185,11 @@ class WordValue:
 
     def __getattr__(self, name: str) -> Any:
         raise self._refuse(f"uses '{name}' of")
+
+    def _no_text(self, *_: Any) -> Any:
+        raise self._refuse("makes text of")
+
+    __str__ = __repr__ = __format__ = _no_text
 
     def _no(self, *_: Any) -> Any:
         raise self._refuse("does other arithmetic with")

@@ -8,11 +8,11 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from kleene.decision import Decision, trimmed
+from kleene.common.alphabet import Word, check_alphabet, encode
+from kleene.common.decision import Decision, trimmed
 from kleene.errors import FileError, InputError
 from kleene.files import as_path, read_text
 from kleene.machines.turing import check_steps
-from kleene.words import Word, check_alphabet, encode
 
 MAX_CASES = 5_000_000
 

@@ -28,6 +28,7 @@ EXPERIMENTS: dict[str, str] = {
     "alta.frozen": "kleene.papers.alta_frozen:frozen",
     "alta.probes": "kleene.papers.alta_probes:probes",
     "synthesizer.memorise": "kleene.papers.synthesizer_memorise:memorise_programs",
+    "synthesizer.sweep": "kleene.papers.synthesizer_sweep:sweep",
     "synthesizer.soft-instruction": "kleene.papers.synthesizer_soft:soft_instruction",
     "synthesizer.soft-imperative": "kleene.papers.synthesizer_soft:soft_imperative",
 }

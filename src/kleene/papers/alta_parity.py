@@ -165,13 +165,17 @@ def parity(
     from kleene.papers.alta_parity_minimal import parity_minimal
 
     plan = plan or Plan()
-    chosen = set(plan.chosen([*trace.tasks(scale, plan), *end_to_end.tasks(scale, plan)]))  # before any work
+    traced = trace.tasks(trace.TRACE.config(scale), data, plan, {})
+    chosen = set(plan.chosen([*traced, *end_to_end.tasks(scale, plan)]))  # before any work
     whole = Result("alta.parity", Path(folder), {"scale": scale})
     parts = [parity_minimal(scale, data, whole.folder / "parity-minimal", progress)]
-    for part, its_tasks in ((trace.parity_trace, trace.tasks), (end_to_end.parity_end_to_end, end_to_end.tasks)):
-        mine = tuple(name for name in its_tasks(scale, plan) if name in chosen)
+    for short, part, its_tasks in (
+        ("parity-trace", trace.parity_trace, traced),
+        ("parity-end-to-end", end_to_end.parity_end_to_end, end_to_end.tasks(scale, plan)),
+    ):
+        mine = tuple(name for name in its_tasks if name in chosen)
         own = replace(plan, only=mine) if mine else replace(plan, only=(), limit=0.0)  # none: nothing is trained
-        parts.append(part(scale, data, whole.folder / part.__name__.replace("_", "-"), progress, own))
+        parts.append(part(scale, data, whole.folder / short, progress, own))
     for one in parts:
         short = one.name.rpartition(".")[2]
         whole.rows += [{**row, "name": f"{short}: {row['name']}"} for row in one.rows]

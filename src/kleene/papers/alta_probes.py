@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kleene.library.parity import START, parity_relative
-from kleene.lowering.machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
-from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
+from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import Bits, percent, words
 from kleene.papers.report import Result, plot
 from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
@@ -30,7 +30,7 @@ from kleene.training.loop import seeded
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
         "lengths": [12, 24],
-        "seeds": [0],
+        "seeds": [0, 1, 2],
         "train_each": 500,
         "test_each": 50,
         "steps": 5_000,
@@ -41,7 +41,7 @@ SCALES: dict[str, dict[str, Any]] = {
     },
     "small": {
         "lengths": [6, 12],
-        "seeds": [0],
+        "seeds": [0, 1, 2],
         "train_each": 100,
         "test_each": 30,
         "steps": 1_000,
@@ -184,6 +184,7 @@ def learn_one(
         step += net.metrics[-1]["step"] if net.metrics else 0
         found[name] = by_length(net, test, modulus)
         good = [entry["step"] for entry in net.metrics if entry["accuracy"] >= GOOD]
+        found[f"{name}_metrics"] = net.metrics
         found[f"{name}_steps"] = good[0] if good else None
 
     parity = _fresh(2, longest, shape, sizes, seed)

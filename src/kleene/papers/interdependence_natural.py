@@ -163,11 +163,11 @@ def conduits(result: Result, wiki: WikiText, config: dict[str, Any], device: str
             pairs = []
             for a, b in zip(plain, known):
                 one, other = curves[name][:, a], curves[name][:, b]
-                level = 0.5 * min(one.max(), other.max())
+                level, counted = 0.5 * min(one.max(), other.max()), list(range(1, len(one) + 1))
                 pairs.append(
                     (float(reduce(one)), float(reduce(other)))
                     if reduce
-                    else (first_above(one, level), first_above(other, level))
+                    else (first_above(counted, one, level), first_above(counted, other, level))
                 )
             true = None if higher is None else all((b > a) == higher and a != b for a, b in pairs)
             result.row(

@@ -29,6 +29,7 @@ class Result:
     started: float = field(default_factory=time.time)
     seconds: float = 0.0
     runs: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # results of tasks, from this call or earlier
+    before: str = ""  # what is said about the table, above it
 
     def row(self, name: str, paper: str, ours: str, note: str = "", holds: bool | None = None) -> None:
         """Add a row; `holds` says whether what the paper claims was found here."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,7 +18,8 @@ from typing import Any
 
 from kleene.errors import InputError
 from kleene.files import read_json, write_json
-from kleene.papers.report import Result, commit, device
+from kleene.papers.provenance import commit, loaded_code
+from kleene.papers.report import Result, device
 
 Work = Callable[..., dict[str, Any]]
 Tasks = Mapping[str, Mapping[str, Any]]
@@ -56,10 +57,20 @@ class Plan:
         if not self.only:
             wanted = set(names if default is None else default)
             return [name for name in names if name in wanted]
-        for pattern in self.only:
+        for pattern in filter(None, self.only):
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise InputError(f"--only {pattern!r}: no task is so called; there are {', '.join(names)}")
         return [name for name in names if any(fnmatchcase(name, pattern) for pattern in self.only)]
+
+    def of(self, tasks: Iterable[str]) -> Plan:
+        """The same plan for one of several stages: with the patterns that name tasks of it."""
+        names = list(tasks)
+        mine = tuple(p for p in self.only if any(fnmatchcase(name, p) for name in names))
+        return replace(self, only=mine or ("",) if self.only else ())
+
+    def check_named(self, tasks: Iterable[str]) -> None:
+        """Refuse a pattern that names no task of any stage."""
+        self.chosen(tasks)
 
     def step_count(self, steps: int) -> int:
         return steps if self.steps is None else self.steps
@@ -96,18 +107,21 @@ def run_tasks(
     default: Iterable[str] | None = None,
     progress: bool = True,
     title: str = "tasks",
+    declared: tuple[str, ...] = (),
 ) -> dict[str, dict[str, Any]]:
     """`work(**arguments)` for each task by name; what it returns is written to `folder`/name.json as it arrives.
 
-    Each result also has the `seconds` that it took, the `device` and the `commit`. A file with other arguments is
-    made again; where they differ in `steps` alone, fewer are a part of more, and more stand for fewer. Work is also
-    given `folder` (for its checkpoints) and `deadline`, and may say that it has not `finished`; then the next call goes
-    on with it. Tasks that have no result yet are missing in what comes back.
+    Each result also has the `seconds` that it took, the `device`, the `commit` (with a plus where the tree differed
+    from it), the `code` that was loaded, with fingerprints, and the digests of the `criteria` that were `declared`. A
+    file with other arguments is made again; where they differ in `steps` alone, a longer run is reused for a shorter
+    request, and a shorter one goes on. Work is also given `folder` (for its checkpoints) and `deadline`, and may say
+    that it has not `finished`; then the next call goes on with it. Tasks that have no
+    result yet are missing in what comes back.
     """
     names = plan.chosen(tasks, default)
     saved = {name: _saved(folder, name, tasks[name]) for name in tasks}
     open_ = [name for name in names if not saved[name].get("finished")]
-    jobs = {name: (work, name, dict(tasks[name]), folder, plan) for name in open_}
+    jobs = {name: (work, name, dict(tasks[name]), folder, plan, declared) for name in open_}
     with _bars(title, folder, {name: tasks[name].get("steps") for name in open_}, progress) as started:
         if (workers := _workers(plan, len(jobs))) == 1:
             for name, job in jobs.items():
@@ -157,7 +171,9 @@ def _alone() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: Plan) -> dict[str, Any]:
+def _run(
+    work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: Plan, declared: tuple[str, ...] = ()
+) -> dict[str, Any]:
     from kleene.training.loop import spent
 
     saved = _saved(folder, name, arguments)
@@ -169,7 +185,13 @@ def _run(work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: P
     result = work(**arguments, folder=folder / name, deadline=plan.deadline)
     finished = bool(result.pop("finished", True))
     before = max(before, saved["result"]["seconds"] if saved else 0.0)  # the first also counts a run that was killed
-    result |= {"seconds": round(before + time.monotonic() - begin, 1), "device": device(), "commit": commit()}
+    result |= {
+        "seconds": round(before + time.monotonic() - begin, 1),
+        "device": device(),
+        "commit": commit(),
+        "code": loaded_code(),
+        "criteria": [d for d in declared if not saved or d in saved["result"].get("criteria", ())],
+    }
     entry = {"arguments": _plain(arguments), "finished": finished, "result": result}
     write_json(folder / f"{name}.json", entry, indent=None)
     return entry

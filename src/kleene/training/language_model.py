@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kleene.errors import InputError
-from kleene.networks.lstm import LanguageModel
+from kleene.networks.trained.lstm import LanguageModel
 from kleene.training.loop import Metrics, Run, seeded, train
 
 
@@ -251,8 +251,6 @@ class _Descent:
         kept = stack.h.clone(), stack.c.clone(), stack.rate.clone()
         stack.rate.zero_()  # warming up must not move the weights
         stack.train()
-        precision = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high")  # TF32 in training alone; the graph remembers it
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -264,7 +262,6 @@ class _Descent:
             self._step()
         for buffer, value in zip((stack.h, stack.c, stack.rate), kept):
             buffer.copy_(value)
-        torch.set_float32_matmul_precision(precision)
         self.graph = graph
 
     def _step(self) -> None:
@@ -307,6 +304,7 @@ def train_stack(
     anneal: float = 1.0,
     evaluate: Callable[[Stack], Metrics] | None = None,
     folder: str | Path | None = None,
+    deadline: float | None = None,
     settings: dict[str, Any] | None = None,
     progress: bool = True,
     title: str = "language models",
@@ -353,6 +351,7 @@ def train_stack(
         descend=descend,
         folder=folder,
         save_seconds=20,
+        deadline=deadline,
         settings=settings,
         progress=progress,
         title=title,

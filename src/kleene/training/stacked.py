@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from kleene.networks.bert_stack import BertStack, summed_loss
+from kleene.networks.trained.bert_stack import BertStack, summed_loss
 from kleene.training.loop import seeded
 
-Batch = tuple[Tensor, Tensor, float]  # tokens (models, batch, time), labels (models, batch, operands), rate
+# tokens (models, batch, time), labels (models, batch, operands), the learning rate of all or of each model
+Batch = tuple[Tensor, Tensor, float | Tensor]
 EAGER = 2  # steps of a shape before it is captured
+BETAS = (0.9, 0.999)
 
 
 def adamw(stack: BertStack, rate: float) -> torch.optim.AdamW:
@@ -24,6 +27,39 @@ def adamw(stack: BertStack, rate: float) -> torch.optim.AdamW:
     if device.type != "cuda":
         return torch.optim.AdamW(stack.parameters(), lr=rate)
     return torch.optim.AdamW(stack.parameters(), lr=torch.tensor(rate, device=device), fused=True, capturable=True)
+
+
+class RateEach(torch.optim.Optimizer):
+    """AdamW for stacked parameters (models, …), with a learning rate for each model.
+
+    The step is the same as that of `torch.optim.AdamW` with weight decay 0.01, and a CUDA graph can hold it.
+    """
+
+    def __init__(self, stack: nn.Module, rates: Tensor) -> None:
+        super().__init__(list(stack.parameters()), {"lr": rates})
+        (group,) = self.param_groups
+        self.count = torch.zeros((), device=rates.device)
+        self.means = [torch.zeros_like(p) for p in group["params"]]
+        self.squares = [torch.zeros_like(p) for p in group["params"]]
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Move every parameter that has a gradient; all of a stack's have one."""
+        (group,) = self.param_groups
+        parameters = group["params"]
+        gradients = [p.grad for p in parameters]
+        rates = [group["lr"].view(-1, *[1] * (p.dim() - 1)) for p in parameters]
+        self.count += 1
+        torch._foreach_mul_(parameters, [1 - 0.01 * rate for rate in rates])
+        torch._foreach_lerp_(self.means, gradients, 1 - BETAS[0])
+        torch._foreach_mul_(self.squares, BETAS[1])
+        torch._foreach_addcmul_(self.squares, gradients, gradients, 1 - BETAS[1])
+        below = torch._foreach_div(self.squares, 1 - BETAS[1] ** self.count)
+        torch._foreach_sqrt_(below)
+        torch._foreach_add_(below, 1e-8)
+        moves = torch._foreach_div(self.means, below)
+        torch._foreach_mul_(moves, [rate / (1 - BETAS[0] ** self.count) for rate in rates])
+        torch._foreach_sub_(parameters, moves)
 
 
 def endless(seed: int, count: int, batch: int) -> Callable[[int], Tensor]:
@@ -73,7 +109,7 @@ class Descent:
         tokens, labels, rate = batch
         for group in self.optimiser.param_groups:
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
+                group["lr"].copy_(torch.as_tensor(rate))
             else:
                 group["lr"] = rate
         if tokens.device.type != "cuda":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kleene as kl
-from kleene.words import all_words
+from kleene.common.alphabet import all_words
 from random_machines import random_dfa
 
 FORMATS = [".json", ".jff", ".att", ".mata", ".ba", ".regex"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kleene as kl
-from kleene.words import all_words
+from kleene.common.alphabet import all_words
 
 AUTOMATON = """<?xml version="1.0" encoding="UTF-8" standalone="no"?><!--Created with JFLAP 6.4.--><structure>&#13;
 <type>fa</type>{open}

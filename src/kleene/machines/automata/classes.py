@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from kleene.common.alphabet import Word, show_word
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.monoid import Monoid, components
 from kleene.machines.automata.operations import alive
-from kleene.words import Word, show_word
 
 Permutation = tuple[int, ...]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kleene.common.alphabet import Word, check_alphabet, encode, encode_batch
 from kleene.errors import InputError, NotSupported
-from kleene.words import Word, check_alphabet, encode, encode_batch
 
 if TYPE_CHECKING:
     from kleene.machines.automata.classes import Classes, Verdict

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kleene.common.alphabet import Word
 from kleene.errors import InputError
-from kleene.words import Word
 
 if TYPE_CHECKING:
     from kleene.machines.automata.dfa import DFA

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from kleene.common.alphabet import Word, encode
 from kleene.errors import NotSupported
 from kleene.machines.automata.dfa import DFA
-from kleene.words import Word, encode
 
 MAX_ELEMENTS = 50_000
 MAX_CELLS = 20_000_000  # elements × states

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.errors import InputError, NotSupported
 from kleene.machines.automata.dfa import DFA
-from kleene.words import Word, check_alphabet, encode
 
 EMPTY = -1  # the code of an empty move
 MAX_WORK = 400_000_000  # moves followed by one subset construction: a few seconds

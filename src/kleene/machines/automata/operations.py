@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from kleene.common.alphabet import Word, encode
 from kleene.errors import InputError
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
-from kleene.words import Word, encode
 
 
 def concatenate(left: DFA, right: DFA) -> DFA:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.errors import FileError, InputError
 from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
-from kleene.words import Word, check_alphabet, encode
 
 UNDEFINED = -1
 Output = tuple[str, ...]
