@@ -43,7 +43,8 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
         "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",
         "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
-        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
+        "kleene.networks.decider.Decider": "kleene.checks.turing_steps:certify_decider",
+        "kleene.networks.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
     "learn": {
         "kleene.machines.program.ProgramClass": "kleene.training.learn:learn_program",
@@ -130,7 +131,10 @@ def verify(machine: Any, network: Any, **options: Any) -> Any:
 
 def certify(network: Any, **options: Any) -> Any:
     """A certificate that `network` computes what it says, or the reasons why there is none."""
-    return _arrow("certify", network)(network, **options)
+    certificate = _arrow("certify", network)(network, **options)
+    if hasattr(network, "note_certificate"):
+        network.note_certificate(certificate)
+    return certificate
 
 
 def learn(machine: Any, data: Any, **options: Any) -> Any:

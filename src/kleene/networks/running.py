@@ -21,6 +21,7 @@ from torch import Tensor
 
 from kleene.errors import KleeneError, NotSupported, RangeError
 from kleene.networks.changing import Array, Changing, Lookup, changing, codes, index
+from kleene.networks.formats import check_transformer
 from kleene.networks.transformer import Block, Transformer
 
 EVALUATORS = ("dense", "rows", "lookup", "generated")
@@ -45,6 +46,7 @@ def start(net: Transformer, tokens: Sequence[int], evaluator: str = "dense") -> 
         makers["generated"] = Generated
     if evaluator not in makers:
         raise NotSupported(f"there is no evaluator {evaluator!r} that can pause; there are {', '.join(EVALUATORS)}")
+    check_transformer(net)
     return makers[evaluator](net, net.check_input(tokens))
 
 
