@@ -22,12 +22,12 @@ test-all: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
 lint: setup
-	$(BIN)/ruff check src tests docs/*.py
-	$(BIN)/ruff format --check src tests docs/*.py
+	$(BIN)/ruff check src tests benchmarks docs/*.py
+	$(BIN)/ruff format --check src tests benchmarks docs/*.py
 	$(BIN)/mypy
 
 bench: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m kleene.papers.bench
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

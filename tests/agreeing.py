@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import kleene as kl
-from kleene.lowering.machine import RuleMachine
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 
 START = 2  # of the parity programs

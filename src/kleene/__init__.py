@@ -34,13 +34,13 @@ __version__ = "0.1.0"
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
-    "traces": "kleene.lowering.traces",
+    "traces": "kleene.lowering.step_traces",
     "guarded_updates": "kleene.lowering.updates",
     "RuleBuilder": "kleene.lowering.rules",
-    "explain_size": "kleene.lowering.report",
+    "explain_size": "kleene.lowering.size_report",
     "AFA": "kleene.machines.automata.alternating",
     "InstructionTable": "kleene.machines.instruction_table",
-    "Synthesizer": "kleene.networks.synthesizer",
+    "Synthesizer": "kleene.networks.synthesizer.synthesizer",
     "memorise": "kleene.training.memorise",
     "soft_instruction": "kleene.compilers.classifier_to_synthesizer",
     "soft_memory": "kleene.compilers.classifier_to_synthesizer",

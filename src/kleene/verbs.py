@@ -13,6 +13,8 @@ from typing import Any
 from kleene.errors import FileError, NotSupported
 from kleene.files import read_json
 
+TRANSFORMER = "kleene.networks.transformer.model.Transformer"
+
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
@@ -24,71 +26,71 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.instruction_table.InstructionTable": "kleene.compilers.table_to_memoriser:compile_table",
     },
     "decompile": {
-        "kleene.networks.transformer.Transformer": "kleene.decompilers.transformer_to_updates:decompile_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
-        "kleene.networks.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
-        "kleene.networks.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
+        TRANSFORMER: "kleene.decompilers.transformer_to_updates:decompile_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
+        "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
         "kleene.machines.automata.dfa.DFA": "kleene.checks.bisimulation:verify_dfa",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:verify_saved",
-        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
+        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
         "kleene.machines.instruction_table.InstructionTable": "kleene.checks.memorised:verify_table",
     },
     "certify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
-        "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
-        "kleene.networks.decider.Decider": "kleene.checks.turing_steps:certify_decider",
-        "kleene.networks.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
+        TRANSFORMER: "kleene.checks.certificates:certify_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
+        "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
     "learn": {
         "kleene.machines.program.ProgramClass": "kleene.training.learn:learn_program",
     },
     "explain": {
-        "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
-        "kleene.networks.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
-        "kleene.networks.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
+        TRANSFORMER: "kleene.evidence.network_traces:explain_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
+        "kleene.networks.trained.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
     },
 }
 
 # the tool or format → (class of what is exported → "module:function")
 EXPORTS: dict[str, dict[str, str]] = {
     "transformer-lens": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_lens:export_lens",
+        TRANSFORMER: "kleene.exporters.transformer_to_lens:export_lens",
     },
     "hugging-face": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
+        TRANSFORMER: "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
     },
     "onnx": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_onnx:export_onnx",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
+        TRANSFORMER: "kleene.exporters.transformer_to_onnx:export_onnx",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
     },
     "graphviz": {
         "kleene.machines.automata.dfa.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.automata.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
     },
     "circuit": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_circuit:export_circuit",
+        TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
     },
 }
 
 # kind written in a saved folder's kleene.json → the loader of such a folder
 LOADERS: dict[str, str] = {
-    "transformer": "kleene.networks.transformer:load",
-    "learned": "kleene.networks.learned:load",
-    "standard": "kleene.networks.standard:load",
-    "rnn": "kleene.networks.rnn_files:load",
-    "decider": "kleene.networks.decider:load",
-    "lstm": "kleene.networks.lstm:load",
-    "memoriser": "kleene.networks.memoriser:load",
+    "transformer": "kleene.networks.transformer.model:load",
+    "learned": "kleene.networks.trained.learned_mlp:load",
+    "standard": "kleene.networks.trained.encoder_decoder:load",
+    "rnn": "kleene.networks.rnn.files:load",
+    "decider": "kleene.networks.rnn.decider:load",
+    "lstm": "kleene.networks.trained.lstm:load",
+    "memoriser": "kleene.networks.synthesizer.memoriser:load",
 }
 
 

@@ -12,14 +12,14 @@ import pytest
 import kleene as kl
 from kleene.checks import turing_steps
 from kleene.compilers import turing_compact, turing_to_rnn
-from kleene.compilers.forms import StepBuilder
+from kleene.compilers.affine_forms import StepBuilder
 from kleene.compilers.oracle_to_rnn import truncated
 from kleene.compilers.turing_compact import CompactStep
 from kleene.compilers.turing_literal import LiteralStep
 from kleene.library.turing_machines import POWERS_OF_TWO, busy_beaver
 from kleene.machines.multitape import MultiTapeMachine
 from kleene.machines.oracle import OracleLanguage
-from kleene.networks.exact_matrix import Matrix
+from kleene.networks.rnn.matrix import Matrix
 from random_machines import random_turing, random_two_tape
 
 BB2 = kl.TuringMachine.parse("1RB1LB_1LA1RZ")

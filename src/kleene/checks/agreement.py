@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from kleene.common.output import Output
 from kleene.compilers.program_to_transformer import encode
 from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
-from kleene.lowering.machine import RuleMachine
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
 from kleene.machines.program import ProgramClass, Spec
-from kleene.networks.learned import LearnedTransformer
-from kleene.networks.standard import StandardTransformer
-from kleene.networks.transformer import Transformer
-from kleene.results import Output
+from kleene.networks.trained.encoder_decoder import StandardTransformer
+from kleene.networks.trained.learned_mlp import LearnedTransformer
+from kleene.networks.transformer.model import Transformer
 
 MAX_EXHAUSTIVE = 50_000_000
 CHUNK = 512

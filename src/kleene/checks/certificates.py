@@ -21,11 +21,11 @@ from kleene.decompilers.transformer_to_updates import read_spec
 from kleene.decompilers.weights import WeightsFunction, whole_halves
 from kleene.errors import KleeneError, NotExact
 from kleene.lowering.averages import PRECISION, clearing_scale, neighbours
-from kleene.lowering.functions import UpdatesFunction, difference, reading_order
+from kleene.lowering.next_values import UpdatesFunction, difference, reading_order
 from kleene.lowering.thresholds import averaging_heads
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.program import Spec, Word
-from kleene.networks.transformer import DTYPES, Block, Transformer
+from kleene.networks.transformer.model import DTYPES, Block, Transformer
 
 MOVES = (  # follows from parsing the heads (check_nothing_left), where the interpreter does not raise
     "heads that write into a variable take its old value away where they write: their own position's, or the "

@@ -182,7 +182,7 @@ def landscape(
         found, assignments = rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
     else:
         from kleene.checks.minimality import all_rules
-        from kleene.lowering.traces import traces
+        from kleene.lowering.step_traces import traces
 
         kinds = rules.spec.kinds
         found = RuleSet(

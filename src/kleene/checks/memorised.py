@@ -11,7 +11,7 @@ import torch
 from kleene.checks.bisimulation import Report
 from kleene.errors import NotSupported
 from kleene.machines.instruction_table import InstructionTable
-from kleene.networks.memoriser import Memoriser, rows_at_once
+from kleene.networks.synthesizer.memoriser import Memoriser, rows_at_once
 
 FORMATS = {  # number format → bits of precision, largest number
     "float64": (53, 2.0**1023),

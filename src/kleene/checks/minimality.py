@@ -29,7 +29,7 @@ import numpy as np
 
 from kleene.errors import NotSupported, ProgramError, UndefinedRead
 from kleene.lowering.forms import Form
-from kleene.lowering.machine import RuleMachine
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.rules import Rule, Rules, _shown, lower_to_rules
 from kleene.lowering.updates import GuardedUpdate, Updates, guarded_updates, index_test
 from kleene.machines.interpreter import State, checked_write

@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Any
 
 from kleene.checks.bisimulation import Report, chosen_words
+from kleene.common.alphabet import Word, all_words, show_word
 from kleene.errors import InputError, NotSupported
 from kleene.machines.turing import Configuration, TuringMachine
-from kleene.networks.decider import ANSWERS, Decider, code
-from kleene.networks.exact_matrix import Vector
-from kleene.words import Word, all_words, show_word
+from kleene.networks.rnn.decider import ANSWERS, Decider, code
+from kleene.networks.rnn.matrix import Vector
 
 
 def machine_of(net: Decider) -> TuringMachine:

@@ -23,8 +23,8 @@ from kleene.errors import InputError, KleeneError, NotExact
 from kleene.machines.multitape import MultiTapeMachine, Rule, rule
 from kleene.machines.oracle import comparing_machine
 from kleene.machines.turing import TuringMachine
-from kleene.networks.decider import ACCEPT, END, MARK, NOTHING, NUL, REJECT, Decider
-from kleene.networks.oracle_rnn import OracleRNN
+from kleene.networks.rnn.decider import ACCEPT, END, MARK, NOTHING, NUL, REJECT, Decider
+from kleene.networks.rnn.oracle import OracleRNN
 
 MAX_CASES = 200_000
 ONE = ""  # the constant of an affine form

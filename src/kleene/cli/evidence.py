@@ -63,7 +63,7 @@ def explain(
 
 
 def _is_language_model(network: object) -> bool:
-    return type(network).__module__ == "kleene.networks.lstm"
+    return type(network).__module__ == "kleene.networks.trained.lstm"
 
 
 @app.command(epilog="Example: kleene reproduce interdependence.synthetic --scale small -o results/synthetic")

@@ -182,7 +182,7 @@ def _runner(program: ProgramClass, evaluator: Evaluator) -> Any:
         return program
     if evaluator is Evaluator.network:
         return verbs.compile(program)
-    from kleene.lowering.machine import RuleMachine
+    from kleene.lowering.rule_machine import RuleMachine
     from kleene.lowering.updates import guarded_updates
 
     return RuleMachine(guarded_updates(program))
@@ -340,7 +340,7 @@ def sizes_text(net: Any) -> str:
 
 
 def explain_size(program: ProgramClass) -> Any:
-    from kleene.lowering.report import explain_size
+    from kleene.lowering.size_report import explain_size
 
     return explain_size(program)
 

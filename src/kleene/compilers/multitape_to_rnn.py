@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kleene.compilers.forms import Form, StepBuilder, total
+from kleene.compilers.affine_forms import Form, StepBuilder, total
 from kleene.compilers.two_layer import fuse
 from kleene.errors import InputError
 from kleene.machines.multitape import MultiTapeMachine, Rule, rule
-from kleene.networks.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
+from kleene.networks.rnn.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
 
 LOAD, TURN, REWIND = "(load)", "(turn)", "(rewind)"
 

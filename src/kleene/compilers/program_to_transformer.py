@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from kleene.common.output import check_layers
+from kleene.common.residual import Layout
 from kleene.errors import InputError, KleeneError, NotExact, NotSupported
 from kleene.files import MAX_PARAMETERS
 from kleene.lowering.averages import PRECISION, Boundary, boundaries, clearing_scale, extreme_averages
@@ -27,10 +29,8 @@ from kleene.lowering.updates import Cycle, Updates, guarded_updates
 from kleene.machines.interpreter import Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
 from kleene.machines.trace import HeadOutput
-from kleene.networks.saving import count_parameters
-from kleene.networks.transformer import DTYPES, Block, BlockShape, Config, Transformer
-from kleene.residual import Layout
-from kleene.results import check_layers
+from kleene.networks.transformer.files import count_parameters
+from kleene.networks.transformer.model import DTYPES, Block, BlockShape, Config, Transformer
 
 # A match scores GAP more than the null key, the null key GAP more than a mismatch. exp(−768) is zero in
 # float64 too, and a power of two is exact in every format.

@@ -8,8 +8,8 @@ import numpy as np
 
 from kleene.errors import DidNotHalt, InputError, NotSupported
 from kleene.machines.automata.dfa import DFA
-from kleene.networks.exact_matrix import Vector
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.matrix import Vector
 
 MAX_ALL_UNITS = 16
 

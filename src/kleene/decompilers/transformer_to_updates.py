@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from kleene.common.residual import Layout
 from kleene.decompilers.weights import FINE, Half, State, WeightsFunction, whole_halves
 from kleene.errors import NotExact
 from kleene.lowering.forms import Form, Grid, variable_form
@@ -35,8 +36,7 @@ from kleene.lowering.updates import (
 )
 from kleene.lowering.words import WordAssignment, WordPredicate, normalised
 from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec, Word
-from kleene.networks.transformer import Block, Transformer
-from kleene.residual import Layout
+from kleene.networks.transformer.model import Block, Transformer
 
 MAX_GRID = 20_000
 

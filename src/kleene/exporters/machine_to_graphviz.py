@@ -8,7 +8,7 @@ from kleene.files import write_text
 from kleene.machines.automata.alternating import AFA
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.turing import TuringMachine
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.exact import ExactRNN
 
 
 def export_graphviz(machine: DFA | AFA | TuringMachine, path: str | Path | None = None) -> str:

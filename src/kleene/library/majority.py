@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kleene.networks.exact_matrix import Matrix, vector
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.matrix import Matrix, vector
 
 
 def integer_relu() -> ExactRNN:

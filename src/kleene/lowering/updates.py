@@ -152,7 +152,7 @@ class Updates:
         return after
 
     def __eq__(self, other: object) -> bool:
-        from kleene.lowering.functions import first_difference
+        from kleene.lowering.next_values import first_difference
 
         if not isinstance(other, Updates):
             return NotImplemented

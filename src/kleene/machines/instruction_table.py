@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.execution import Instruction
 from kleene.errors import InputError
-from kleene.execution import Instruction
 from kleene.machines.subleq import Image
 
 MAX_ENTRIES = 1 << 24

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.program import (
     Head,
@@ -24,7 +25,6 @@ from kleene.machines.program import (
     as_number,
 )
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
-from kleene.results import Output, check_layers
 
 
 class Layer:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
-from kleene.decision import Decision, trimmed
+from kleene.common.alphabet import Word, check_alphabet, encode
+from kleene.common.decision import Decision, trimmed
 from kleene.errors import InputError
 from kleene.machines.turing import check_steps
-from kleene.words import Word, check_alphabet, encode
 
 MAX_CASES = 5_000_000
 

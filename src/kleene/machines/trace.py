@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kleene.common.output import Output
 from kleene.machines.program import Spec, Value
-from kleene.results import Output
 
 States = list[dict[str, Value]]  # by position: variable → value
 Lines = list[dict[str, int | None]]  # by position: variable → the line of `step` that wrote it

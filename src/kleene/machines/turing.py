@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kleene.decision import Decision, trimmed
+from kleene.common.alphabet import Word, check_alphabet, encode
+from kleene.common.decision import Decision, trimmed
 from kleene.errors import InputError
-from kleene.words import Word, check_alphabet, encode
 
 MAX_CELLS = 1_000_000_000
 MOVES = {"L": -1, "S": 0, "R": 1}

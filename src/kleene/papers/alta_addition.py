@@ -11,7 +11,7 @@ from typing import Any
 import kleene as kl
 from kleene.checks.minimality import minimal
 from kleene.library.addition import addition as program
-from kleene.lowering.machine import RuleMachine
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 from kleene.papers.alta_parity import percent
 from kleene.papers.report import Result, plot

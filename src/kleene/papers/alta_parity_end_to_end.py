@@ -12,7 +12,7 @@ import kleene as kl
 from kleene.checks.minimality import minimal
 from kleene.files import read_json
 from kleene.library.parity import START
-from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import (
     LENGTHS,
     TITLES,

@@ -19,7 +19,7 @@ from kleene.checks.minimality import all_rules, minimal
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import FileError
 from kleene.library.scan import scan as program
-from kleene.lowering.machine import RuleMachine
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import guarded_updates
 from kleene.machines.scan_grammar import Pair, data_folder, length_split, pairs, published_split, published_tasks
 from kleene.papers.report import Result

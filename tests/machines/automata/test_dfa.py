@@ -10,8 +10,8 @@ import pytest
 from automata.fa.dfa import DFA as OtherDFA
 
 import kleene as kl
+from kleene.common.alphabet import all_words
 from kleene.errors import FileError
-from kleene.words import all_words
 from random_machines import random_dfa, random_word
 
 

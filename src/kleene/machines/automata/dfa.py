@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from kleene.common.alphabet import Word, check_alphabet, encode, encode_batch
 from kleene.errors import InputError, NotSupported
-from kleene.words import Word, check_alphabet, encode, encode_batch
 
 MAX_STATES = 1_000_000
 

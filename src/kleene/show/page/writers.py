@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import RangeError
-from kleene.lowering.machine import UNDEFINED, RuleMachine
+from kleene.lowering.rule_machine import UNDEFINED, RuleMachine
 from kleene.machines.program import Kind, Numerical, ProgramClass, Spec
 from kleene.machines.trace import Trace
 from kleene.show.page import Numbered, gaps
