@@ -15,6 +15,7 @@ from kleene.errors import FileError
 
 MAX_JSON_BYTES = 256 * 1024 * 1024
 MAX_PARAMETERS = 2_000_000_000  # of a network that is built or loaded
+MAX_ENTRIES = 1 << 24  # of an instruction table, and of a network that has memorised one
 
 
 def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:

@@ -16,6 +16,7 @@ from kleene.errors import InputError, KleeneError, NotExact, NotSupported
 from kleene.files import MAX_PARAMETERS
 from kleene.lowering.averages import PRECISION, Boundary, boundaries, clearing_scale, extreme_averages
 from kleene.lowering.forms import Number
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import (
@@ -25,7 +26,7 @@ from kleene.lowering.thresholds import (
     lower_rules_to_units,
     lower_to_thresholds,
 )
-from kleene.lowering.updates import Cycle, Updates, guarded_updates
+from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import Layer, run_step
 from kleene.machines.program import HeadSpec, Kind, Numerical, ProgramClass, Spec, Subset, Word
 from kleene.machines.trace import HeadOutput

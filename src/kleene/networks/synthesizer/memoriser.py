@@ -19,8 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError
-from kleene.files import read_json, written_atomically
-from kleene.machines.instruction_table import MAX_ENTRIES
+from kleene.files import MAX_ENTRIES, read_json, written_atomically
 from kleene.networks.formats import check_format
 
 VERSION = 1

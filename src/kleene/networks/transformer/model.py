@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,8 @@ from kleene.networks.transformer.by_name import (
 
 if TYPE_CHECKING:
     from kleene.networks.transformer.sparse import SparseTransformer
+
+Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated"]
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -300,7 +302,7 @@ class Transformer(nn.Module):
         layers: int | None = None,
         max_layers: int = 10_000,
         check: bool = False,
-        evaluator: str | None = None,
+        evaluator: Evaluator | None = None,
     ) -> Output:
         """The outputs for one input, with `.layers`. `check` raises UndefinedRead where the program would."""
         return self.run_batch([tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator)[0]
@@ -312,7 +314,7 @@ class Transformer(nn.Module):
         layers: int | None = None,
         max_layers: int = 10_000,
         check: bool = False,
-        evaluator: str | None = None,
+        evaluator: Evaluator | None = None,
         watch: Callable[[int, Tensor, Tensor], None] | None = None,
     ) -> list[Output]:
         """Outputs for many inputs of any lengths. Evaluators: "dense"; on a CPU also "sparse"; for networks in
