@@ -53,7 +53,10 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.machines import three_address as three_address
     from kleene.machines.automata.alternating import AFA as AFA
     from kleene.machines.automata.dfa import DFA as DFA
+    from kleene.machines.automata.nfa import NFA as NFA
     from kleene.machines.automata.regex import regex as regex
+    from kleene.machines.automata.transducer import Transducer as Transducer
+    from kleene.machines.automata.weighted import WeightedAutomaton as WeightedAutomaton
     from kleene.machines.instruction_table import InstructionTable as InstructionTable
     from kleene.machines.multitape import MultiTapeMachine as MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage as OracleLanguage
