@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from kleene.common.output import Output
-from kleene.compilers.program_to_transformer import encode
+from kleene.compilers.transformer_coding import encode
 from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
