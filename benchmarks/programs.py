@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.measure import Row, cpu_seconds
 from kleene import library
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
 
 # run in a process of its own, so that its peak memory is its own
 _COMPILE = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import kleene as kl
 from benchmarks.measure import cpu_seconds
@@ -87,7 +87,8 @@ def eforth() -> list[Row]:
 def memorisers() -> list[Row]:
     """Parameters of compiled memorisers, and the time that compiling takes."""
     found: list[Row] = []
-    for count, method in ((64, "grid"), (128, "grid"), (64, "yun")):
+    cases: list[tuple[int, Literal["grid", "yun"]]] = [(64, "grid"), (128, "grid"), (64, "yun")]
+    for count, method in cases:
         table = kl.InstructionTable.random(count, 256, 256, seed=1)
         taken = cpu_seconds(lambda t=table, m=method: kl.compile(t, method=m))  # type: ignore[misc]
         net = kl.compile(table, method=method)

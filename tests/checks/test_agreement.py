@@ -14,8 +14,8 @@ import agreeing
 import kleene as kl
 from agreeing import START, running_parity
 from kleene.errors import InputError, NotSupported
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
 
 EVALUATORS = ["dense", "sparse"]
 DTYPES = ["float32", "float64"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import kleene as kl
 from kleene.checks.landscape import RuleSet, landscape
-from kleene.lowering.rules import Rule
+from kleene.machines.written_rules import Rule
 
 
 def loss(weights, hat, inputs, regulariser, alpha):

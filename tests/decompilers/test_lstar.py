@@ -10,7 +10,8 @@ import torch
 
 import kleene as kl
 from kleene.errors import InputError
-from kleene.library import majority, tomita
+from kleene.library import tomita
+from kleene.networks.rnn import majority
 from random_machines import random_dfa
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import kleene as kl
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
 
 PROGRAMS = [
     kl.library.parity_relative,

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 import kleene as kl
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
-from kleene.lowering.rules import Rule, Rules, lower_to_rules
-from kleene.lowering.updates import Updates, guarded_updates
+from kleene.lowering.rules import Rules, lower_to_rules
+from kleene.lowering.updates import Updates
+from kleene.machines.written_rules import Rule
 
 SMALL = [
     kl.library.parity_relative,

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import kleene as kl
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.symbolic import execute
-from kleene.lowering.updates import Updates, guarded_updates
+from kleene.lowering.updates import Updates
 
 
 def make(step: Any, **variables: Any) -> Any:

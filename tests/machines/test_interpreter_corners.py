@@ -14,8 +14,8 @@ import torch
 import kleene as kl
 from agreeing import lookup, outcome
 from kleene.errors import InputError
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
 
 
 def sides(program: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import pytest
 
 import kleene as kl
 from kleene.lowering.forms import Form
-from kleene.lowering.updates import GuardedUpdate, Updates, guarded_updates, index_test
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.updates import GuardedUpdate, Updates, index_test
 from kleene.machines.program import Subset
 from kleene.show.terminal import trace_svg
 

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import InputError, NotSupported
-from kleene.lowering.rules import Rule
 from kleene.machines.program import ProgramClass
+from kleene.machines.written_rules import Rule
 
 Array = np.ndarray[Any, Any]
 REGULARISERS = ("l1", "l2")

@@ -7,9 +7,9 @@ from typing import Any
 
 from kleene.errors import KleeneError
 from kleene.lowering.averages import clearing_scale
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import Lowering, lower_to_thresholds
-from kleene.lowering.updates import guarded_updates
 from kleene.machines.program import ProgramClass
 
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from kleene.errors import FileError, NotSupported
 from kleene.files import written_atomically
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.layout import average_scale
 from kleene.lowering.rule_machine import UNDEFINED, RuleMachine, _selected_sums, _whole
-from kleene.lowering.updates import Updates, guarded_updates
+from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.program import ProgramClass, Spec
 
 Array = np.ndarray[Any, Any]
@@ -100,9 +101,9 @@ def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers
     >>> len(found), int(found.count.sum())
     (8, 12)
     """
-    if program.spec.cycle:
-        raise NotSupported(f"{program.spec.name}: has a cycle of layers; traces are of programs with one step")
     updates = guarded_updates(program)
+    if isinstance(updates, Cycle):
+        raise NotSupported(f"{program.spec.name}: has a cycle of layers; traces are of programs with one step")
     if updates.words:
         raise NotSupported(f"{program.spec.name}: has words, which have no finite list of values to trace")
     recorder = _Recorder(updates)

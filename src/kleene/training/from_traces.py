@@ -144,7 +144,7 @@ def accuracy(net: Any, program: ProgramClass, inputs: Sequence[Sequence[int]], r
 
 def reference(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     """What the program gives, by the rule machine."""
+    from kleene.lowering.guarding import guarded_updates
     from kleene.lowering.rule_machine import RuleMachine
-    from kleene.lowering.updates import guarded_updates
 
     return [list(output) for output in RuleMachine(guarded_updates(program)).run_batch(inputs)]

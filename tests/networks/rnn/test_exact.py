@@ -16,7 +16,7 @@ from kleene.common.alphabet import all_words
 from kleene.compilers.dfa_to_rnn import minsky_step
 from kleene.compilers.two_layer import TwoLayerStep, fuse
 from kleene.errors import InputError
-from kleene.library import majority
+from kleene.networks.rnn import majority
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Matrix, Vector, vector
 from random_machines import random_dfa, random_slu_rnn, random_word

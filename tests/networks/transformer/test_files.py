@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 import kleene as kl
 from kleene.errors import FileError, NotSupported
-from kleene.lowering.updates import guarded_updates
+from kleene.lowering.guarding import guarded_updates
 
 SHAPES = {
     "universal": lambda: kl.compile(kl.library.parity_relative),

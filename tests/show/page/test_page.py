@@ -16,11 +16,11 @@ import kleene as kl
 from hostile import HOSTILE, Hostile
 from kleene.cli import main
 from kleene.errors import InputError
-from kleene.lowering.updates import guarded_updates
+from kleene.evidence.program_page import program_page, updates_of
+from kleene.lowering.guarding import guarded_updates
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
 from kleene.show.page import _asset, gaps
 from kleene.show.page.heat import interdependence_page
-from kleene.show.page.program import program_page, updates_of
 from kleene.show.page.writers import Writers, indices
 from random_machines import random_slu_rnn, random_two_tape
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -215,7 +215,7 @@ class ExactRNN:
 
         return SimpleRNN.from_exact(self, **options)
 
-    def on_fractions(self) -> ExactRNN:
+    def on_fractions(self) -> Self:
         """The same network with every weight a `Fraction`: the plain way, kept to compare with."""
 
         def plain(matrix: Matrix) -> Matrix:

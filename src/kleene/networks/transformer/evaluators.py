@@ -20,6 +20,7 @@ from numba import njit
 from torch import Tensor
 
 from kleene.errors import KleeneError, NotSupported, RangeError
+from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.active_rows import Array, Changing, Lookup, changing, codes, index
 from kleene.networks.transformer.model import Block, Transformer
 
@@ -45,6 +46,7 @@ def start(net: Transformer, tokens: Sequence[int], evaluator: str = "dense") -> 
         makers["generated"] = Generated
     if evaluator not in makers:
         raise NotSupported(f"there is no evaluator {evaluator!r} that can pause; there are {', '.join(EVALUATORS)}")
+    check_transformer(net)
     return makers[evaluator](net, net.check_input(tokens))
 
 
