@@ -3,7 +3,7 @@
 
 From Coq Require Import ZArith Reals List.
 From Flocq Require Import Core.
-From Kleene Require Import Sums Attention Thresholds Adders.
+From Kleene Require Import Sums Attention Thresholds Adders Averages Composition Walk.
 Open Scope Z_scope. Open Scope R_scope.
 
 Check Sums.sums_are_exact.
@@ -44,3 +44,25 @@ Check Adders.look_ahead.
 Print Assumptions Adders.look_ahead.
 Check Adders.signed_comparison.
 Print Assumptions Adders.signed_comparison.
+Check Averages.separated.
+Print Assumptions Averages.separated.
+Check Averages.next_neighbours.
+Print Assumptions Averages.next_neighbours.
+Check Averages.continued_neighbours.
+Print Assumptions Averages.continued_neighbours.
+Check Averages.bucket.
+Print Assumptions Averages.bucket.
+Check Composition.network_runs_program.
+Print Assumptions Composition.network_runs_program.
+Check Composition.network_decodes_program.
+Print Assumptions Composition.network_decodes_program.
+Check Composition.selecting_head_agrees.
+Print Assumptions Composition.selecting_head_agrees.
+Check Composition.empty_head_agrees.
+Print Assumptions Composition.empty_head_agrees.
+Check Composition.averaging_head_agrees.
+Print Assumptions Composition.averaging_head_agrees.
+Check Walk.walk_sound.
+Print Assumptions Walk.walk_sound.
+Check Walk.check_variable_sound.
+Print Assumptions Walk.check_variable_sound.

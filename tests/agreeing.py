@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import kleene as kl
-from kleene.lowering.machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
 
 START = 2  # of the parity programs
 

@@ -7,8 +7,8 @@ import random
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.multitape import MultiTapeMachine, rule
 from kleene.machines.turing import TuringMachine
-from kleene.networks.exact_matrix import Matrix, vector
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.matrix import Matrix, vector
 
 
 def random_dfa(rng: random.Random, states: int = 8, symbols: int = 3) -> DFA:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
 import subprocess
@@ -17,14 +16,12 @@ import typer
 from typer.testing import CliRunner
 
 import kleene as kl
+from data_sets import EFORTH, ROOT
 from kleene.cli import app
 from kleene.papers import EXPERIMENTS
 
-ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r'^ *```(\w*)(?: title="([^"]+)")?\n(.*?)^ *```', re.MULTILINE | re.DOTALL)
-DATA = Path(os.environ.get("KLEENE_DATA") or ROOT.parent / "shared" / "data")
-EFORTH = DATA / "subleq" / "subleq.dec"
 LONG = re.compile(r"kleene (reproduce|learn|demo)\b|--steps \d{9}|--scale paper")  # these are parsed, and not run
 
 

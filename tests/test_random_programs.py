@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import kleene as kl
 from agreeing import outcomes
-from kleene.lowering.updates import guarded_updates
+from kleene.lowering.guarding import guarded_updates
 
 LENGTH = 5  # of inputs
 NUMBERS = ["[0, 1]", "[0, F(1, 2), 1]", "[-1, 0, 2]", "[F(1, 3), F(1, 2), 1]"]

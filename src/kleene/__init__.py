@@ -6,7 +6,7 @@ This file is the list of what users may rely on. Names that need torch are impor
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kleene import library
 from kleene.errors import (
@@ -14,6 +14,7 @@ from kleene.errors import (
     FileError,
     InputError,
     KleeneError,
+    KleeneWarning,
     NotExact,
     NotSupported,
     ProgramError,
@@ -26,25 +27,70 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.program import Program, attend, cat, layer, num, relative, subset, word
+from kleene.machines.program import Head, Program, Variable, attend, cat, layer, num, relative, subset, word
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time `__getattr__` imports it
+    from kleene.checks.agreement import Report as Report
+    from kleene.checks.certificates import Certificate as Certificate
+    from kleene.checks.landscape import landscape as landscape
+    from kleene.checks.minimality import minimal as minimal
+    from kleene.checks.unspecified import is_minimal as is_minimal
+    from kleene.checks.unspecified import unspecified as unspecified
+    from kleene.compilers.classifier_to_synthesizer import soft_instruction as soft_instruction
+    from kleene.compilers.classifier_to_synthesizer import soft_memory as soft_memory
+    from kleene.decompilers.lstar import extract as extract
+    from kleene.evidence.decomposition import decompose as decompose
+    from kleene.evidence.interdependence import interdependence as interdependence
+    from kleene.lowering.guarding import guarded_updates as guarded_updates
+    from kleene.lowering.rules import RuleBuilder as RuleBuilder
+    from kleene.lowering.rules import rules as rules
+    from kleene.lowering.size_report import explain_size as explain_size
+    from kleene.lowering.step_traces import traces as traces
+    from kleene.lowering.updates import Cycle as Cycle
+    from kleene.lowering.updates import Updates as Updates
+    from kleene.machines import subleq as subleq
+    from kleene.machines import three_address as three_address
+    from kleene.machines.automata.alternating import AFA as AFA
+    from kleene.machines.automata.dfa import DFA as DFA
+    from kleene.machines.automata.nfa import NFA as NFA
+    from kleene.machines.automata.regex import regex as regex
+    from kleene.machines.automata.transducer import Transducer as Transducer
+    from kleene.machines.automata.weighted import WeightedAutomaton as WeightedAutomaton
+    from kleene.machines.instruction_table import InstructionTable as InstructionTable
+    from kleene.machines.multitape import MultiTapeMachine as MultiTapeMachine
+    from kleene.machines.oracle import OracleLanguage as OracleLanguage
+    from kleene.machines.turing import TuringMachine as TuringMachine
+    from kleene.networks.rnn.decider import Decider as Decider
+    from kleene.networks.rnn.exact import ExactRNN as ExactRNN
+    from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
+    from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
+    from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
+    from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
+    from kleene.networks.trained.learned_mlp import LearnedTransformer as LearnedTransformer
+    from kleene.networks.trained.lstm import LanguageModel as LanguageModel
+    from kleene.networks.transformer.model import Transformer as Transformer
+    from kleene.training.memorise import memorise as memorise
+
+__version__ = "0.2.0.dev0"
 
 # name → module that has it; imported on first use
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
-    "traces": "kleene.lowering.traces",
-    "guarded_updates": "kleene.lowering.updates",
+    "traces": "kleene.lowering.step_traces",
+    "guarded_updates": "kleene.lowering.guarding",
     "RuleBuilder": "kleene.lowering.rules",
-    "explain_size": "kleene.lowering.report",
+    "explain_size": "kleene.lowering.size_report",
     "AFA": "kleene.machines.automata.alternating",
     "InstructionTable": "kleene.machines.instruction_table",
-    "Synthesizer": "kleene.networks.synthesizer",
+    "Synthesizer": "kleene.networks.synthesizer.synthesizer",
     "memorise": "kleene.training.memorise",
     "soft_instruction": "kleene.compilers.classifier_to_synthesizer",
     "soft_memory": "kleene.compilers.classifier_to_synthesizer",
     "DFA": "kleene.machines.automata.dfa",
+    "NFA": "kleene.machines.automata.nfa",
+    "Transducer": "kleene.machines.automata.transducer",
+    "WeightedAutomaton": "kleene.machines.automata.weighted",
     "MultiTapeMachine": "kleene.machines.multitape",
     "OracleLanguage": "kleene.machines.oracle",
     "TuringMachine": "kleene.machines.turing",
@@ -58,13 +104,27 @@ _LAZY: dict[str, str] = {
     "interdependence": "kleene.evidence.interdependence",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
     "three_address": "kleene.machines.three_address",
+    "Transformer": "kleene.networks.transformer.model",
+    "ExactRNN": "kleene.networks.rnn.exact",
+    "Decider": "kleene.networks.rnn.decider",
+    "OracleRNN": "kleene.networks.rnn.oracle",
+    "Memoriser": "kleene.networks.synthesizer.memoriser",
+    "LanguageModel": "kleene.networks.trained.lstm",
+    "LearnedTransformer": "kleene.networks.trained.learned_mlp",
+    "StandardTransformer": "kleene.networks.trained.encoder_decoder",
+    "Report": "kleene.checks.agreement",
+    "Certificate": "kleene.checks.certificates",
+    "Updates": "kleene.lowering.updates",
+    "Cycle": "kleene.lowering.updates",
 }
 
 __all__ = [
     "DidNotHalt",
     "FileError",
+    "Head",
     "InputError",
     "KleeneError",
+    "KleeneWarning",
     "NotExact",
     "NotSupported",
     "Program",
@@ -75,6 +135,7 @@ __all__ = [
     "TooManyRules",
     "UndefinedRead",
     "UnknownName",
+    "Variable",
     "WrongReplacement",
     "among",
     "attend",
@@ -94,17 +155,19 @@ __all__ = [
     "table",
     "verify",
     "word",
-    *_LAZY,
+    *_LAZY,  # pyright: ignore[reportUnsupportedDunderAll]
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        module = import_module(_LAZY[name])
-        value = getattr(module, name, module)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'kleene' has no attribute {name!r}")
+if not TYPE_CHECKING:  # so that checkers reject a name that is not above
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            module = import_module(_LAZY[name])
+            value = getattr(module, name, module)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'kleene' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -5,13 +5,63 @@ A new machine or network adds a line to `ARROWS`; torch is imported by the arrow
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 from kleene.errors import FileError, NotSupported
 from kleene.files import read_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from onnx import ModelProto
+    from torch import Tensor
+    from transformer_lens import HookedTransformer
+
+    from kleene.checks.agreement import Report
+    from kleene.checks.bisimulation import Bisimulation
+    from kleene.checks.bisimulation import Report as WordReport
+    from kleene.checks.certificates import Certificate
+    from kleene.checks.memorised import TableCertificate
+    from kleene.checks.steps import StepStatement
+    from kleene.checks.turing_steps import StepCertificate
+    from kleene.common.alphabet import Word
+    from kleene.evidence.explanation import Explanation
+    from kleene.evidence.rnn_traces import RnnTrace
+    from kleene.exporters.transformer_to_lens import Lens
+    from kleene.lowering.updates import Cycle, Updates
+    from kleene.machines.automata.alternating import AFA
+    from kleene.machines.automata.dfa import DFA
+    from kleene.machines.instruction_table import InstructionTable
+    from kleene.machines.multitape import MultiTapeMachine
+    from kleene.machines.oracle import OracleLanguage
+    from kleene.machines.program import ProgramClass
+    from kleene.machines.trace import Trace
+    from kleene.machines.turing import TuringMachine
+    from kleene.networks.rnn.decider import Decider
+    from kleene.networks.rnn.exact import ExactRNN
+    from kleene.networks.rnn.oracle import OracleRNN
+    from kleene.networks.synthesizer.memoriser import Memoriser
+    from kleene.networks.synthesizer.synthesizer import Synthesizer
+    from kleene.networks.trained.encoder_decoder import StandardTransformer
+    from kleene.networks.trained.learned_mlp import LearnedTransformer
+    from kleene.networks.trained.lstm import LanguageModel
+    from kleene.networks.transformer.hugging_face import KleeneModel
+    from kleene.networks.transformer.model import Evaluator, Transformer
+
+    Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | Memoriser
+
+    class Acceptor(Protocol):
+        """Whatever says which words it accepts."""
+
+        def accepts_batch(self, words: Sequence[Word]) -> np.ndarray: ...
+
+    N = TypeVar("N", Transformer, LearnedTransformer, StandardTransformer, ExactRNN, Decider, LanguageModel, Memoriser)
+
+TRANSFORMER = "kleene.networks.transformer.model.Transformer"
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
@@ -24,70 +74,71 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.instruction_table.InstructionTable": "kleene.compilers.table_to_memoriser:compile_table",
     },
     "decompile": {
-        "kleene.networks.transformer.Transformer": "kleene.decompilers.transformer_to_updates:decompile_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
-        "kleene.networks.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
-        "kleene.networks.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
+        TRANSFORMER: "kleene.decompilers.transformer_to_updates:decompile_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
+        "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
     "verify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
         "kleene.machines.automata.dfa.DFA": "kleene.checks.bisimulation:verify_dfa",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:verify_saved",
-        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
+        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
         "kleene.machines.instruction_table.InstructionTable": "kleene.checks.memorised:verify_table",
     },
     "certify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
-        "kleene.networks.transformer.Transformer": "kleene.checks.certificates:certify_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
-        "kleene.networks.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
+        TRANSFORMER: "kleene.checks.certificates:certify_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
+        "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
     "learn": {
         "kleene.machines.program.ProgramClass": "kleene.training.learn:learn_program",
     },
     "explain": {
-        "kleene.networks.transformer.Transformer": "kleene.evidence.traces:explain_transformer",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
-        "kleene.networks.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
-        "kleene.networks.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
+        TRANSFORMER: "kleene.evidence.network_traces:explain_transformer",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
+        "kleene.networks.rnn.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
+        "kleene.networks.trained.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
     },
 }
 
 # the tool or format → (class of what is exported → "module:function")
 EXPORTS: dict[str, dict[str, str]] = {
     "transformer-lens": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_lens:export_lens",
+        TRANSFORMER: "kleene.exporters.transformer_to_lens:export_lens",
     },
     "hugging-face": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
+        TRANSFORMER: "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
     },
     "onnx": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_onnx:export_onnx",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
+        TRANSFORMER: "kleene.exporters.transformer_to_onnx:export_onnx",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
     },
     "graphviz": {
         "kleene.machines.automata.dfa.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.automata.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.networks.exact_rnn.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
+        "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
     },
     "circuit": {
-        "kleene.networks.transformer.Transformer": "kleene.exporters.transformer_to_circuit:export_circuit",
+        TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
     },
 }
 
 # kind written in a saved folder's kleene.json → the loader of such a folder
 LOADERS: dict[str, str] = {
-    "transformer": "kleene.networks.transformer:load",
-    "learned": "kleene.networks.learned:load",
-    "standard": "kleene.networks.standard:load",
-    "rnn": "kleene.networks.rnn_files:load",
-    "decider": "kleene.networks.decider:load",
-    "lstm": "kleene.networks.lstm:load",
-    "memoriser": "kleene.networks.memoriser:load",
+    "transformer": "kleene.networks.transformer.model:load",
+    "learned": "kleene.networks.trained.learned_mlp:load",
+    "standard": "kleene.networks.trained.encoder_decoder:load",
+    "rnn": "kleene.networks.rnn.files:load",
+    "decider": "kleene.networks.rnn.decider:load",
+    "lstm": "kleene.networks.trained.lstm:load",
+    "memoriser": "kleene.networks.synthesizer.memoriser:load",
 }
 
 
@@ -96,70 +147,511 @@ def _resolve(target: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _arrow(verb: str, thing: Any, arrows: dict[str, dict[str, str]] = ARROWS) -> Any:
+def _arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str, dict[str, str]] = ARROWS) -> Any:
+    """The function that does `verb` for things of this kind, after a check that it knows the options."""
     for cls in type(thing).__mro__:
         target = arrows[verb].get(f"{cls.__module__}.{cls.__qualname__}")
         if target is not None:
-            return _resolve(target)
+            found = _resolve(target)
+            _check_options(verb, thing, found, options)
+            return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
     raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
-    for option in options.keys() - signature(found).parameters.keys():
+    known = signature(found).parameters.values()
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known):
+        return  # the function itself rejects unknown ones
+    names = [parameter.name for parameter in known if parameter.kind is Parameter.KEYWORD_ONLY]
+    for option in options.keys() - set(names):
         kind = type(thing).__name__.removesuffix("Class")
-        raise NotSupported(f"{verb}: there is no option {option}= for a {kind}")
+        there = f"; its options: {', '.join(names)}" if names else "; it has none"
+        raise NotSupported(f"{verb}: there is no option {option}= for a {kind}{there}")
 
 
+# --- the verbs: one overload an arrow --------------------------------------------------------------------
+
+
+@overload
+def compile(
+    machine: ProgramClass,
+    *,
+    lowering: Literal["thresholds", "rules"] = "thresholds",
+    shape: Literal["universal", "encoder", "decoder"] | None = None,
+    layers: int | None = None,
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+    shared: bool = True,
+) -> Transformer: ...
+@overload
+def compile(
+    machine: DFA,
+    *,
+    method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
+    activation: Literal["relu", "slu"] = "relu",
+) -> ExactRNN: ...
+@overload
+def compile(machine: TuringMachine, *, form: Literal["compact", "literal"] = "compact", base: int = 3) -> Decider: ...
+@overload
+def compile(machine: MultiTapeMachine, *, base: int = 3) -> Decider: ...
+@overload
+def compile(machine: OracleLanguage, *, base: int = 3) -> OracleRNN: ...
+@overload
+def compile(
+    machine: InstructionTable,
+    *,
+    method: Literal["grid", "yun"] = "grid",
+    dtype: Literal["float32", "float64"] | torch.dtype | None = None,
+) -> Memoriser: ...
 def compile(machine: Any, **options: Any) -> Any:
-    """A network whose weights are constructed to compute exactly what `machine` computes."""
-    found = _arrow("compile", machine)
-    _check_options("compile", machine, found, options)
-    return found(machine, **options)
+    """Construct a network whose weights compute exactly what `machine` computes.
+
+    A program becomes a `Transformer`. Options:
+
+    - `lowering`: "thresholds" for few hidden units, "rules" for one unit a transition rule.
+    - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default a
+      decoder where the program declares `max_tokens`, else universal.
+    - `layers`: how many layers an encoder runs.
+    - `length`: the longest input that heads which average must resolve.
+    - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
+    - `shared`: whether the layers of an encoder share their weights.
+
+    A DFA becomes an `ExactRNN`. Options:
+
+    - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
+      "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
+    - `activation`: "relu", or "slu" (ReLU clipped at 1).
+
+    A Turing machine with one or several tapes becomes a `Decider`, an oracle language an `OracleRNN`. Options:
+
+    - `form`: "compact", or "literal" for the textbook construction (machines with one tape).
+    - `base`: the base of the fractions that hold the tapes, 3 to 128.
+
+    An instruction table becomes a `Memoriser`. Options:
+
+    - `method`: "grid" uses whole numbers; "yun" is the construction of the theorem.
+    - `dtype`: the number format of the weights; by default the smallest that is exact.
+
+    >>> import kleene as kl
+    >>> kl.compile(kl.library.parity_relative).run([2, 1, 0, 1])
+    [0, 1, 1, 0]
+    """
+    return _arrow("compile", machine, options)(machine, **options)
 
 
+@overload
+def decompile(network: Transformer) -> Updates | Cycle: ...
+@overload  # a Decider is an ExactRNN, too: the first that fits counts
+def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
+@overload
+def decompile(
+    network: ExactRNN,
+    *,
+    states: Literal["reachable", "all"] = "reachable",
+    limit: int = 100_000,
+    to: Literal["dfa"] = "dfa",
+) -> DFA: ...
+@overload
+def decompile(
+    network: ExactRNN,
+    *,
+    states: Literal["reachable", "all"] = "reachable",
+    limit: int = 100_000,
+    to: Literal["afa"],
+) -> AFA: ...
+@overload
+def decompile(network: Memoriser) -> InstructionTable: ...
 def decompile(network: Any, **options: Any) -> Any:
-    """The machine that the weights of `network` implement, found again."""
-    return _arrow("decompile", network)(network, **options)
+    """Read the machine that the weights of `network` implement.
+
+    A transformer gives its guarded updates (a `Cycle` of them where its layers differ), a `Decider` its Turing
+    machine, a `Memoriser` its instruction table. An RNN gives a DFA. Options for an RNN:
+
+    - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
+      and ones (integer weights with SLU).
+    - `limit`: the most hidden vectors to visit; `DidNotHalt` above, since the language may not be regular.
+    - `to`: "dfa", or "afa" for the alternating automaton of the reversed language.
+
+    >>> import kleene as kl
+    >>> even = kl.regex("(0|10*1)*", alphabet="01")
+    >>> kl.decompile(kl.compile(even)).equivalent(even)
+    True
+    """
+    return _arrow("decompile", network, options)(network, **options)
 
 
+@overload
+def verify(
+    machine: ProgramClass | Updates | Cycle,
+    network: Transformer | LearnedTransformer | StandardTransformer,
+    *,
+    inputs: Iterable[Sequence[int]] | None = None,
+    lengths: Iterable[int] | None = None,
+    random: int | None = None,
+    seed: int = 0,
+    evaluator: Evaluator | None = None,
+    layers: int | None = None,
+    max_layers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report: ...
+@overload
+def verify(
+    machine: DFA,
+    network: Acceptor,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 50,
+    seed: int = 0,
+    limit: int = 1_000_000,
+    progress: Callable[[int], None] | None = None,
+) -> WordReport: ...
+@overload
+def verify(
+    machine: TuringMachine,
+    network: Decider,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 10,
+    seed: int = 0,
+    max_steps: int = 500,
+    progress: Callable[[int], None] | None = None,
+) -> WordReport: ...
+@overload
+def verify(
+    machine: Decider,
+    network: Decider | TuringMachine | None,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 10,
+    seed: int = 0,
+    max_steps: int = 500,
+    progress: Callable[[int], None] | None = None,
+) -> WordReport: ...
+@overload
+def verify(
+    machine: ExactRNN,
+    network: ExactRNN | DFA | None,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 50,
+    seed: int = 0,
+    limit: int = 1_000_000,
+    progress: Callable[[int], None] | None = None,
+) -> WordReport: ...
+@overload
+def verify(machine: InstructionTable, network: Memoriser | Synthesizer) -> WordReport: ...
 def verify(machine: Any, network: Any, **options: Any) -> Any:
-    """A report of how often `machine` and `network` agree, with the shortest disagreement found."""
-    return _arrow("verify", machine)(machine, network, **options)
+    """Count how often `machine` and `network` agree; the report has the shortest counterexample.
+
+    A program, or guarded updates, and a transformer. Options:
+
+    - `lengths`: check every input of these lengths, as in `range(1, 9)`.
+    - `random`: check this many random inputs instead, of these lengths where `lengths` is given.
+    - `inputs`: check these inputs instead.
+    - `seed`: the seed of the random inputs.
+    - `evaluator`: which evaluator runs the network ("dense", "sparse", …); by default the quickest.
+    - `layers`: run this many layers instead of until both halt.
+    - `max_layers`: give up on an input after so many layers.
+    - `progress`: a function that is called with the number of inputs checked so far.
+
+    A DFA and an exact RNN, by default on the words of every length at once; or a DFA and anything that has
+    `accepts_batch(words)`. Instead of a DFA, `verify` takes the RNN itself and compares it with the automaton that
+    was saved with it. Options:
+
+    - `inputs`, `lengths`, `random`, `seed`, `progress`: as above, with words for inputs.
+    - `length`: the longest random word where `lengths` is not given.
+    - `limit`: the most pairs of a state and a hidden vector to visit.
+
+    A Turing machine and its network, configuration by configuration, by default on all words of up to 4 symbols but at
+    most 50. Options as for a DFA, without `limit`, and:
+
+    - `max_steps`: how many steps of each run to compare.
+
+    An instruction table and a network that knows it: every operand of every instruction.
+
+    >>> import kleene as kl
+    >>> net = kl.compile(kl.library.parity_relative)
+    >>> kl.verify(kl.library.parity_relative, net, lengths=range(1, 5)).checked
+    120
+    """
+    return _arrow("verify", machine, options)(machine, network, **options)
 
 
+@overload
+def certify(
+    network: Transformer, *, dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None
+) -> Certificate: ...
+@overload
+def certify(  # type: ignore[overload-overlap]
+    network: Decider, *, machine: TuringMachine | MultiTapeMachine | None = None
+) -> StepCertificate: ...
+@overload
+def certify(network: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000_000) -> Bisimulation: ...
+@overload
+def certify(
+    network: ProgramClass, *, updates: Updates | Cycle | None = None, limit: int = 1_000_000
+) -> StepStatement: ...
+@overload
+def certify(
+    network: Memoriser,
+    *,
+    table: InstructionTable | None = None,
+    dtype: Literal["float32", "float64"] | torch.dtype | None = None,
+) -> TableCertificate: ...
 def certify(network: Any, **options: Any) -> Any:
-    """A certificate that `network` computes what it says, or the reasons why there is none."""
-    return _arrow("certify", network)(network, **options)
+    """Prove from the weights that `network` computes what it says, or give the reasons why there is no proof.
+
+    Option for a transformer:
+
+    - `dtype`: certify the network as if its weights were converted to this number format.
+
+    Options for an RNN, whose certificate is a bisimulation with an automaton:
+
+    - `machine`: the automaton, by default the one that was saved with the network.
+    - `limit`: the most pairs of a state and a hidden vector to visit.
+
+    Options for a program, whose `step` is checked against the guarded updates that it compiles to:
+
+    - `updates`: other guarded updates to check, such as those that were saved with a network.
+    - `limit`: the most cases to try one by one.
+
+    Option for the network of a Turing machine, whose every step is shown from the weights, for every tape:
+
+    - `machine`: the machine, by default the one that was saved with the network.
+
+    Options for a memoriser, whose answers are shown not to depend on rounding:
+
+    - `table`: the instruction table that it should know.
+    - `dtype`: the number format to look at, by default its own.
+
+    >>> import kleene as kl
+    >>> kl.certify(kl.compile(kl.library.parity_relative)).holds
+    True
+    """
+    certificate = _arrow("certify", network, options)(network, **options)
+    if hasattr(network, "note_certificate"):
+        network.note_certificate(certificate)
+    return certificate
 
 
+@overload
+def learn(
+    machine: ProgramClass,
+    data: Sequence[Sequence[int]],
+    *,
+    supervision: Literal["trace"] = "trace",
+    test: Sequence[Sequence[int]] | None = None,
+    depth: int = 2,
+    width: int = 128,
+    steps: int = 5_000,
+    rate: float = 1e-2,
+    optimiser: Literal["adafactor", "adam"] = "adafactor",
+    batch: int = 256,
+    noise: float = 0.1,
+    seed: int = 0,
+    every: int | None = None,
+    target: float | None = None,
+    half: bool = False,
+    folder: str | Path | None = None,
+    save_seconds: float = 20,
+    deadline: float | None = None,
+    device: str | None = None,
+    progress: bool = False,
+) -> LearnedTransformer: ...
+@overload
+def learn(
+    machine: ProgramClass,
+    data: Sequence[Sequence[int]],
+    *,
+    supervision: Literal["end-to-end"],
+    test: Sequence[Sequence[int]] | None = None,
+    read: Literal["all", "last"] = "all",
+    layers: int = 4,
+    shared: bool = True,
+    positions: Literal["relative", "absolute"] = "relative",
+    width: int = 64,
+    hidden: int = 256,
+    heads: int = 4,
+    head_size: int = 16,
+    max_length: int | None = None,
+    steps: int = 2_000,
+    rate: float = 5e-4,
+    optimiser: Literal["adafactor", "adam"] = "adafactor",
+    batch: int = 64,
+    seed: int = 0,
+    every: int | None = None,
+    target: float | None = None,
+    half: bool | None = None,
+    folder: str | Path | None = None,
+    save_seconds: float = 20,
+    deadline: float | None = None,
+    device: str | None = None,
+    progress: bool = False,
+) -> StandardTransformer: ...
 def learn(machine: Any, data: Any, **options: Any) -> Any:
-    """A network that found the behaviour of `machine` on `data` by gradient descent, with its metrics."""
-    return _arrow("learn", machine)(machine, data, **options)
+    """Train a network by gradient descent to do what `machine` does on the inputs `data`; `.metrics` has the curves.
+
+    Options:
+
+    - `supervision`: "trace" trains an MLP on every step of the program and puts it into the compiled network;
+      "end-to-end" trains a standard transformer on inputs and outputs alone.
+    - `test`: inputs on which the trained network is measured at the end.
+    - `steps`: how many steps of gradient descent.
+    - `rate`: the learning rate.
+    - `optimiser`: "adafactor" or "adam".
+    - `batch`: the batch size.
+    - `seed`: the seed of weights and batches.
+    - `every`: how many steps lie between two measurements.
+    - `target`: stop when the measured accuracy reaches this share.
+    - `half`: compute matrix products in bfloat16.
+    - `folder`: keep checkpoints here; the same call goes on from the last one.
+    - `save_seconds`: how many seconds lie between two checkpoints.
+    - `deadline`: stop after so many seconds, with a checkpoint.
+    - `device`: "cpu" or "cuda"; by default a GPU where there is one.
+    - `progress`: show a progress bar.
+
+    With "trace":
+
+    - `depth`: how many hidden layers the MLP has.
+    - `width`: how many units each of them has.
+    - `noise`: standard deviation of the noise that is added to every value that the MLP reads.
+
+    With "end-to-end":
+
+    - `read`: learn the outputs at "all" positions, or at the "last" one alone.
+    - `layers`: how many layers.
+    - `shared`: whether the layers share their weights.
+    - `positions`: "relative" or "absolute" position embeddings.
+    - `width`: the width of the residual stream.
+    - `hidden`: how many hidden units an MLP has.
+    - `heads`: how many attention heads a layer has.
+    - `head_size`: the width of a head.
+    - `max_length`: the longest input that absolute positions take.
+    """
+    return _arrow("learn", machine, options)(machine, data, **options)
 
 
+@overload
+def explain(network: Transformer, input: Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
+@overload
+def explain(network: Decider, input: Word, *, max_steps: int = 500) -> RnnTrace: ...
+@overload
+def explain(network: ExactRNN, input: Word) -> RnnTrace: ...
+@overload
+def explain(
+    network: LanguageModel,
+    input: str | Sequence[str] | Sequence[int] | Tensor,
+    *,
+    target: str | None = None,
+    bias_rule: Literal["focus", "murdoch"] = "focus",
+    read: Literal["right", "end"] = "right",
+) -> Explanation: ...
 def explain(network: Any, input: Any, **options: Any) -> Any:
-    """The evidence that fits the kind of `network`: which parts of `input` did what."""
-    return _arrow("explain", network)(network, input, **options)
+    """Show which parts of `input` did what, with the evidence that fits the kind of `network`.
+
+    A transformer gives a trace of every variable, head, position and layer. Option:
+
+    - `max_layers`: `DidNotHalt` after so many layers.
+
+    An RNN gives a trace of its hidden vectors. Option for the network of a Turing machine:
+
+    - `max_steps`: how many steps to show.
+
+    A language model gives the interdependence of all pairs of words, and each word's contribution to the next. Options:
+
+    - `target`: the next word to explain; by default the likeliest.
+    - `bias_rule`: how biases are shared out, "focus" or "murdoch".
+    - `read`: where a pair is read, at its "right" word or at the "end" of the sentence.
+
+    >>> import kleene as kl
+    >>> kl.explain(kl.compile(kl.library.parity_relative), [2, 1, 1]).outputs
+    [0, 1, 0]
+    """
+    return _arrow("explain", network, options)(network, input, **options)
 
 
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["transformer-lens"],
+    path: None = None,
+    *,
+    layers: int | None = None,
+    length: int | None = None,
+) -> HookedTransformer: ...
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["transformer-lens"],
+    path: str | Path,
+    *,
+    layers: int | None = None,
+    length: int | None = None,
+) -> Lens: ...
+@overload
+def export(thing: Transformer, to: Literal["hugging-face"], path: str | Path | None = None) -> KleeneModel: ...
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["onnx"],
+    path: str | Path | None = None,
+    *,
+    layers: int | None = None,
+    max_layers: int = 10_000,
+) -> ModelProto: ...
+@overload
+def export(thing: ExactRNN, to: Literal["onnx"], path: str | Path | None = None) -> ModelProto: ...
+@overload
+def export(
+    thing: DFA | AFA | TuringMachine | ExactRNN, to: Literal["graphviz"], path: str | Path | None = None
+) -> str: ...
+@overload
+def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
 def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) -> Any:
-    """`thing` as another tool has it (`to`: transformer-lens, hugging-face, onnx, graphviz or circuit); with a path it
-    is written there."""
+    """Give `thing` as another tool has it; with a `path`, also write it there.
+
+    - `to`: "transformer-lens", "hugging-face", "onnx" or "circuit" for a transformer, "onnx" for an RNN, "graphviz" for
+      an automaton, a Turing machine or an RNN.
+
+    Options for "transformer-lens" and "onnx":
+
+    - `layers`: unroll so many layers. TransformerLens needs it where a network halts by itself.
+    - `length`: the longest input (TransformerLens).
+    - `max_layers`: leave a sequence that has not halted after so many layers (ONNX, where it is not unrolled).
+
+    With a path, "transformer-lens" only writes the folder, which needs no TransformerLens.
+    """
     if to not in EXPORTS:
         raise NotSupported(f"export: there is no {to!r}; there are {', '.join(EXPORTS)}")
-    found = _arrow(to, thing, EXPORTS)
-    _check_options(to, thing, found, options)
-    return found(thing, path, **options)
+    return _arrow(to, thing, options, EXPORTS)(thing, path, **options)
 
 
-def load(folder: str | Path) -> Any:
-    """A network that was saved with `.save(folder)`. Loading never runs code from the folder."""
+@overload
+def load(folder: str | Path) -> Network: ...
+@overload
+def load(folder: str | Path, kind: type[N]) -> N: ...
+def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
+    """Read a network that was saved with `.save(folder)`. Loading never runs code from the folder.
+
+    - `kind`: the class that is expected, such as `kl.Transformer`; `FileError` where the folder holds another.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise FileError(f"{folder}: no such folder; a saved network is a folder with kleene.json in it")
     description = read_json(folder / "kleene.json")
-    kind = description.get("kind") if isinstance(description, dict) else None
-    if not isinstance(kind, str) or kind not in LOADERS:
-        raise FileError(f"{folder}/kleene.json: unknown kind {kind!r}; known: {', '.join(LOADERS)}")
-    return _resolve(LOADERS[kind])(folder)
+    found = description.get("kind") if isinstance(description, dict) else None
+    if not isinstance(found, str) or found not in LOADERS:
+        raise FileError(f"{folder}/kleene.json: unknown kind {found!r}; known: {', '.join(LOADERS)}")
+    network = _resolve(LOADERS[found])(folder)
+    if kind is not None and not isinstance(network, kind):
+        raise FileError(f"{folder}: holds a {type(network).__name__}, not a {kind.__name__}")
+    return network

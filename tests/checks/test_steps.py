@@ -12,7 +12,8 @@ from kleene.checks import steps
 from kleene.checks.steps import certify_step
 from kleene.lowering import updates as updates_module
 from kleene.lowering.forms import Form
-from kleene.lowering.updates import Updates, guarded_updates
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.updates import Updates
 
 PROGRAMS = {
     "parity_relative": kl.library.parity_relative,
@@ -20,7 +21,7 @@ PROGRAMS = {
     "sort": kl.library.sort(5, 5),
     "dyck2": kl.library.dyck2(8),
     "most_frequent": kl.library.most_frequent(5, 5),
-    "addition_scratchpad": kl.library.addition_scratchpad(2),
+    "parity_scratchpad": kl.library.parity_scratchpad(6),
     "subleq_words": kl.library.subleq_words(8, 16),
 }
 

@@ -6,23 +6,22 @@ import random as random_module
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from inspect import signature
 from itertools import islice, product
 from typing import Any
 
 import numpy as np
 import torch
 
-from kleene.compilers.program_to_transformer import encode
+from kleene.common.output import Output
+from kleene.compilers.transformer_coding import encode
 from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
-from kleene.lowering.machine import RuleMachine
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
 from kleene.machines.program import ProgramClass, Spec
-from kleene.networks.learned import LearnedTransformer
-from kleene.networks.standard import StandardTransformer
-from kleene.networks.transformer import Transformer
-from kleene.results import Output
+from kleene.networks.trained.encoder_decoder import StandardTransformer
+from kleene.networks.trained.learned_mlp import LearnedTransformer
+from kleene.networks.transformer.model import Transformer
 
 MAX_EXHAUSTIVE = 50_000_000
 CHUNK = 512
@@ -159,29 +158,52 @@ def _attempt(run: Callable[..., Output], tokens: Sequence[int], options: dict[st
         return error
 
 
-def verify_program(machine: ProgramClass, network: Transformer, **options: Any) -> Report:
-    """Compare a network with a program, run by the interpreter.
+def verify_program(
+    machine: ProgramClass,
+    network: Transformer | LearnedTransformer | StandardTransformer,
+    *,
+    inputs: Iterable[Sequence[int]] | None = None,
+    lengths: Iterable[int] | None = None,
+    random: int | None = None,
+    seed: int = 0,
+    evaluator: str | None = None,
+    layers: int | None = None,
+    max_layers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Compare a network with a program, run by the interpreter. `kl.verify` documents the options."""
+    run = _run_options(machine.spec, network, layers, max_layers)
+    chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "seed": seed}
+    return compare(
+        InterpreterReference(machine, run), network, **chosen, evaluator=evaluator, progress=progress, run=run
+    )
 
-    lengths=range(1, 9): every input of these lengths (with random=: random inputs of these lengths);
-    random=1000, seed=0: random inputs; inputs=[…]: these. evaluator="dense" | "sparse": the network's.
-    """
-    run = _run_options(machine.spec, network, options)
-    return compare(InterpreterReference(machine, run), network, **options, run=run)
+
+def verify_updates(
+    machine: Updates | Cycle,
+    network: Transformer | LearnedTransformer | StandardTransformer,
+    *,
+    inputs: Iterable[Sequence[int]] | None = None,
+    lengths: Iterable[int] | None = None,
+    random: int | None = None,
+    seed: int = 0,
+    evaluator: str | None = None,
+    layers: int | None = None,
+    max_layers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Compare a network with guarded updates, run by the rule machine. `kl.verify` documents the options."""
+    run = _run_options(machine.spec, network, layers, max_layers)
+    chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "seed": seed}
+    return compare(UpdatesReference(machine, run), network, **chosen, evaluator=evaluator, progress=progress, run=run)
 
 
-def verify_updates(machine: Updates | Cycle, network: Transformer, **options: Any) -> Report:
-    """Compare a network with guarded updates, run by the rule machine; options as for a program."""
-    run = _run_options(machine.spec, network, options)
-    return compare(UpdatesReference(machine, run), network, **options, run=run)
-
-
-def _run_options(spec: Spec, network: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _run_options(spec: Spec, network: Any, layers: int | None, max_layers: int | None) -> dict[str, Any]:
     """How both are run; an encoder runs all its layers, and so does then a program that could halt before."""
     if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer)):
         raise NotSupported(f"verify: cannot compare the program {spec.name} with a {type(network).__name__}")
-    run: dict[str, Any] = {key: options.pop(key) for key in ("layers", "max_layers") if key in options}
-    for option in options.keys() - signature(compare).parameters.keys():
-        raise NotSupported(f"verify: there is no option {option}=; there are inputs, lengths, random, seed and others")
+    given = (("layers", layers), ("max_layers", max_layers))
+    run: dict[str, Any] = {key: value for key, value in given if value is not None}
     if isinstance(network, Transformer) and network.config.shape == "encoder":
         run.setdefault("layers", network.config.layers)
     return run
@@ -252,7 +274,7 @@ def _told(result: Any) -> Any:
 
 
 def _run_network(
-    network: Transformer, chunk: list[list[int]], expected: list[Any], evaluator: str, run: dict[str, Any]
+    network: Transformer, chunk: list[list[int]], expected: list[Any], evaluator: Any, run: dict[str, Any]
 ) -> list[Output | KleeneError]:
     """Inputs on which the reference raises are run with the network's own checks, one by one."""
     plain = [i for i, wanted in enumerate(expected) if not isinstance(wanted, Exception)]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.alphabet import Word, show_word, words_of
 from kleene.errors import DidNotHalt, FileError, InputError, NotSupported
 from kleene.files import read_json, write_json
 from kleene.machines.automata.dfa import DFA
-from kleene.networks.exact_matrix import Vector, number_from_json, number_to_json
-from kleene.networks.exact_rnn import ExactRNN
-from kleene.words import Word, show_word, words_of
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.matrix import Vector, number_from_json, number_to_json
 
 MAX_WORDS = 5_000_000  # that are held at once; each takes about a hundred bytes
 
@@ -93,6 +93,8 @@ def machine_of(rnn: ExactRNN) -> DFA:
 def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000_000) -> Bisimulation:
     """A bisimulation between a network and the automaton that it was compiled from (or `machine`)."""
     dfa = machine_of(rnn) if machine is None else machine
+    if rnn.readout is not None and (rnn.readout.A @ rnn.readout.R).entries != rnn.V.entries:
+        return Bisimulation(False, ("V is not A·R, so that exact steps and the torch module differ",), dfa.alphabet)
     relation, problem = _explore(dfa, rnn, limit)
     if problem is not None:
         return Bisimulation(False, (problem[1],), dfa.alphabet)
@@ -212,7 +214,7 @@ def verify_saved(rnn: ExactRNN, machine: Any = None, **options: Any) -> Report:
 def check_files(folder: str | Path) -> bool:
     """Check a saved network, its machine and its bisimulation.json: only the files' numbers and `Fraction` are
     used."""
-    from kleene.networks.rnn_files import load
+    from kleene.networks.rnn.files import load
 
     description = read_json(Path(folder) / "kleene.json")
     if not isinstance(description, dict) or description.get("kind") != "rnn":

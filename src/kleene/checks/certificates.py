@@ -17,8 +17,8 @@ from kleene import checker
 from kleene.errors import NotSupported
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.program import Spec
-from kleene.networks.saving import content_of
-from kleene.networks.transformer import Block, Transformer
+from kleene.networks.transformer.files import content_of
+from kleene.networks.transformer.model import Block, Transformer
 
 
 @dataclass(frozen=True)

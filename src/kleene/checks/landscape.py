@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import InputError, NotSupported
-from kleene.lowering.rules import Rule
 from kleene.machines.program import ProgramClass
+from kleene.machines.written_rules import Rule
 
 Array = np.ndarray[Any, Any]
 REGULARISERS = ("l1", "l2")
@@ -182,7 +182,7 @@ def landscape(
         found, assignments = rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
     else:
         from kleene.checks.minimality import all_rules
-        from kleene.lowering.traces import traces
+        from kleene.lowering.step_traces import traces
 
         kinds = rules.spec.kinds
         found = RuleSet(

@@ -23,17 +23,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from kleene.errors import NotSupported, ProgramError, UndefinedRead
 from kleene.lowering.forms import Form
-from kleene.lowering.machine import RuleMachine
-from kleene.lowering.rules import Rule, Rules, _shown, lower_to_rules
-from kleene.lowering.updates import GuardedUpdate, Updates, guarded_updates, index_test
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
+from kleene.lowering.rules import Rules, lower_to_rules, one_step
+from kleene.lowering.updates import GuardedUpdate, Updates, index_test
 from kleene.machines.interpreter import State, checked_write
-from kleene.machines.program import ProgramClass, Spec, VariableSpec
+from kleene.machines.program import ProgramClass, Spec, VariableSpec, step_of
+from kleene.machines.written_rules import Rule, show_state
 
 Array = np.ndarray[Any, Any]
 DEFINITIONS = ("published", "full")
@@ -56,7 +58,15 @@ class Seen:
         return len(self.rules) + sum(map(len, self.head_values.values()))
 
 
-def minimal(program: ProgramClass, inputs: Iterable[Sequence[int]], *, definition: str = "published") -> ProgramClass:
+class MinimalProgram(ProgramClass):
+    """A program made by `kl.minimal`; `seen` says what happened in the runs that it was made from."""
+
+    seen: Seen
+
+
+def minimal(
+    program: ProgramClass, inputs: Iterable[Sequence[int]], *, definition: Literal["published", "full"] = "published"
+) -> MinimalProgram:
     """The minimal version of a program with respect to a set of inputs: a program like any other.
 
     It has `seen`: the rules that fire, and the tokens and positions that the inputs have.
@@ -79,7 +89,7 @@ def minimal(program: ProgramClass, inputs: Iterable[Sequence[int]], *, definitio
 
 def seen_rules(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Seen:
     """Run a program on inputs and collect which of its rules fire."""
-    updates, rules = guarded_updates(program), all_rules(program)
+    updates, rules = one_step(guarded_updates(program)), all_rules(program)
     given = [program.spec.check_input(tokens) for tokens in inputs]
     recorder = _Recorder(updates)
     if program.spec.max_tokens is not None:
@@ -191,7 +201,7 @@ def _covering(rules: Rules, instances: Iterable[Rule]) -> Iterable[Rule]:
 # --- the program that is left -------------------------------------------------------------------------------
 
 
-def restricted(program: ProgramClass, seen: Seen) -> ProgramClass:
+def restricted(program: ProgramClass, seen: Seen) -> MinimalProgram:
     """The program that has only these rules, and initialisers only for these tokens and positions."""
     kept: dict[str, dict[tuple[str, ...], set[tuple[int, ...]]]] = {}
     for rule in seen.rules:
@@ -200,14 +210,14 @@ def restricted(program: ProgramClass, seen: Seen) -> ProgramClass:
 
     def step(z: Any) -> None:
         attempt = _Attempt(program, z)
-        program.step(attempt)
+        step_of(program)(attempt)
         for name, value in attempt.written.items():
             if value != getattr(z, name) and attempt.fires(kept.get(name, {})):
                 attempt.changes[name] = value
         for name, value in attempt.changes.items():
             setattr(z, name, value)
 
-    made = ProgramClass(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
+    made = MinimalProgram(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
     spec = replace(
         program.spec,
         name=made.__name__,
@@ -215,12 +225,12 @@ def restricted(program: ProgramClass, seen: Seen) -> ProgramClass:
     )
     updates = tuple(_as_update(spec, rule) for rule in seen.rules)
     made.spec = spec
-    type.__setattr__(made, "seen", seen)
-    type.__setattr__(made, "_updates", Updates(spec, updates, guarded_updates(program).reads))
+    made.seen = seen
+    type.__setattr__(made, "_updates", Updates(spec, updates, one_step(guarded_updates(program)).reads))
     return made
 
 
-def by_rules(program: ProgramClass, seen: Seen) -> ProgramClass:
+def by_rules(program: ProgramClass, seen: Seen) -> MinimalProgram:
     """The program that these rules are, whatever `step` was: an undefined head satisfies no constraint."""
     kept: dict[str, dict[tuple[str, ...], dict[tuple[int | None, ...], int]]] = {}
     for rule in seen.rules:
@@ -232,7 +242,7 @@ def by_rules(program: ProgramClass, seen: Seen) -> ProgramClass:
     def step(z: Any) -> None:
         if not isinstance(z, State):
             first, second = clash or seen.rules[:2]
-            where = _shown(program.spec, {**dict(first.antecedent), **dict(second.antecedent)})
+            where = show_state(program.spec, {**dict(first.antecedent), **dict(second.antecedent)})
             raise NotSupported(
                 f"{made.__name__}: two of its rules write '{first.variable}' where {where}, which the inputs never "
                 "have: it runs on the interpreter alone; definition='published' gives a program that compiles"
@@ -248,14 +258,14 @@ def by_rules(program: ProgramClass, seen: Seen) -> ProgramClass:
         for name, value in changes.items():
             setattr(z, name, value)
 
-    made = ProgramClass(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
+    made = MinimalProgram(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
     spec = replace(
         program.spec,
         name=made.__name__,
         variables={name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()},
     )
     made.spec = spec
-    type.__setattr__(made, "seen", seen)
+    made.seen = seen
     if clash is None:
         type.__setattr__(made, "_updates", Updates(spec, tuple(_as_update(spec, rule) for rule in seen.rules)))
     return made

@@ -22,8 +22,9 @@ import numpy as np
 
 from kleene.errors import InputError
 from kleene.lowering.forms import Form, Number
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.symbolic import Branch, Path, execute
-from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate, guarded_updates
+from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate
 from kleene.machines.interpreter import checked_write, class_constant
 from kleene.machines.program import Spec, Word
 

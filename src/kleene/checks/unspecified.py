@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.minimality import Seen, all_rules, seen_rules
-from kleene.lowering.rules import Rule
-from kleene.lowering.traces import traces
+from kleene.lowering.step_traces import traces
 from kleene.machines.program import ProgramClass, Spec
+from kleene.machines.written_rules import Rule
 
 Array = np.ndarray[Any, Any]
 

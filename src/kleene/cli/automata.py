@@ -27,8 +27,8 @@ def verify_words(
 
     options: dict[str, Any] = {} if lengths is None else {"lengths": lengths}
     options |= {} if random is None else {"random": random, "seed": seed}
-    saved = verbs.load(name) if _is_rnn(name) else None
-    machine = find_machine(name) if other is None and saved is None else None
+    saved: Any = verbs.load(name) if _is_rnn(name) else None
+    machine: Any = find_machine(name) if other is None and saved is None else None
     if saved is None and machine is None:
         return None
     if inputs:
@@ -47,7 +47,7 @@ def run_word(name: str, words: list[str], on: str | None, as_json: bool) -> bool
     from kleene.errors import InputError
 
     saved = _is_rnn(name)
-    machine = verbs.load(name) if saved else find_machine(name)
+    machine: Any = verbs.load(name) if saved else find_machine(name)
     if machine is None:
         return False
     evaluator = on or ("network" if saved else "interpreter")
@@ -112,7 +112,8 @@ def regex(
     dfa = kl.regex(pattern, alphabet, flags=re.IGNORECASE if ignore_case else 0)
     if dot:
         return print_json({"dot": dfa.to_dot()}) if as_json else print(dfa.to_dot(), end="")
-    rnn = kl.compile(dfa, method=method, activation=activation)
+    options: dict[str, Any] = {"method": method, "activation": activation}
+    rnn = kl.compile(dfa, **options)
     certificate = kl.certify(rnn)
     answers = {word: rnn.accepts(word) for word in words or []}
     agree = certificate.holds and all(dfa.accepts(word) == answer for word, answer in answers.items())
@@ -182,7 +183,8 @@ def tm(
         raise FileError(f"{file}: no such file, and no bbchallenge text such as '1RB1LB_1LA1RZ'")
     machine = kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
     given = read_word(machine, [machine.example if word is None else word])
-    net = kl.compile(machine, form=form)
+    options: dict[str, Any] = {"form": form}
+    net = kl.compile(machine, **options)
     for path in output or []:
         _save_machine(machine, net, path)
     with _Progress(max_steps) as progress:

@@ -66,7 +66,7 @@ def subleq_command(
     options: dict[str, Any] = {"input_adds": input_adds, "evaluator": chosen}
     with busy("getting ready", quiet=as_json):
         if on == "transformer":
-            from kleene.compilers.subleq_to_transformer import TransformerMachine
+            from kleene.drivers.subleq import TransformerMachine
 
             machine: Any = TransformerMachine(image, dialect, bits=bits or 16, **options)
         else:

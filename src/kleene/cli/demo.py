@@ -64,7 +64,9 @@ def demonstrate(name: str, text: str, options: dict[str, Any]) -> dict[str, Any]
     net = verbs.compile(program)
     seconds = time.perf_counter() - start
     expected, got = program.run(tokens), net.run(tokens)
-    given = {key: [read_tokens(program, i) for i in v] if key == "inputs" else v for key, v in options.items()}
+    given: dict[str, Any] = {
+        key: [read_tokens(program, i) for i in v] if key == "inputs" else v for key, v in options.items()
+    }
     report, certificate = verbs.verify(program, net, **given), verbs.certify(net)
     same = list(expected) == list(got) and expected.layers == got.layers
     return {

@@ -34,9 +34,10 @@ def explain(
     from kleene.verbs import explain as verb
     from kleene.verbs import load
 
-    network = load(model)
+    network: Any = load(model)
     given = {"target": target, "bias_rule": bias_rule, "read": read}
-    options = {option: value for option, value in given.items() if value is not None}
+    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    evidence: Any
     if _is_language_model(network):
         text = " ".join(input)
         sentence = read_tokens(None, text) if network.vocabulary is None else text
@@ -63,7 +64,7 @@ def explain(
 
 
 def _is_language_model(network: object) -> bool:
-    return type(network).__module__ == "kleene.networks.lstm"
+    return type(network).__module__ == "kleene.networks.trained.lstm"
 
 
 @app.command(epilog="Example: kleene reproduce interdependence.synthetic --scale small -o results/synthetic")

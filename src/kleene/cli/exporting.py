@@ -49,7 +49,7 @@ def export(
 
     Example: kleene export addition --to onnx -o addition.onnx
     """
-    given = {key: value for key, value in (("layers", layers), ("length", length)) if value is not None}
+    given: dict[str, Any] = {key: value for key, value in (("layers", layers), ("length", length)) if value is not None}
     for key in given:
         if key not in OPTIONS.get(to, ()):
             fits = ", ".join(target for target, options in OPTIONS.items() if key in options)
@@ -59,7 +59,8 @@ def export(
     thing = None if is_folder(name) else find_machine(name)
     thing = find_network(name, as_json) if thing is None else thing
     with busy(f"exporting {name}", as_json):
-        made = verbs.export(thing, str(to), output, **given)
+        target: Any = str(to)
+        made: Any = verbs.export(thing, target, output, **given)
     if output is None:
         if to is Target.graphviz and as_json:
             return print_json({"dot": made})

@@ -197,7 +197,7 @@ def read_tokens(machine: Any, text: str) -> list[int]:
 def read_word(machine: Any, arguments: Sequence[str]) -> str | list[str]:
     """Arguments as a word of an automaton, a Turing machine or their RNN: their characters, or where symbols are
     longer, their parts between spaces."""
-    from kleene.networks.decider import END, NUL
+    from kleene.networks.rnn.decider import END, NUL
 
     letters = {*(machine.input_alphabet if hasattr(machine, "input_alphabet") else machine.alphabet)} - {END, NUL}
     if all(len(symbol) == 1 for symbol in letters):

@@ -182,8 +182,8 @@ def _runner(program: ProgramClass, evaluator: Evaluator) -> Any:
         return program
     if evaluator is Evaluator.network:
         return verbs.compile(program)
-    from kleene.lowering.machine import RuleMachine
-    from kleene.lowering.updates import guarded_updates
+    from kleene.lowering.guarding import guarded_updates
+    from kleene.lowering.rule_machine import RuleMachine
 
     return RuleMachine(guarded_updates(program))
 
@@ -288,7 +288,9 @@ def compile_program(
     if output is not None:
         check_folder(output)
     given = {"lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
-    options = {key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None}
+    options: dict[str, Any] = {
+        key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None
+    }
     if not isinstance(machine, ProgramClass):
         for key in [*options, *(["report"] if report else [])]:
             raise InputError(f"--{key}: of attention programs; {program} holds a {type(machine).__name__}")
@@ -340,7 +342,7 @@ def sizes_text(net: Any) -> str:
 
 
 def explain_size(program: ProgramClass) -> Any:
-    from kleene.lowering.report import explain_size
+    from kleene.lowering.size_report import explain_size
 
     return explain_size(program)
 
@@ -438,7 +440,8 @@ def certify(
     with busy(f"certifying {network}", as_json):
         if dtype is not None and not hasattr(net, "dtype"):
             raise InputError(f"--dtype {dtype}: only for transformers; {network} has whole numbers and fractions")
-        certificate = verbs.certify(net, **({"dtype": str(dtype)} if dtype is not None else {}))
+        options: dict[str, Any] = {} if dtype is None else {"dtype": str(dtype)}
+        certificate = verbs.certify(net, **options)
     print_json(certificate.to_json()) if as_json else show(str(certificate))
     finish(certificate.holds)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from kleene.machines.subleq import Executor
-from kleene.networks.descriptions import by_itself
-from kleene.networks.synthesizer import Describe, SoftInstruction, Synthesizer
+from kleene.networks.synthesizer.descriptions import by_itself
+from kleene.networks.synthesizer.synthesizer import Describe, SoftInstruction, Synthesizer
 
 
 def soft_instruction(

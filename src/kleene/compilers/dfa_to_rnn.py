@@ -10,8 +10,8 @@ from kleene.compilers.two_layer import TwoLayerStep, fuse
 from kleene.errors import InputError, NotSupported
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.kernels import breadth_first
-from kleene.networks.exact_matrix import Matrix, Number, Vector
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.matrix import Matrix, Number, Vector
 
 METHODS = ("smallest", "minsky", "image", "scalar")
 MAX_WEIGHTS = 20_000_000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kleene.compilers.forms import Form, StepBuilder, total
+from kleene.compilers.affine_forms import Form, StepBuilder, total
 from kleene.compilers.two_layer import fuse
 from kleene.errors import InputError
 from kleene.machines.multitape import MultiTapeMachine, Rule, rule
-from kleene.networks.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
+from kleene.networks.rnn.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
 
 LOAD, TURN, REWIND = "(load)", "(turn)", "(rewind)"
 
@@ -17,7 +17,7 @@ def compile_multitape(machine: MultiTapeMachine, *, base: int = 3) -> Decider:
     if clash := {LOAD, TURN, REWIND} & {*machine.working, *machine.accept, *machine.reject}:
         raise InputError(f"compile: state {min(clash)!r} is what the network calls one of its own; rename it")
     build, about = build_multitape(machine, base, set())
-    return fuse(build.build(), Decider, about=about)
+    return fuse(build.build(), Decider, about={**about, "machine": machine.to_json()})
 
 
 def build_multitape(

@@ -8,8 +8,8 @@ from itertools import islice
 from kleene.compilers.multitape_to_rnn import build_multitape, compile_multitape
 from kleene.compilers.two_layer import fuse
 from kleene.machines.oracle import OracleLanguage, comparing_machine
-from kleene.networks.decider import Decider
-from kleene.networks.oracle_rnn import OracleRNN, SymbolStream
+from kleene.networks.rnn.decider import Decider
+from kleene.networks.rnn.oracle import OracleRNN, SymbolStream
 
 
 def compile_oracle(language: OracleLanguage, *, base: int = 3) -> OracleRNN:

@@ -31,7 +31,7 @@ import torch
 
 from kleene.errors import InputError, NotExact, NotSupported
 from kleene.machines.instruction_table import InstructionTable
-from kleene.networks.memoriser import MAX_PARAMETERS, Memoriser, parameters, rows_at_once
+from kleene.networks.synthesizer.memoriser import MAX_PARAMETERS, Memoriser, parameters, rows_at_once
 
 METHODS = ("grid", "yun")
 EXACT = {"float32": 2**24, "float64": 2**53}  # whole numbers up to here are exact

@@ -7,9 +7,9 @@ marks its left end), and w is written as a queue, so that nothing is rewound.
 
 from __future__ import annotations
 
-from kleene.compilers.forms import Form, StepBuilder, total
+from kleene.compilers.affine_forms import Form, StepBuilder, total
 from kleene.machines.turing import TuringMachine
-from kleene.networks.decider import END, MARK
+from kleene.networks.rnn.decider import END, MARK
 
 LEAD = (1, 2)  # |w| symbols, EOS, and one step that reads the first symbol
 

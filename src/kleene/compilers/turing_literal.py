@@ -3,9 +3,9 @@ notes."""
 
 from __future__ import annotations
 
-from kleene.compilers.forms import Form, StepBuilder, total
+from kleene.compilers.affine_forms import Form, StepBuilder, total
 from kleene.machines.turing import TuringMachine
-from kleene.networks.decider import END, MARK
+from kleene.networks.rnn.decider import END, MARK
 
 LEAD = (2, 2)  # |w| symbols and EOS, then |w| cells back and one step to begin
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kleene.compilers import turing_compact, turing_literal
-from kleene.compilers.forms import StepBuilder
+from kleene.compilers.affine_forms import StepBuilder
 from kleene.compilers.turing_compact import CompactStep
 from kleene.compilers.turing_literal import LiteralStep
 from kleene.compilers.two_layer import fuse
 from kleene.errors import InputError
 from kleene.machines.turing import TuringMachine
-from kleene.networks.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
+from kleene.networks.rnn.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decider
 
 
 def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int = 3) -> Decider:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kleene.networks.exact_matrix import Matrix, Vector, vector
-from kleene.networks.exact_rnn import ExactRNN, Readout
+from kleene.networks.rnn.exact import ExactRNN, Readout
+from kleene.networks.rnn.matrix import Matrix, Vector, vector
 
 Net = TypeVar("Net", bound=ExactRNN)
 

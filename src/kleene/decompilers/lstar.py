@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.alphabet import check_alphabet
 from kleene.errors import InputError
 from kleene.machines.automata.dfa import DFA
-from kleene.words import check_alphabet
 
 Ask = Callable[[list[str]], np.ndarray]
 
@@ -194,7 +194,7 @@ def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.n
     """Ask a torch module, words of one length together."""
     import torch
 
-    from kleene.words import encode_batch
+    from kleene.common.alphabet import encode_batch
 
     codes, offsets = encode_batch(words, alphabet)
     lengths = np.diff(offsets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kleene.machines.instruction_table import InstructionTable
-from kleene.networks.memoriser import Memoriser
+from kleene.networks.synthesizer.memoriser import Memoriser
 
 
 def decompile_memoriser(net: Memoriser) -> InstructionTable:

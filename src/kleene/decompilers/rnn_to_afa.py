@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from kleene.errors import NotSupported
 from kleene.machines.automata.alternating import AFA, Formula, Threshold, all_of, not_
-from kleene.networks.exact_matrix import Matrix
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.matrix import Matrix
 
 
 def rnn_to_afa(rnn: ExactRNN) -> AFA:

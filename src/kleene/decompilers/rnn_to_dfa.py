@@ -7,14 +7,15 @@ from itertools import product
 import numpy as np
 
 from kleene.errors import DidNotHalt, InputError, NotSupported
+from kleene.machines.automata.alternating import AFA
 from kleene.machines.automata.dfa import DFA
-from kleene.networks.exact_matrix import Vector
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.matrix import Vector
 
 MAX_ALL_UNITS = 16
 
 
-def decompile_rnn(rnn: ExactRNN, *, states: str = "reachable", limit: int = 100_000, to: str = "dfa") -> object:
+def decompile_rnn(rnn: ExactRNN, *, states: str = "reachable", limit: int = 100_000, to: str = "dfa") -> DFA | AFA:
     """The automaton of a network: its hidden vectors are the states.
 
     `states`: "reachable" (those that words reach, then minimised) or "all" (the theorem's 2^d + 1, for

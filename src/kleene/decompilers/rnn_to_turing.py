@@ -6,7 +6,7 @@ from itertools import islice
 
 from kleene.errors import NotSupported
 from kleene.machines.turing import Action, TuringMachine
-from kleene.networks.decider import ANSWERS, END, NUL, Decider
+from kleene.networks.rnn.decider import ANSWERS, END, NUL, Decider
 
 
 def decompile_decider(net: Decider) -> TuringMachine:

@@ -18,25 +18,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from kleene.common.residual import Layout
 from kleene.decompilers.weights import FINE, Half, State, WeightsFunction, whole_halves
 from kleene.errors import NotExact
 from kleene.lowering.forms import Form, Grid, variable_form
+from kleene.lowering.guarding import leaves, merged, merged_words
 from kleene.lowering.symbolic import Assignment
-from kleene.lowering.updates import (
-    Cycle,
-    GuardedUpdate,
-    Test,
-    Updates,
-    WordUpdate,
-    leaves,
-    merged,
-    merged_words,
-    simplify_guard,
-)
+from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate, simplify_guard
 from kleene.lowering.words import WordAssignment, WordPredicate, normalised
 from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec, Word
-from kleene.networks.transformer import Block, Transformer
-from kleene.residual import Layout
+from kleene.networks.transformer.model import Block, Transformer
 
 MAX_GRID = 20_000
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.residual import Layout
 from kleene.errors import NotExact
-from kleene.lowering.functions import UNREAD
+from kleene.lowering.next_values import UNREAD
 from kleene.machines.program import Numerical, Spec, Word
-from kleene.networks.transformer import Block
-from kleene.residual import Layout
+from kleene.networks.transformer.model import Block
 
 Array = np.ndarray[Any, Any]
 BROKEN = -3  # the weights leave something that is no value of the variable

@@ -12,7 +12,7 @@ from torch import Tensor
 from kleene.errors import InputError
 from kleene.evidence.decomposition import decompose
 from kleene.evidence.interdependence import interdependence
-from kleene.networks.lstm import LanguageModel
+from kleene.networks.trained.lstm import LanguageModel
 
 SHOWN = 5
 
@@ -77,7 +77,7 @@ def explain_language_model(
 
     A sentence may be given as token numbers, too; without a vocabulary they are the words.
 
-    >>> from kleene.networks.lstm import Vocabulary
+    >>> from kleene.networks.trained.lstm import Vocabulary
     >>> words = Vocabulary(["<unk>", "a", "cat", "sat"])
     >>> found = explain_language_model(LanguageModel(4, 5, 6, vocabulary=words), "a cat barked", target="sat")
     >>> found.unknown, len(found.contributions), found.interdependence.shape

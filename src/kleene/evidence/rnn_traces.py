@@ -7,12 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from kleene.common.alphabet import Word, encode, show_word
 from kleene.errors import InputError, NotSupported
 from kleene.machines.automata.dfa import DFA
-from kleene.networks.decider import ANSWERS, END, NUL, Decider
-from kleene.networks.exact_matrix import Number, Vector
-from kleene.networks.exact_rnn import ExactRNN
-from kleene.words import Word, encode, show_word
+from kleene.networks.rnn.decider import ANSWERS, END, NUL, Decider
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.matrix import Number, Vector
 
 MAX_TRACED = 500  # steps of a Turing machine that a trace keeps, unless more are asked for
 

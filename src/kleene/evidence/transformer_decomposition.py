@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from kleene.errors import InputError
 from kleene.evidence.interdependence import ratio, triangle
-from kleene.networks.transformer_lm import Block, TransformerLanguageModel
+from kleene.networks.trained.transformer_lm import Block, TransformerLanguageModel
 
 RULES = ("alone", "removed", "shared")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kleene.errors import InputError
-from kleene.networks.transformer import Transformer
+from kleene.networks.transformer.model import Transformer
 
 
 def number_of_layers(net: Transformer, layers: int | None) -> int:

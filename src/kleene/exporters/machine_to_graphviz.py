@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kleene.decompilers.rnn_to_dfa import decompile_rnn
+from kleene.decompilers.rnn_to_turing import decompile_decider
 from kleene.files import write_text
 from kleene.machines.automata.alternating import AFA
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.turing import TuringMachine
-from kleene.networks.exact_rnn import ExactRNN
+from kleene.networks.rnn.decider import Decider
+from kleene.networks.rnn.exact import ExactRNN
 
 
 def export_graphviz(machine: DFA | AFA | TuringMachine, path: str | Path | None = None) -> str:
@@ -21,6 +24,6 @@ def export_graphviz(machine: DFA | AFA | TuringMachine, path: str | Path | None 
 
 def export_decompiled(rnn: ExactRNN, path: str | Path | None = None) -> str:
     """The DOT text of the machine that an RNN implements."""
-    from kleene.verbs import decompile
-
-    return export_graphviz(decompile(rnn), path)
+    if isinstance(rnn, Decider):
+        return export_graphviz(decompile_decider(rnn), path)
+    return export_graphviz(decompile_rnn(rnn), path)

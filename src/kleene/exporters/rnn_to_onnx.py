@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from kleene.exporters.onnx_graph import Graph, Kind, finished
-from kleene.networks.exact_rnn import ExactRNN
-from kleene.networks.rnn import SimpleRNN
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.torch_rnn import SimpleRNN
 
 FORMAT, VERSION = "kleene onnx rnn", 1
 

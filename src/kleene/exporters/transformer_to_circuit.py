@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
+from kleene.common.residual import Layout, Segment
 from kleene.files import write_json
 from kleene.lowering.updates import Updates
 from kleene.machines.program import Spec
-from kleene.networks.parts import Variable, every_head
-from kleene.networks.transformer import Transformer
-from kleene.residual import Layout, Segment
+from kleene.networks.transformer.by_name import Variable, every_head
+from kleene.networks.transformer.model import Transformer
 
 FORMAT, VERSION = "kleene circuit", 1
 HEADS, FIRST, SECOND = 0, 1, 2  # the order in a layer

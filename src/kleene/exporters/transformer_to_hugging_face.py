@@ -9,13 +9,13 @@ from typing import Any
 
 from kleene.errors import NotSupported
 from kleene.files import written_atomically
-from kleene.networks.transformer import Transformer
+from kleene.networks.transformer.model import Transformer
 
 
 def export_hugging_face(net: Transformer, path: str | Path | None = None) -> Any:
-    """The model (`kleene.networks.hugging_face.KleeneModel`); with a path it is saved there, too."""
+    """The model (`kleene.networks.transformer.hugging_face.KleeneModel`); with a path it is saved there, too."""
     try:
-        from kleene.networks.hugging_face import as_model
+        from kleene.networks.transformer.hugging_face import as_model
     except ImportError:
         raise NotSupported("hugging-face: the package is not here; pip install transformers") from None
     model = as_model(net)

@@ -23,7 +23,7 @@ from torch import Tensor
 from kleene.errors import InputError, NotSupported
 from kleene.exporters.choices import longest_input, number_of_layers
 from kleene.files import written_atomically
-from kleene.networks.transformer import Block, Transformer
+from kleene.networks.transformer.model import Block, Transformer
 
 SELF = 4096  # how much better the sink likes itself than anything else
 MAX_ENTRIES = 500_000_000  # of all weights together

@@ -18,7 +18,7 @@ import torch
 
 from kleene.exporters.choices import number_of_layers
 from kleene.exporters.onnx_graph import Graph, Kind, finished
-from kleene.networks.transformer import Block, Transformer
+from kleene.networks.transformer.model import Block, Transformer
 
 MAX_LAYERS = 10_000
 FORMAT, VERSION = "kleene onnx", 1

@@ -1,7 +1,7 @@
 """Ready programs and machines. Those with parameters are functions that make a program."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kleene.library.addition import addition, addition_scratchpad
 from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
@@ -9,6 +9,11 @@ from kleene.library.computer import computer
 from kleene.library.parity import parity_absolute, parity_count, parity_relative, parity_scratchpad, parity_sum
 from kleene.library.scan import scan
 from kleene.library.subleq import subleq, subleq_words
+
+if TYPE_CHECKING:
+    from kleene.library import tomita as tomita
+    from kleene.library import turing_machines as turing_machines
+    from kleene.networks.rnn import majority as majority
 
 __all__ = [
     "addition",
@@ -34,10 +39,17 @@ __all__ = [
     "turing_machines",
 ]
 
-_MODULES = ("majority", "tomita", "turing_machines")  # of other machines; imported when first used
+# modules of other machines and of a network, imported when first used
+_MODULES = {
+    "majority": "kleene.networks.rnn.majority",
+    "tomita": "kleene.library.tomita",
+    "turing_machines": "kleene.library.turing_machines",
+}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"kleene.library.{name}")
-    raise AttributeError(f"module 'kleene.library' has no attribute {name!r}")
+if not TYPE_CHECKING:  # so that checkers reject a name that is not above
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(_MODULES[name])
+        raise AttributeError(f"module 'kleene.library' has no attribute {name!r}")

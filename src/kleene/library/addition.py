@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from kleene.errors import InputError
-from kleene.machines.program import Program, attend, cat, relative
+from kleene.library.encoding import TextProgram
+from kleene.machines.program import attend, cat, relative
 
 ADD, START, END = 10, 11, 12
 INIT, ITERATE, DONE = 0, 1, 2
@@ -27,7 +27,7 @@ def parse_sum(text: str) -> tuple[str, str]:
     return parts[0].zfill(width), parts[1].zfill(width)
 
 
-class addition(Program):
+class addition(TextProgram):
     """Schoolbook addition: pointers walk left over both numbers, one digit a layer; N + 2 layers."""
 
     tokens = 13
@@ -61,7 +61,7 @@ class addition(Program):
     def decode(outputs: Sequence[int]) -> str:
         return "".join(map(str, outputs[:-1])).lstrip("0") or "0"
 
-    def step(z: Any) -> None:
+    def step(z) -> None:
         if z.stage == INIT:
             if z.token != END:  # nothing stands to the right of END
                 if z.token_right == END:
@@ -86,12 +86,12 @@ class addition(Program):
                     z.ptr_b = z.ptr_b_right
 
 
-def addition_scratchpad(digits: int = 8) -> Any:
+def addition_scratchpad(digits: int = 8) -> type[TextProgram]:
     """A decoder: after `a+b=` (as many digits each) it writes the sum's digits, the lowest first, and stops."""
     equals, end = 11, 12
     size = 3 * digits + 4
 
-    class addition_scratchpad(Program):
+    class addition_scratchpad(TextProgram):
         tokens = 13
         positions = size
         stop = end
@@ -130,7 +130,7 @@ def addition_scratchpad(digits: int = 8) -> Any:
         def decode(outputs: Sequence[int]) -> str:
             return str(int("".join(str(token) for token in reversed(outputs) if token != end)))
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if not z.second:
                 made = z.index - z.equals_index  # digits written so far
                 z.at_a = (z.add_index - 1 - made) % size

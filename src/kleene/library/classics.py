@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 from kleene.errors import InputError
+from kleene.library.encoding import TextProgram
 from kleene.lowering.symbolic import table
 from kleene.machines.program import Program, attend, cat, num, relative, subset
 
 
-def reverse(length: int = 20, values: int = 20) -> Any:
+def reverse(length: int = 20, values: int = 20) -> type[Program]:
     """The input from its end to its beginning; finds its end by itself."""
 
     class reverse(Program):
@@ -30,7 +31,7 @@ def reverse(length: int = 20, values: int = 20) -> Any:
         mirrored = attend(mirror, index, value)
         output = result
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if z.stage == 0:
                 z.last = not z.one_right
                 z.stage = 1
@@ -69,7 +70,7 @@ def counting(length: int, values: int, wanted_sets: list[set[int]]) -> dict[str,
     }
 
 
-def histogram(length: int = 20, values: int = 20) -> Any:
+def histogram(length: int = 20, values: int = 20) -> type[Program]:
     """At each position, how often its value occurs in the input."""
     sets = [{value, values} for value in range(values)]
     made = counting(length, values, sets)
@@ -84,7 +85,7 @@ def histogram(length: int = 20, values: int = 20) -> Any:
         second = cat(2)
         output = counts
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if not z.second:
                 z.key = values if z.index == 0 else z.value
                 z.wanted = table(sets)[z.value]
@@ -96,7 +97,7 @@ def histogram(length: int = 20, values: int = 20) -> Any:
     return histogram
 
 
-def sort_unique(length: int = 20, values: int = 20) -> Any:
+def sort_unique(length: int = 20, values: int = 20) -> type[Program]:
     """Sorts different values by counting, for each, how many are smaller (three layers)."""
     sets = [{*range(value), values} for value in range(values)]
     made = counting(length, values, sets)
@@ -113,7 +114,7 @@ def sort_unique(length: int = 20, values: int = 20) -> Any:
         ranked = attend(index, rank, value)
         output = result
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if z.stage == 0:
                 z.key = values if z.index == 0 else z.value
                 z.wanted = table(sets)[z.value]
@@ -128,7 +129,7 @@ def sort_unique(length: int = 20, values: int = 20) -> Any:
     return sort_unique
 
 
-def sort(length: int = 20, values: int = 20) -> Any:
+def sort(length: int = 20, values: int = 20) -> type[Program]:
     """Sorts any values by odd–even transposition: neighbours compare and swap, one round a layer."""
 
     class sort(Program):
@@ -141,7 +142,7 @@ def sort(length: int = 20, values: int = 20) -> Any:
         right = relative(value, 1, default=values - 1)
         output = value
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if z.odd:
                 if z.left > z.value:
                     z.value = z.left
@@ -152,7 +153,7 @@ def sort(length: int = 20, values: int = 20) -> Any:
     return sort
 
 
-def most_frequent(length: int = 20, values: int = 20) -> Any:
+def most_frequent(length: int = 20, values: int = 20) -> type[Program]:
     """The different values of the input, most frequent first, earlier ones first among equals; then `values`
     (which is no token) fills the rest."""
     sets = [{value, values} for value in range(values)]
@@ -176,7 +177,7 @@ def most_frequent(length: int = 20, values: int = 20) -> Any:
         score_right = relative(score, 1, default=0)
         output = item
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if z.stage == 0:
                 z.key = values if z.index == 0 else z.value
                 z.wanted = table(sets)[z.value]
@@ -223,10 +224,10 @@ def verdicts(outputs: Sequence[int]) -> str:
     return "".join("FPT"[output] for output in outputs)
 
 
-def dyck1(length: int = 20) -> Any:
+def dyck1(length: int = 20) -> type[TextProgram]:
     """For each prefix of a text of ( and ): is it balanced (2), can it still become so (1), or not (0)?"""
 
-    class dyck1(Program):
+    class dyck1(TextProgram):
         tokens = 2
         positions = length
         token = cat(2, token=lambda t: t)
@@ -240,7 +241,7 @@ def dyck1(length: int = 20) -> Any:
         halt = {done: 1}
         encode, decode = brackets("()"), staticmethod(verdicts)
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if not z.done and z.done_left:
                 if z.verdict_left == FAILED or (z.token == 1 and z.depth_left == 0):
                     z.verdict = FAILED
@@ -253,10 +254,10 @@ def dyck1(length: int = 20) -> Any:
     return dyck1
 
 
-def dyck2(length: int = 20) -> Any:
+def dyck2(length: int = 20) -> type[TextProgram]:
     """Shuffle-Dyck-2: ( and ) must balance, and [ and ] must, each by themselves; outputs as dyck1."""
 
-    class dyck2(Program):
+    class dyck2(TextProgram):
         tokens = 4
         positions = length
         token = cat(4, token=lambda t: t)
@@ -272,7 +273,7 @@ def dyck2(length: int = 20) -> Any:
         halt = {done: 1}
         encode, decode = brackets("()[]"), staticmethod(verdicts)
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if not z.done and z.done_left:
                 fails = (z.token == 1 and z.round_left == 0) or (z.token == 3 and z.square_left == 0)
                 if fails or z.verdict_left == FAILED:

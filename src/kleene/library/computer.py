@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kleene.errors import InputError, ProgramError
-from kleene.machines.program import Program, attend, cat, layer, word
+from kleene.library.encoding import MemoryProgram
+from kleene.machines.program import attend, cat, layer, word
 
 
-def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> Any:
+def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> type[MemoryProgram]:
     """A computer of 2**bits − 1 words of `bits` bits, two's complement.
 
     `a b c`: mem[b] −= mem[a], then on to c where the result is 0 or less. It halts when the program counter is
@@ -29,7 +30,7 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
     size, half, port = 1 << bits, 1 << (bits - 1), (1 << bits) - 1
     has_port = dialect == "eforth"
 
-    class computer(Program):
+    class computer(MemoryProgram):
         tokens = size
         positions = size
         processor = cat(2, position=lambda p: p == 0)
@@ -92,7 +93,7 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
             return [0, *(word % size for word in words)]
 
         @layer(fetch_a, advance, fetch_b, fetch_c)
-        def fetch(z: Any) -> None:
+        def fetch(z) -> None:
             if z.processor:
                 if has_port:
                     z.talks = z.a == port or z.b == port
@@ -100,7 +101,7 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
                     z.done = 1
 
         @layer(load_a, load_b, load_old)
-        def load(z: Any) -> None:
+        def load(z) -> None:
             if z.processor:
                 difference = z.mem_b - z.mem_a
                 z.jump = 0 if z.talks else difference >= half or -half <= difference <= 0
@@ -110,7 +111,7 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
                     z.mem_b = difference % size
 
         @layer(store_b)
-        def store(z: Any) -> None:
+        def store(z) -> None:
             if z.processor:
                 if z.jump:
                     z.pc = z.c

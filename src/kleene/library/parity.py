@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from random import Random
-from typing import Any
 
-from kleene.machines.program import Program, attend, cat, num, relative
+from kleene.library.encoding import TextProgram
+from kleene.machines.program import attend, cat, num, relative
 
 START = 2
 
@@ -37,7 +37,7 @@ def last_bit(outputs: Sequence[int]) -> str:
     return str(outputs[-1])
 
 
-class parity_relative(Program):
+class parity_relative(TextProgram):
     """Running parity, one position a layer, by relative attention; halts when every position is done."""
 
     tokens = 3
@@ -50,16 +50,16 @@ class parity_relative(Program):
     encode, decode = staticmethod(bits_after_start), staticmethod(last_bit)
     sample = staticmethod(random_bits_after_start)
 
-    def step(z: Any) -> None:
+    def step(z) -> None:
         if not z.done and z.done_left:
             z.parity = z.parity_left ^ z.parity
             z.done = 1
 
 
-def parity_absolute(length: int = 50) -> Any:
+def parity_absolute(length: int = 50) -> type[TextProgram]:
     """Running parity by absolute positions (the paper's Figure 2), for inputs of up to `length` bits."""
 
-    class parity_absolute(Program):
+    class parity_absolute(TextProgram):
         tokens = 2
         positions = length
         parity = cat(2, token=lambda t: t)
@@ -72,7 +72,7 @@ def parity_absolute(length: int = 50) -> Any:
         halt = {done: 1}
         encode, decode = staticmethod(bits), staticmethod(last_bit)
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if not z.done and z.done_left:
                 z.parity = z.parity_left ^ z.parity
                 z.done = 1
@@ -80,10 +80,10 @@ def parity_absolute(length: int = 50) -> Any:
     return parity_absolute
 
 
-def parity_sum(length: int = 50) -> Any:
+def parity_sum(length: int = 50) -> type[TextProgram]:
     """Parity in one layer: the share of START among START and the ones is 1 / (1 + ones)."""
 
-    class parity_sum(Program):
+    class parity_sum(TextProgram):
         tokens = 3
         positions = length + 1
         parity = cat(2)
@@ -96,14 +96,14 @@ def parity_sum(length: int = 50) -> Any:
         encode, decode = staticmethod(bits_after_start), staticmethod(last_bit)
         sample = staticmethod(random_bits_after_start)
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             ones = round(1 / z.share) - 1
             z.parity = ones % 2
 
     return parity_sum
 
 
-def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> Any:
+def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> type[TextProgram]:
     """Parity in two layers: the ones are counted, then their parity is looked up (the paper's appendix D.1).
 
     scale: the share of START is so many times what `parity_sum` has, so that its values are further apart than noise.
@@ -114,7 +114,7 @@ def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> Any:
     """
     later = 2 if mask else 1
 
-    class parity_count(Program):
+    class parity_count(TextProgram):
         tokens = 3
         positions = length + 1
         parity = cat(2)
@@ -129,7 +129,7 @@ def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> Any:
         encode, decode = staticmethod(bits_after_start), staticmethod(last_bit)
         sample = staticmethod(random_bits_after_start)
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if z.counted:
                 z.parity = z.ones % 2
             else:
@@ -140,11 +140,11 @@ def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> Any:
     return parity_count
 
 
-def parity_scratchpad(length: int = 20) -> Any:
+def parity_scratchpad(length: int = 20) -> type[TextProgram]:
     """A decoder: after the bits and `=` it writes the running parities, one a token, and stops."""
     equals, end = 2, 3
 
-    class parity_scratchpad(Program):
+    class parity_scratchpad(TextProgram):
         tokens = 4
         positions = 2 * length + 1
         stop = end
@@ -173,7 +173,7 @@ def parity_scratchpad(length: int = 20) -> Any:
         def decode(outputs: Sequence[int]) -> str:
             return "".join(str(token) for token in outputs if token != end)
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if not z.second:
                 z.source = (z.index - z.equals_index) % (2 * length + 1)
                 z.second = 1

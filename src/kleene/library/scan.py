@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kleene.library.encoding import TextProgram
 from kleene.lowering.symbolic import among, table
 from kleene.machines import scan_grammar
-from kleene.machines.program import Program, attend, cat, relative
+from kleene.machines.program import attend, cat, relative
 from kleene.machines.scan_grammar import ACTIONS, JOINS, TIMES, TURNS, VERBS, WORDS, interpret
 
 # --- the grammar ------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ def _below(distance: int) -> Any:
     return pointer(position=lambda p: p + distance if p + distance < CELLS else 0)
 
 
-class scan(Program):
+class scan(TextProgram):
     """SCAN commands to actions: a shift-reduce parser makes a tree, and a decoder walks through it."""
 
     tokens = 1 + len(WORDS)
@@ -211,7 +212,7 @@ class scan(Program):
         """What each layer does, as the paper's Table 5: columns, and a row for each move."""
         return ["Layer", "Action", "Stack", "Parse tree", "Input buffer", "Output"], _moves(trace)
 
-    def step(z: Any) -> None:
+    def step(z) -> None:
         if z.phase == PARSE:
             if z.move == 0:
                 choose(z)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kleene.errors import InputError, ProgramError
-from kleene.machines.program import Program, attend, cat, word
+from kleene.library.encoding import MemoryProgram
+from kleene.machines.program import attend, cat, word
 
 FETCH, EXECUTE, NEXT, DONE = range(4)
 
@@ -24,7 +24,7 @@ def read_memory(name: str, memory: str | Sequence[int], low: int, high: int) -> 
     return values
 
 
-def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
+def subleq(low: int = -16, high: int = 16, registers: int = 16) -> type[MemoryProgram]:
     """One memory of up to `registers` words low … high, self-modifying; three layers an instruction.
 
     `a b c`: mem[b] −= mem[a] (wrapping round in low … high), then on to c where the result is 0 or less.
@@ -38,7 +38,7 @@ def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
     size = high - low + 1
     zero = -low  # the index of the value 0
 
-    class subleq(Program):
+    class subleq(MemoryProgram):
         tokens = size
         positions = registers
         mem = cat(size, token=lambda t: t)
@@ -69,7 +69,7 @@ def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
             """The memory at the end."""
             return [token + low for token in outputs]
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if z.state == FETCH:
                 z.at_a = z.a
                 z.at_b = z.b
@@ -93,7 +93,7 @@ def subleq(low: int = -16, high: int = 16, registers: int = 16) -> Any:
     return subleq
 
 
-def subleq_words(bits: int = 8, registers: int = 64) -> Any:
+def subleq_words(bits: int = 8, registers: int = 64) -> type[MemoryProgram]:
     """The same computer on binary words: two's complement, hidden units linear in the number of bits.
 
     It halts on an address a or b with its highest bit set, and on a jump to such a c.
@@ -102,7 +102,7 @@ def subleq_words(bits: int = 8, registers: int = 64) -> Any:
     if not 3 <= registers <= half:
         raise ProgramError(f"subleq_words: {bits} bits address 3 … {half} registers, not {registers}")
 
-    class subleq_words(Program):
+    class subleq_words(MemoryProgram):
         tokens = size
         positions = registers
         mem = word(bits, token=lambda t: t)
@@ -133,7 +133,7 @@ def subleq_words(bits: int = 8, registers: int = 64) -> Any:
             """The memory at the end."""
             return [(token + half) % size - half for token in outputs]
 
-        def step(z: Any) -> None:
+        def step(z) -> None:
             if z.state == FETCH:
                 z.at_a = z.a
                 z.at_b = z.b

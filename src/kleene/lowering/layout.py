@@ -7,9 +7,9 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
+from kleene.common.residual import Layout, Segment
 from kleene.lowering.forms import Number
 from kleene.machines.program import Kind, Numerical, Spec, Word
-from kleene.residual import Layout, Segment
 
 
 def build_layout(spec: Spec, scratch: Iterable[str] = ()) -> Layout:

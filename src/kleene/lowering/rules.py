@@ -5,37 +5,21 @@ One rule is one clipped-ReLU neuron. No rule mentions a variable that its update
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from kleene.errors import NotSupported, ProgramError, TooManyRules
-from kleene.lowering.forms import Form, Grid
-from kleene.lowering.updates import Cycle, GuardedUpdate, ReadGuard, Test, Updates, guarded_updates, index_test
+from kleene.errors import NotSupported, TooManyRules
+from kleene.lowering.forms import Grid
+from kleene.lowering.guarding import guarded_updates, updates_from_rules
+from kleene.lowering.updates import Cycle, GuardedUpdate, Updates
 from kleene.machines.program import ProgramClass, Spec, Word
+from kleene.machines.written_rules import Rule, RuleRecorder
 
 MAX_RULES = 1_000_000
-
-Antecedent = tuple[tuple[str, int], ...]  # (variable, index of its value), sorted by variable
-
-
-@dataclass(frozen=True)
-class Rule:
-    """variable: old → new where the antecedent (which holds variable = old) is satisfied.
-
-    Values are indices into the variable's declared values; `new` None clears the output of a head.
-    """
-
-    variable: str
-    old: int
-    new: int | None
-    antecedent: Antecedent
-
-    def satisfied(self, indices: Mapping[str, int | None]) -> bool:
-        return all(indices[name] == index for name, index in self.antecedent)
 
 
 @dataclass(frozen=True)
@@ -81,10 +65,16 @@ def rules(program: ProgramClass) -> Rules:
     return lower_to_rules(guarded_updates(program))
 
 
-def lower_to_rules(updates: Updates) -> Rules:
-    """The rules of guarded updates, merged."""
+def one_step(updates: Updates | Cycle) -> Updates:
+    """The updates of a program whose layers all run the same step; NotSupported for a cycle of layers."""
     if isinstance(updates, Cycle):
         raise NotSupported(f"{updates.spec.name}: rules speak of one shared step, not of a cycle of layers")
+    return updates
+
+
+def lower_to_rules(given: Updates | Cycle) -> Rules:
+    """The rules of guarded updates, merged."""
+    updates = one_step(given)
     spec = updates.spec
     for name, kind in spec.kinds.items():
         if isinstance(kind, Word):
@@ -174,105 +164,9 @@ def _merge(spec: Spec, variable: str, found: list[Rule]) -> list[Rule]:
     return [Rule(variable, old, new, antecedent) for antecedent, old, new in current]
 
 
-# --- writing rules directly (the paper's Figure 6) -------------------------------------------------------
-
-
-class RuleBuilder:
-    """Rules written by hand: `get` walks through a variable's values and puts each in scope, `set` makes
-    a rule whose antecedent is the scope.
-
-    A program may have `def rules(b): …` instead of `step`; `b` is one of these.
-    """
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self._scope: dict[str, int] = {}
-        self._made: list[tuple[Rule, tuple[str, ...]]] = []
-
-    def get(self, name: str) -> Iterator[Any]:
-        """Each value of a variable or head in turn, in scope while the loop is at it."""
-        if name not in self.spec.kinds:
-            raise ProgramError(f"{self.spec.name}: rules get '{name}', which is not declared")
-        kind = self.spec.kinds[name]
-        if name in self._scope:
-            yield kind.values[self._scope[name]]
-            return
-        for index, value in enumerate(kind.values):
-            self._scope[name] = index
-            try:
-                yield value
-            finally:
-                self._scope.pop(name, None)
-
-    def set(self, name: str, value: Any) -> None:
-        """In this scope, the variable becomes `value`."""
-        if name not in self.spec.variables:
-            raise ProgramError(f"{self.spec.name}: rules set '{name}', which is not a declared variable")
-        kind = self.spec.variables[name].kind
-        new = kind.index(value)
-        if new is None:
-            raise ProgramError(f"{self.spec.name}: rules set '{name}' to {value!r}, outside {kind.describe()}")
-        olds: Iterable[int] = [self._scope[name]] if name in self._scope else range(len(kind))
-        for old in olds:  # old = new makes no neuron, but it does say what the variable becomes
-            scope = {**self._scope, name: old}
-            rule = Rule(name, old, new, tuple(sorted(scope.items())))
-            self._made.append((rule, tuple(scope)))
+class RuleBuilder(RuleRecorder):
+    """Rules written by hand, and the guarded updates that they are."""
 
     def updates(self) -> Updates:
         """The rules as guarded updates, after checking that no two can fire for one variable at once."""
-        kept = dict(self._made)
-        _check_exclusive(self.spec, list(kept))
-        updates: list[GuardedUpdate] = []
-        reads: dict[ReadGuard, int] = {}
-        for rule, order in kept.items():
-            if rule.new == rule.old:
-                continue
-            guard = tuple(index_test(self.spec, name, [index]) for name, index in rule.antecedent)
-            updates.append(GuardedUpdate(rule.variable, guard, Form(0, ()), ((0, rule.new or 0),)))
-            values = dict(rule.antecedent)
-            before: list[Test] = []
-            for place, name in enumerate(order):
-                if name in self.spec.heads:
-                    reads.setdefault(ReadGuard(name, tuple(before)), place)
-                before.append(index_test(self.spec, name, [values[name]]))
-        return Updates(self.spec, tuple(updates), tuple(sorted(reads, key=lambda read: reads[read])))
-
-
-def _check_exclusive(spec: Spec, made: list[Rule]) -> None:
-    groups: dict[tuple[str, int], list[Rule]] = {}
-    for rule in made:
-        groups.setdefault((rule.variable, rule.old), []).append(rule)
-    for (name, _), group in groups.items():
-        table = [dict(rule.antecedent) for rule in group]
-        for i, first in enumerate(table):
-            for j in range(i + 1, len(table)):
-                second = table[j]
-                if group[i].new != group[j].new and all(second.get(k, v) == v for k, v in first.items()):
-                    raise ProgramError(
-                        f"{spec.name}: two rules set '{name}' at once, to {group[i].new} and to {group[j].new}, "
-                        f"where {_shown(spec, {**first, **second})}"
-                    )
-
-
-def _shown(spec: Spec, indices: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {spec.kinds[name].values[index]}" for name, index in indices.items())
-
-
-def step_from_rules(program: ProgramClass) -> Any:
-    """A `step` that does what a program's hand-written rules say, reading variables in scope order."""
-    builder = RuleBuilder(program.spec)
-    program.rules(builder)  # type: ignore[attr-defined]
-    updates = builder.updates()
-    kept = dict(builder._made)
-
-    def step(z: Any) -> None:
-        kinds, fired = program.spec.kinds, []
-        for rule, order in kept.items():
-            values = dict(rule.antecedent)
-            if all(kinds[name].index(getattr(z, name)) == values[name] for name in order):
-                fired.append(rule)
-        for rule in fired:
-            setattr(z, rule.variable, kinds[rule.variable].values[rule.new or 0])
-
-    type.__setattr__(program, "_updates", updates)
-    return step
+        return updates_from_rules(self.spec, self.checked())

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -23,7 +23,11 @@ from kleene.lowering.identity import Opaque, watched
 from kleene.lowering.words import Terms, WordAssignment, WordPredicate, WordValue
 from kleene.lowering.words import assign as assign_word
 from kleene.machines.interpreter import checked_write, class_constant, executing_line
-from kleene.machines.program import ProgramClass, Value, Word
+from kleene.machines.program import ProgramClass, Value, Word, step_of
+
+T = TypeVar("T")
+K = TypeVar("K", contravariant=True)
+V = TypeVar("V", covariant=True)
 
 MAX_PATHS = 20_000
 MAX_TABLE = 1_000_000
@@ -482,7 +486,7 @@ def execute(program: ProgramClass) -> list[Path]:
 def _run(path: Path) -> None:
     try:
         with watched(path.program):
-            path.program.step(SymbolicState(path))
+            step_of(path.program)(SymbolicState(path))
     except KleeneError:
         raise
     except Exception as error:
@@ -502,12 +506,18 @@ def _explosion(program: ProgramClass, paths: list[Path]) -> str:
     )
 
 
-class Lookup:
+class Lookup(Generic[K, V]):
     """`kl.table(T)`: indexing that does not fork."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
 
+    @overload
+    def __getitem__(self, key: K) -> V: ...
+    @overload
+    def __getitem__(self: Lookup[int, Sequence[T]], key: tuple[int, int]) -> T: ...
+    @overload
+    def __getitem__(self: Lookup[int, Sequence[Sequence[T]]], key: tuple[int, int, int]) -> T: ...
     def __getitem__(self, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
         if isinstance(self.content, dict) and len(keys) > 1:
@@ -523,7 +533,11 @@ class Lookup:
         return found
 
 
-def table(content: Any) -> Lookup:
+@overload
+def table(content: Mapping[K, V]) -> Lookup[K, V]: ...
+@overload
+def table(content: Sequence[V]) -> Lookup[int, V]: ...
+def table(content: Any) -> Lookup[Any, Any]:
     """A list or dict that can be indexed by `z.x` in `step` without a path for each value.
 
     >>> table([5, 6, 7])[1]
@@ -532,11 +546,12 @@ def table(content: Any) -> Lookup:
     return Lookup(content)
 
 
-def among(value: Any, values: Iterable[Any]) -> Any:
+def among(value: T, values: Iterable[T]) -> bool:
     """Whether `value` is one of `values`, without a path for each.
 
     >>> among(3, [1, 3])
     True
     """
     wanted = frozenset(values)
-    return apply(wanted.__contains__, value) if isinstance(value, Symbol) else value in wanted
+    found: bool = apply(wanted.__contains__, value) if isinstance(value, Symbol) else value in wanted
+    return found

@@ -15,14 +15,15 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any, TypeVar
 
+from kleene.common.residual import Layout
 from kleene.errors import ProgramError
 from kleene.lowering.forms import Form, Number
+from kleene.lowering.guarding import merged
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import Rules
-from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, merged, simplify_guard
+from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, simplify_guard
 from kleene.lowering.words import Terms, WordPredicate
 from kleene.machines.program import MAX_WORD_BITS, HeadSpec, Numerical, Spec, Subset, Word
-from kleene.residual import Layout
 
 AnyUpdate = TypeVar("AnyUpdate", GuardedUpdate, WordUpdate)
 Dim = tuple[str, int]  # (variable or scratch name, place in its segment)

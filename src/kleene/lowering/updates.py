@@ -7,15 +7,13 @@ really depends on. Read guards say where `step` reads a head, so that a network 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from kleene.lowering.forms import Form, Number, variable_form
-from kleene.lowering.symbolic import Assignment, Branch, Path, Read, execute
-from kleene.lowering.words import Terms, WordAssignment, WordPredicate, normalised
-from kleene.machines.program import ProgramClass, Spec, as_number
+from kleene.lowering.words import WordAssignment, WordPredicate
+from kleene.machines.program import Spec
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ class Updates:
         return after
 
     def __eq__(self, other: object) -> bool:
-        from kleene.lowering.functions import first_difference
+        from kleene.lowering.next_values import first_difference
 
         if not isinstance(other, Updates):
             return NotImplemented
@@ -168,73 +166,16 @@ class Updates:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: forms once each, referred to by number."""
-        forms: dict[Form, int] = {}
+        from kleene.lowering.updates_json import updates_to_json
 
-        def tests(guard: Iterable[Test]) -> list[Any]:
-            return [
-                [forms.setdefault(test.form, len(forms)), [_plain(v) for v in sorted(test.allowed)]] for test in guard
-            ]
-
-        updates = [
-            {
-                "variable": update.variable,
-                "guard": tests(update.guard),
-                "form": forms.setdefault(update.form, len(forms)),
-                "table": [[_plain(value), index] for value, index in update.table],
-                "line": update.line,
-            }
-            for update in self.updates
-        ]
-        reads = [{"head": read.head, "guard": tests(read.guard)} for read in self.reads]
-        words = [
-            {
-                "variable": word.variable,
-                "guard": tests(word.guard),
-                "terms": word.assignment.terms,
-                "constant": word.assignment.constant,
-                "modulus": word.assignment.modulus,
-                "line": word.assignment.line,
-            }
-            for word in self.words
-        ]
-        predicates = [[p.terms, p.relation, p.threshold] for p in self.predicates]
-        listed = [[_plain(f.constant), {name: [_plain(v) for v in table] for name, table in f.terms}] for f in forms]
-        return {"forms": listed, "updates": updates, "reads": reads, "words": words, "predicates": predicates}
+        return updates_to_json(self)
 
     @classmethod
     def from_json(cls, spec: Spec, content: Any) -> Updates:
         """The updates back from plain data."""
-        forms = [
-            Form(_number(constant), tuple((name, tuple(_number(v) for v in table)) for name, table in terms.items()))
-            for constant, terms in content["forms"]
-        ]
+        from kleene.lowering.updates_json import updates_from_json
 
-        def tests(listed: Any) -> tuple[Test, ...]:
-            return tuple(Test(forms[form], frozenset(_number(v) for v in allowed)) for form, allowed in listed)
-
-        updates = tuple(
-            GuardedUpdate(
-                entry["variable"],
-                tests(entry["guard"]),
-                forms[entry["form"]],
-                tuple((_number(value), int(index)) for value, index in entry["table"]),
-                entry["line"],
-            )
-            for entry in content["updates"]
-        )
-        words = tuple(
-            WordUpdate(
-                entry["variable"],
-                tests(entry["guard"]),
-                WordAssignment(_terms(entry["terms"]), int(entry["constant"]), entry["modulus"], entry["line"]),
-            )
-            for entry in content["words"]
-        )
-        predicates = tuple(
-            WordPredicate(_terms(t), str(relation), int(at)) for t, relation, at in content["predicates"]
-        )
-        reads = tuple(ReadGuard(entry["head"], tests(entry["guard"])) for entry in content["reads"])
-        return cls(spec, updates, reads, words, predicates)
+        return updates_from_json(spec, content)
 
 
 @dataclass(frozen=True)
@@ -252,108 +193,6 @@ class Cycle:
 
     def to_json(self) -> dict[str, Any]:
         return {"cycle": [updates.to_json() for updates in self.by_layer]}
-
-
-def _terms(listed: Any) -> Terms:
-    return tuple((str(name), int(coefficient)) for name, coefficient in listed)
-
-
-def _plain(value: Number) -> int | str:
-    return int(value) if Fraction(value).denominator == 1 else str(value)
-
-
-def _number(value: Any) -> Number:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{value!r} is not a number")
-    return as_number(value)
-
-
-# --- from paths -----------------------------------------------------------------------------------------
-
-Leaf = Assignment | WordAssignment | None
-Tree = Any  # Leaf, or (form, ((allowed, Tree), …))
-
-
-def guarded_updates(program: ProgramClass) -> Any:
-    """The updates that `step` makes, by symbolic execution: `Updates`, or a `Cycle` of them."""
-    cached = vars(program).get("_updates")
-    if cached is None:
-        by_layer = tuple(_updates_of(part) for part in program.by_layer)
-        cached = Cycle(program.spec, by_layer) if program.spec.cycle else by_layer[0]
-        type.__setattr__(program, "_updates", cached)
-    return cached
-
-
-def _updates_of(program: Any) -> Updates:
-    paths = execute(program)
-    made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
-    predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
-    return Updates(
-        program.spec,
-        tuple(update for update in made if isinstance(update, GuardedUpdate)),
-        _read_guards(program.spec, paths),
-        tuple(update for update in made if isinstance(update, WordUpdate)),
-        tuple(predicates.values()),
-    )
-
-
-def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate] | list[WordUpdate]:
-    lines: dict[Any, int | None] = {}
-    ways = []
-    for path in paths:
-        branches = [event for event in path.events if isinstance(event, Branch)]
-        leaf: Leaf = path.assigned.get(name)
-        if leaf is not None:
-            line, leaf = leaf.line, replace(leaf, line=None)  # the same from different lines is the same
-            lines.setdefault(leaf, line)
-            leaf = None if _keeps(spec, path, name, leaf) else leaf
-        ways.append((branches, leaf))
-    updates: list[GuardedUpdate] = []
-    words: list[WordUpdate] = []
-    for tests, leaf in leaves(_tree(ways, 0), ()):
-        guard = simplify_guard(spec, tests)
-        if isinstance(leaf, WordAssignment):
-            words.append(WordUpdate(name, guard, replace(leaf, line=lines[leaf])))
-        else:
-            updates.append(GuardedUpdate(name, guard, leaf.form, leaf.table, lines[leaf]))
-    return merged_words(spec, words) if words else merged(spec, updates)
-
-
-def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment | WordAssignment) -> bool:
-    """Whether an assignment leaves the variable as it is."""
-    if isinstance(leaf, WordAssignment):
-        return normalised(spec, name, leaf) == WordAssignment(((name, 1),), 0, None)
-    size = len(spec.kinds[name])
-    if leaf.form == variable_form(name, size):
-        return all(value == index for value, index in leaf.table)
-    if not leaf.form.terms:
-        return path.domains[name] == {leaf.table[0][1]}
-    return False
-
-
-def _tree(ways: list[tuple[list[Branch], Leaf]], depth: int) -> Tree:
-    """The decisions on which one variable depends: a branch whose outcomes are the same is left out."""
-    branches, leaf = ways[0]
-    if depth == len(branches):
-        return leaf
-    branch = branches[depth]
-    children: dict[Tree, frozenset[Number]] = {}
-    for taken, allowed in enumerate(branch.classes):
-        child = _tree([way for way in ways if way[0][depth].taken == taken], depth + 1)
-        children[child] = children.get(child, frozenset()) | allowed
-    if len(children) == 1:
-        return next(iter(children))
-    return (branch.form, tuple((allowed, child) for child, allowed in children.items()))
-
-
-def leaves(tree: Tree, tests: tuple[Test, ...]) -> Iterator[tuple[tuple[Test, ...], Any]]:
-    """The assignments of a tree of decisions, each with the tests that lead to it."""
-    if isinstance(tree, Assignment | WordAssignment):
-        yield tests, tree
-    elif tree is not None:
-        form, children = tree
-        for allowed, child in children:
-            yield from leaves(child, (*tests, Test(form, allowed)))
 
 
 def simplify_guard(spec: Spec, tests: Iterable[Test]) -> tuple[Test, ...]:
@@ -379,65 +218,3 @@ def simplify_guard(spec: Spec, tests: Iterable[Test]) -> tuple[Test, ...]:
 def index_test(spec: Spec, name: str, allowed: Iterable[int]) -> Test:
     """The test that one variable has one of some values, given by index."""
     return Test(variable_form(name, len(spec.kinds[name])), frozenset(allowed))
-
-
-def merged(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
-    """Join updates that do the same and whose guards differ in one test only."""
-    changed = True
-    while changed:
-        changed = False
-        for i, first in enumerate(updates):
-            for second in updates[i + 1 :]:
-                joint = _joint_guard(spec, first, second)
-                if joint is not None:
-                    rest = [update for update in updates if update is not first and update is not second]
-                    joined = GuardedUpdate(first.variable, joint, first.form, first.table, first.line)
-                    updates, changed = [*rest[:i], joined, *rest[i:]], True
-                    break
-            if changed:
-                break
-    return updates
-
-
-def merged_words(spec: Spec, words: list[WordUpdate]) -> list[WordUpdate]:
-    """The same for words."""
-    for i, first in enumerate(words):
-        for second in words[i + 1 :]:
-            if replace(first.assignment, line=None) == replace(second.assignment, line=None):
-                joint = _joint(spec, first.guard, second.guard)
-                if joint is not None:
-                    rest = [word for word in words if word is not first and word is not second]
-                    return merged_words(spec, [*rest[:i], replace(first, guard=joint), *rest[i:]])
-    return words
-
-
-def _joint_guard(spec: Spec, first: GuardedUpdate, second: GuardedUpdate) -> tuple[Test, ...] | None:
-    if (first.form, first.table) != (second.form, second.table):
-        return None
-    return _joint(spec, first.guard, second.guard)
-
-
-def _joint(spec: Spec, one: tuple[Test, ...], two: tuple[Test, ...]) -> tuple[Test, ...] | None:
-    """The guard that holds where either does, where they differ in one test only."""
-    mine = {test.form: test.allowed for test in one}
-    theirs = {test.form: test.allowed for test in two}
-    if mine.keys() != theirs.keys():
-        return None
-    differing = [form for form in mine if mine[form] != theirs[form]]
-    if len(differing) != 1:
-        return None
-    mine[differing[0]] |= theirs[differing[0]]
-    return simplify_guard(spec, [Test(form, allowed) for form, allowed in mine.items()])
-
-
-def _read_guards(spec: Spec, paths: list[Path]) -> tuple[ReadGuard, ...]:
-    """In the order of reading: a guard never mentions a head that is read later on its path."""
-    found: dict[ReadGuard, int] = {}
-    for path in paths:
-        tests: list[Test] = []
-        for place, event in enumerate(path.events):
-            if isinstance(event, Read):
-                found.setdefault(ReadGuard(event.head, simplify_guard(spec, tests)), place)
-            else:
-                tests.append(Test(event.form, event.classes[event.taken]))
-    return tuple(sorted(found, key=lambda read: found[read]))

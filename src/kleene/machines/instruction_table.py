@@ -8,15 +8,14 @@ instruction's place in the table is its number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from kleene.common.execution import Instruction
 from kleene.errors import InputError
-from kleene.execution import Instruction
+from kleene.files import MAX_ENTRIES
 from kleene.machines.subleq import Image
-
-MAX_ENTRIES = 1 << 24
 
 
 class InstructionTable:
@@ -71,13 +70,13 @@ class InstructionTable:
         return program
 
     @classmethod
-    def of_images(cls, images: Mapping[str, Image], *, fields: Sequence[str] = ("A", "B", "C"), **options: Any) -> Any:
+    def of_images(cls, images: Mapping[str, Image], *, fields: Sequence[str] = ("A", "B", "C"), **options: Any) -> Self:
         """From assembled programs. SUBLEQ's get the halt as instruction 0; data stays in the images."""
         halt: tuple[Instruction, ...] = ((0, 0, 0),) if tuple(fields) == ("A", "B", "C") else ()
         return cls({name: [*halt, *image.code] for name, image in images.items()}, fields=fields, **options)
 
     @classmethod
-    def random(cls, programs: int, instructions: int, addresses: int, *, seed: int = 0, least: int = 0) -> Any:
+    def random(cls, programs: int, instructions: int, addresses: int, *, seed: int = 0, least: int = 0) -> Self:
         """Random SUBLEQ programs: A and B of `addresses` classes, C of `instructions`, all at least `least`."""
         if min(programs, instructions, addresses) < 1 or programs * instructions > MAX_ENTRIES:
             raise InputError(

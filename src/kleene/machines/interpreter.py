@@ -11,10 +11,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.program import (
     Head,
     HeadSpec,
+    LayerProgram,
     Numerical,
     ProgramClass,
     Spec,
@@ -22,9 +24,9 @@ from kleene.machines.program import (
     Value,
     Variable,
     as_number,
+    step_of,
 )
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
-from kleene.results import Output, check_layers
 
 
 class Layer:
@@ -97,7 +99,7 @@ class Layer:
 class State:
     """`z` in `step`: one position's variables and head outputs."""
 
-    def __init__(self, program: ProgramClass, layer: Layer, position: int) -> None:
+    def __init__(self, program: ProgramClass | LayerProgram, layer: Layer, position: int) -> None:
         vars(self).update(_program=program, _layer=layer, _position=position)
         vars(self).update(_values=dict(layer.moved[position]))
 
@@ -127,16 +129,16 @@ class State:
         self._layer.lines[self._position][name] = executing_line(self._program)
 
 
-def executing_line(program: Any) -> int | None:
+def executing_line(program: ProgramClass | LayerProgram) -> int | None:
     """The line of the program's file that is being executed, in `step` or in a function that it calls."""
-    filename = getattr(getattr(program.step, "__code__", None), "co_filename", None)
+    filename = getattr(getattr(step_of(program), "__code__", None), "co_filename", None)
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != filename:
         frame = frame.f_back
     return frame.f_lineno if frame is not None else None
 
 
-def class_constant(program: ProgramClass, name: str) -> Any:
+def class_constant(program: ProgramClass | LayerProgram, name: str) -> Any:
     """`z.NAME` for a constant of the class; anything else is an unknown name."""
     if name in program.spec.moves:
         into = program.spec.moves[name].into
@@ -166,11 +168,11 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
     return kind.values[index]
 
 
-def run_step(program: ProgramClass, layer: Layer, position: int) -> dict[str, Value]:
+def run_step(program: ProgramClass | LayerProgram, layer: Layer, position: int) -> dict[str, Value]:
     """One position's state after `step`."""
     state = State(program, layer, position)
     try:
-        program.step(state)
+        step_of(program)(state)
     except KleeneError:
         raise
     except Exception as error:

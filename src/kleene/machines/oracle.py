@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, product
 
+from kleene.common.alphabet import check_alphabet, show_word
 from kleene.errors import DidNotHalt, InputError
 from kleene.machines.multitape import MultiTapeMachine, rule
-from kleene.words import check_alphabet, show_word
 
 SEPARATOR, FINISHED = "#", "."
 

@@ -8,14 +8,23 @@ a `Spec`: plain data that the interpreter, the lowerings and the compiler work f
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, TypeVar, overload
 
+from kleene.common.output import Output
 from kleene.errors import InputError, ProgramError, RangeError
+
+if TYPE_CHECKING:
+    from kleene.machines.trace import Trace
+
+T = TypeVar("T")
+S = TypeVar("S")
+C = TypeVar("C", bound="ProgramClass")
 
 Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 
@@ -185,8 +194,8 @@ def as_number(value: Any) -> int | Fraction:
 
 
 @dataclass(frozen=True, eq=False)
-class Variable:
-    """A declared variable: what it can hold and how it starts. Compared by identity."""
+class Declaration:
+    """What a variable can hold and how it starts. Compared by identity."""
 
     kind: Kind
     token: Callable[[int], Any] | None = None
@@ -194,13 +203,29 @@ class Variable:
     default: Any = None
 
 
-@dataclass(frozen=True, eq=False)
-class Head:
-    """A declared attention head; its output is read in `step` like a variable, or written `into` one."""
+class Variable(Declaration, Generic[T]):
+    """A declared variable.
 
-    query: Variable | None
-    key: Variable | None
-    value: Variable
+    To a type checker `z` in `step` is an instance of the program, so `z.x` reads and writes a value of type T.
+    """
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> Variable[T]: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> T: ...
+        def __get__(self, instance: object, owner: Any) -> Any: ...
+        def __set__(self, instance: object, value: T) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Head(Generic[T]):
+    """A declared attention head. `step` reads its output as `z.x`, of type T, or it is written `into` a variable."""
+
+    query: Declaration | None
+    key: Declaration | None
+    value: Declaration
     offsets: frozenset[int] | None = None
     default: Any = None
     output: Kind | None = None
@@ -209,16 +234,25 @@ class Head:
     into: Any = None
     replacing: Any = None
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> Head[T]: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> T: ...
+        def __get__(self, instance: object, owner: Any) -> Any: ...
+        def __set__(self, instance: object, value: Never) -> None: ...
+
 
 @dataclass(frozen=True, eq=False)
 class CycleLayer:
     """One layer of a cycle: its heads, and the step after them."""
 
-    heads: tuple[Head, ...]
+    heads: tuple[Head[Any], ...]
     step: Callable[[Any], None]
 
 
-def layer(*heads: Any) -> Callable[[Callable[[Any], None]], Any]:
+def layer(*heads: Head[Any]) -> Callable[[Callable[[Any], None]], CycleLayer]:
     """Declares a layer of a cycle: `@kl.layer(head, …)` above its step, then `cycle = (fetch, load, store)`.
 
     The layers of a cycle take turns; each has heads and a step of its own.
@@ -229,7 +263,7 @@ def layer(*heads: Any) -> Callable[[Callable[[Any], None]], Any]:
     return lambda step: CycleLayer(heads, step)
 
 
-def _variable(kind: Kind, token: Any, position: Any, default: Any) -> Variable:
+def _variable(kind: Kind, token: Any, position: Any, default: Any) -> Variable[Any]:
     if token is not None and position is not None:
         raise ProgramError(f"{kind.name}: give either token= or position=, not both")
     for name, function in (("token", token), ("position", position)):
@@ -244,7 +278,7 @@ def cat(
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
-) -> Any:
+) -> Variable[int]:
     """A categorical variable with the values 0 … range − 1.
 
     >>> cat(3, token=lambda t: t % 3).kind.describe()
@@ -257,13 +291,29 @@ def cat(
     return _variable(Categorical(int(range)), token, position, default)
 
 
+@overload
+def num(
+    values: Iterable[int],
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: int | None = None,
+) -> Variable[int]: ...
+@overload
+def num(
+    values: Iterable[float | Fraction],
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: float | Fraction | None = None,
+) -> Variable[int | Fraction]: ...
 def num(
     values: Iterable[Any],
     *,
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: Any = None,
-) -> Any:
+) -> Variable[Any]:
     """A numerical variable with the declared values (numbers; Fractions for exact ones).
 
     >>> num([0, Fraction(1, 2), 1]).kind.describe()
@@ -287,7 +337,7 @@ def subset(
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: Iterable[int] | None = None,
-) -> Any:
+) -> Variable[AbstractSet[int]]:
     """A variable that holds one of the declared sets of integers out of 0 … range − 1.
 
     >>> subset(3, values=[{0}, {1, 2}]).kind.describe()
@@ -309,7 +359,7 @@ def word(
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
-) -> Any:
+) -> Variable[int]:
     """A variable that holds an integer 0 … 2**bits − 1 in `bits` dimensions.
 
     >>> word(4).kind.describe()
@@ -320,19 +370,46 @@ def word(
     return _variable(Word(int(bits)), token, position, default)
 
 
+@overload
 def attend(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Variable[int] | Variable[AbstractSet[int]],
+    key: Variable[int],
+    value: Variable[T],
+    *,
+    offsets: Iterable[int] | None = None,
+    default: T | None = None,
+    where: Mapping[Variable[int], int] | None = None,
+    among: Mapping[Variable[int], int] | None = None,
+    into: Variable[T] | None = None,
+    replacing: Variable[T] | None = None,
+) -> Head[T]: ...
+@overload
+def attend(
+    query: Variable[int] | Variable[AbstractSet[int]],
+    key: Variable[int],
+    value: Variable[T],
+    *,
+    offsets: Iterable[int] | None = None,
+    default: S | None = None,
+    output: Variable[S],
+    where: Mapping[Variable[int], int] | None = None,
+    among: Mapping[Variable[int], int] | None = None,
+    into: Variable[S] | None = None,
+    replacing: Variable[S] | None = None,
+) -> Head[S]: ...
+def attend(
+    query: Variable[int] | Variable[AbstractSet[int]],
+    key: Variable[int],
+    value: Variable[Any],
     *,
     offsets: Iterable[int] | None = None,
     default: Any = None,
-    output: Any = None,
-    where: Any = None,
-    among: Any = None,
-    into: Any = None,
-    replacing: Any = None,
-) -> Any:
+    output: Variable[Any] | Kind | None = None,
+    where: Mapping[Variable[int], int] | None = None,
+    among: Mapping[Variable[int], int] | None = None,
+    into: Variable[Any] | None = None,
+    replacing: Variable[Any] | None = None,
+) -> Head[Any]:
     """A head: at each position, the `value` of the positions whose `key` matches this one's `query`.
 
     `offsets` limits it to those relative positions; `default` is its output where nothing is selected;
@@ -349,7 +426,14 @@ def attend(
     return Head(query, key, value, limited, default, kind, where, among, into, replacing)
 
 
-def relative(value: Any, offset: int, default: Any = None, *, where: Any = None, into: Any = None) -> Any:
+def relative(
+    value: Variable[T],
+    offset: int,
+    default: T | None = None,
+    *,
+    where: Mapping[Variable[int], int] | None = None,
+    into: Variable[T] | None = None,
+) -> Head[T]:
     """A head: the `value` of the position `offset` places to the right (to the left where negative)."""
     return Head(None, None, value, frozenset([int(offset)]), default, where=where, into=into)
 
@@ -568,31 +652,32 @@ class ProgramClass(type):
     """The class of programs: checks a program when it is made, and gives it its verbs."""
 
     spec: Spec
-    step: Callable[[Any], None]
-    by_layer: tuple[Any, ...]  # the program itself, or a LayerProgram for each layer of its cycle
+    by_layer: tuple[ProgramClass | LayerProgram, ...]  # the program itself, or each layer of its cycle
 
     @classmethod
     def __prepare__(mcs, name: str, bases: tuple[type, ...], /, **options: Any) -> Any:
         return _Body()
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> ProgramClass:
+    def __new__(mcs: type[C], name: str, bases: tuple[type, ...], body: dict[str, Any], *, abstract: bool = False) -> C:
         cls = super().__new__(mcs, name, bases, dict(body))
-        if bases:
+        if bases and not abstract:
             cls.spec = _specify(cls)
             cls.by_layer = tuple(LayerProgram(cls, *one) for one in zip(cls.spec.by_layer, _cycle(cls))) or (cls,)
             if "rules" in body and "step" not in body:
-                from kleene.lowering.rules import step_from_rules
+                from kleene.machines.written_rules import step_from_rules
 
-                cls.step = staticmethod(step_from_rules(cls))
+                step, recorded = step_from_rules(cls.spec, cls.rules)  # type: ignore[attr-defined]
+                type.__setattr__(cls, "_written", recorded)
+                type.__setattr__(cls, "step", staticmethod(step))
         return cls
 
-    def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Any:
+    def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
         """Run the program as written; the outputs, position by position, with `.layers`."""
         from kleene.machines.interpreter import run
 
         return run(cls, tokens, layers=layers, max_layers=max_layers)
 
-    def trace(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Any:
+    def trace(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
         """Run the program as written and keep every variable, position and layer."""
         from kleene.machines.interpreter import trace
 
@@ -627,7 +712,25 @@ class Program(metaclass=ProgramClass):
     [0, 1, 0]
     """
 
-    step: Any
+    tokens: ClassVar[int]
+    output: ClassVar[Variable[int]]
+    halt: ClassVar[Mapping[Variable[int], int]]
+    positions: ClassVar[int | None]
+    layers: ClassVar[int | None]
+    causal: ClassVar[bool]
+    stop: ClassVar[int | None]
+    max_tokens: ClassVar[int | None]
+    cycle: ClassVar[Sequence[CycleLayer]]
+
+    if TYPE_CHECKING:
+
+        def step(z) -> None: ...
+
+
+def step_of(program: ProgramClass | LayerProgram) -> Callable[[Any], None]:
+    """The `step` of a program, or of one layer of its cycle."""
+    step: Callable[[Any], None] = program.step  # type: ignore[union-attr]
+    return step
 
 
 def _body(cls: ProgramClass) -> dict[str, Any]:
@@ -758,7 +861,7 @@ class _Checker:
             limits.append((name, index))
         return tuple(sorted(limits))
 
-    def _into(self, name: str, head: Head, kind: Kind) -> tuple[str | None, str | None]:
+    def _into(self, name: str, head: Head[Any], kind: Kind) -> tuple[str | None, str | None]:
         """The variable that a head writes into, and the one whose value it replaces."""
         if head.into is None:
             if head.replacing is not None:
@@ -788,7 +891,7 @@ class _Checker:
             raise self.fail(f"'{attribute}' must be a whole number of at least {at_least}, not {value!r}")
         return whole
 
-    def _initial(self, name: str, variable: Variable, function: Callable[[int], Any], of: str, at: int) -> int:
+    def _initial(self, name: str, variable: Variable[Any], function: Callable[[int], Any], of: str, at: int) -> int:
         try:
             value = function(at)
         except Exception as error:
@@ -800,7 +903,7 @@ class _Checker:
             )
         return index
 
-    def _positions(self, variables: dict[str, Variable]) -> int | None:
+    def _positions(self, variables: dict[str, Variable[Any]]) -> int | None:
         declared = self._whole("positions", at_least=1)
         placed = {name: variable for name, variable in variables.items() if variable.position is not None}
         if placed and declared is not None and declared > MAX_VALUES:
@@ -818,7 +921,7 @@ class _Checker:
                     return place
         return MAX_DEFAULT_POSITIONS
 
-    def _variable(self, name: str, variable: Variable, tokens: int, positions: int | None) -> VariableSpec:
+    def _variable(self, name: str, variable: Variable[Any], tokens: int, positions: int | None) -> VariableSpec:
         kind, by_token, by_position = variable.kind, None, None
         if variable.token is not None:
             by_token = tuple(self._initial(name, variable, variable.token, "token", t) for t in range(tokens))
@@ -850,7 +953,7 @@ class _Checker:
             raise self.fail(f"the {role} of the head '{head}' is {thing!r}, not a variable of this program")
         return self.names[id(thing)]
 
-    def _head(self, name: str, head: Head) -> HeadSpec:
+    def _head(self, name: str, head: Head[Any]) -> HeadSpec:
         value = self._named(name, "value", head.value)
         query = key = None
         if (head.query is None) != (head.key is None):
@@ -889,7 +992,7 @@ class _Checker:
                 f"(range {sizes[1]}); the ranges must be equal"
             )
 
-    def _output(self, variables: dict[str, Variable], tokens: int | None) -> str:
+    def _output(self, variables: dict[str, Variable[Any]], tokens: int | None) -> str:
         output = self.body.get("output")
         name = self.names.get(id(output))
         if output is None:
@@ -903,7 +1006,7 @@ class _Checker:
             raise self.fail(f"the output '{name}' of a decoder has {len(kind)} values, more than the {tokens} tokens")
         return name
 
-    def _halt(self, variables: dict[str, Variable]) -> dict[str, int]:
+    def _halt(self, variables: dict[str, Variable[Any]]) -> dict[str, int]:
         halt = self.body.get("halt") or {}
         if not isinstance(halt, dict):
             raise self.fail(f"halt must be {{variable: value}}, not {halt!r}")

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kleene.common.execution import Instruction, Store
 from kleene.errors import DidNotHalt, FileError, InputError, RangeError
-from kleene.execution import Instruction, Store
 from kleene.files import read_text, write_text
 
 IO = -1  # the address of input and output, 0xFFFF in 16 bits

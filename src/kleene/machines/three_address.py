@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kleene.common.execution import Instruction, Performance, Store, perform
 from kleene.errors import InputError, RangeError
-from kleene.execution import Instruction, Performance, Store, perform
 from kleene.machines.subleq import Dialect, Image
 from kleene.machines.subleq_assembly import Item, Source, place_labels, written_words
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kleene.common.output import Output
 from kleene.machines.program import Spec, Value
-from kleene.results import Output
 
 States = list[dict[str, Value]]  # by position: variable → value
 Lines = list[dict[str, int | None]]  # by position: variable → the line of `step` that wrote it
@@ -63,11 +63,11 @@ class Trace:
         `weights` adds a view of the network's weights by named dimension: by default where the network is small.
         `text` is the input as it was written, for the title.
         """
-        from kleene.show.page.program import program_page
+        from kleene.evidence.program_page import program_page
 
         return program_page(self, weights=weights, text=text).write(path)
 
     def _repr_html_(self) -> str:
-        from kleene.show.page.program import program_page
+        from kleene.evidence.program_page import program_page
 
         return program_page(self).framed()

@@ -11,8 +11,8 @@ from typing import Any
 import kleene as kl
 from kleene.checks.minimality import minimal
 from kleene.library.addition import addition as program
-from kleene.lowering.machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.papers.alta_parity import percent
 from kleene.papers.report import Result, plot
 from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
@@ -191,7 +191,7 @@ def _compiled(result: Result, config: dict[str, Any]) -> dict[str, float]:
 
 def _minimal(result: Result, config: dict[str, Any]) -> dict[str, float]:
     small = minimal(program, (program.encode(text) for text in short_sums(config["pairs"])))
-    count = small.seen.rule_count  # type: ignore[attr-defined]
+    count = small.seen.rule_count
     which = "all 1,000,000 pairs" if config["pairs"] is None else f"{config['pairs']:,} random pairs"
     result.row(
         f"rules of the minimal version, pairs of at most {SHORT} digits",

@@ -13,8 +13,8 @@ import torch
 
 import kleene as kl
 from kleene.library.parity import START, parity_relative
-from kleene.networks.assisted import AssistedTransformer
-from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
+from kleene.networks.trained.frozen_inside import AssistedTransformer
 from kleene.papers.alta_parity import LENGTHS, Bits, percent, words
 from kleene.papers.report import Result, plot
 from kleene.papers.tasks import Plan, at_scale, fast_device, train_all

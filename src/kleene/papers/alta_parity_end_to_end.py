@@ -12,7 +12,7 @@ import kleene as kl
 from kleene.checks.minimality import minimal
 from kleene.files import read_json
 from kleene.library.parity import START
-from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import (
     LENGTHS,
     TITLES,
@@ -235,7 +235,7 @@ def _simplicity(result: Result, test: list[Bits], trained: int, longest: int) ->
         program = make_program(kind, longest)
         small = minimal(program, [tokens(kind, word) for word in readable(kind, words(trained, 200, seed=1))])
         wanted = dict(zip(held_out, answers(kind, small, [test[place] for place in held_out], longest)))
-        sizes, count = kl.compile(small).sizes, small.seen.rule_count  # type: ignore[attr-defined]
+        sizes, count = kl.compile(small).sizes, small.seen.rule_count
         shares = [[_agreement(run["said"], wanted, group) for group in groups] for run in runs]
         if kind == "sum":
             shares = [[few, max(many, 1 - many)] for few, many in shares]

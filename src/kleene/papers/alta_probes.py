@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kleene.library.parity import START, parity_relative
-from kleene.lowering.machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
-from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
+from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import Bits, percent, words
 from kleene.papers.report import Result, plot
 from kleene.papers.tasks import Plan, at_scale, fast_device, train_all

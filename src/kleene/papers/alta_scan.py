@@ -19,8 +19,8 @@ from kleene.checks.minimality import all_rules, minimal
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import FileError
 from kleene.library.scan import scan as program
-from kleene.lowering.machine import RuleMachine
-from kleene.lowering.updates import guarded_updates
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.machines.scan_grammar import Pair, data_folder, length_split, pairs, published_split, published_tasks
 from kleene.papers.report import Result
 from kleene.papers.tasks import at_scale
@@ -214,7 +214,7 @@ def _split_row(result: Result, name: str, data: Path | None, progress: bool) -> 
     right, _, _ = _run(f"test set, {name}", RuleMachine(guarded_updates(small)).run_batch, test, progress)
     note = f"definition 'published', from {len(train):,} training commands; on the rule machine"
     result.row(f"minimal version, {name}: test set", "100 %", _accuracy(right, len(test)), note, right == len(test))
-    count = small.seen.rule_count  # type: ignore[attr-defined]
+    count = small.seen.rule_count
     hidden = compile_program(small).sizes.hidden
     result.row(
         f"minimal version, {name}: rules",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kleene.errors import FileError
 from kleene.machines.scan_grammar import ACTIONS, WORDS, Pair, length_split, published_split
-from kleene.networks.standard import StandardConfig, StandardTransformer
+from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import percent
 from kleene.papers.report import Result, plot
 from kleene.papers.tasks import Plan, at_scale, fast_device, train_all

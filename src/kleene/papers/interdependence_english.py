@@ -34,8 +34,8 @@ from kleene.evidence.syntax_probe import attachment, chain, less_proximity, maxi
 from kleene.evidence.transformer_decomposition import transformer_interdependence
 from kleene.evidence.treebank import Sentence, read_treebank
 from kleene.files import written_atomically
-from kleene.networks.lstm import LanguageModel
-from kleene.networks.transformer_lm import TransformerLanguageModel
+from kleene.networks.trained.lstm import LanguageModel
+from kleene.networks.trained.transformer_lm import TransformerLanguageModel
 from kleene.papers.report import Result, plot
 from kleene.papers.tasks import at_scale
 from kleene.papers.wikitext import WikiText, data_folder

@@ -16,10 +16,10 @@ from kleene.errors import InputError, NotExact
 from kleene.library import memorised
 from kleene.machines.instruction_table import InstructionTable
 from kleene.machines.subleq import Executor
-from kleene.networks.bert import Bert
-from kleene.networks.bert_stack import BertStack, predict
-from kleene.networks.descriptions import ByVector, bert_tokenizer, by_index
-from kleene.networks.synthesizer import OneHot, Synthesizer
+from kleene.networks.synthesizer.descriptions import ByVector, bert_tokenizer, by_index
+from kleene.networks.synthesizer.synthesizer import OneHot, Synthesizer
+from kleene.networks.trained.bert import Bert
+from kleene.networks.trained.bert_stack import BertStack, predict
 from kleene.papers.report import Result, plot
 from kleene.papers.sst2 import vocabulary_file
 from kleene.papers.tasks import Plan, at_scale, fast_device, train_all

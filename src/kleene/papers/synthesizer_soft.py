@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kleene.common.execution import Instruction, Store
 from kleene.compilers.classifier_to_synthesizer import soft_memory
-from kleene.execution import Instruction, Store
 from kleene.machines.instruction_table import InstructionTable
 from kleene.machines.subleq import Executor
-from kleene.networks.bert import Bert
-from kleene.networks.bert_stack import BertStack, predict
-from kleene.networks.descriptions import PAD, bert_tokenizer, padded
+from kleene.networks.synthesizer.descriptions import PAD, bert_tokenizer, padded
+from kleene.networks.trained.bert import Bert
+from kleene.networks.trained.bert_stack import BertStack, predict
 from kleene.papers.report import Result, plot
 from kleene.papers.sst2 import read_sst2, vocabulary_file
 from kleene.papers.tasks import Plan, at_scale, fast_device, run_tasks, train_all

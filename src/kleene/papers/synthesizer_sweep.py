@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from kleene.machines.instruction_table import InstructionTable
-from kleene.networks.bert import Bert
-from kleene.networks.bert_stack import BertStack, predict
+from kleene.networks.trained.bert import Bert
+from kleene.networks.trained.bert_stack import BertStack, predict
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device

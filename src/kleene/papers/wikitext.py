@@ -11,7 +11,7 @@ import numpy as np
 from kleene.errors import FileError
 from kleene.evidence.corpora import Corpus, Windows
 from kleene.files import read_text
-from kleene.networks.lstm import UNKNOWN, Vocabulary
+from kleene.networks.trained.lstm import UNKNOWN, Vocabulary
 
 END = "<eos>"
 

@@ -14,10 +14,11 @@ from rich.text import Text
 
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.layout import show_value
-from kleene.lowering.rules import Rule, Rules
+from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate
 from kleene.machines.program import Kind, Numerical, Spec, Subset
 from kleene.machines.trace import Trace
+from kleene.machines.written_rules import Rule
 
 UNDEFINED = "∅"
 TEXT_WIDTH = 110

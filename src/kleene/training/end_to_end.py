@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from kleene.errors import InputError
 from kleene.machines.program import ProgramClass
-from kleene.networks.standard import StandardBlock, StandardConfig, StandardTransformer
+from kleene.networks.trained.encoder_decoder import StandardBlock, StandardConfig, StandardTransformer
 from kleene.training.captured import Captured, make_optimiser
 from kleene.training.from_traces import reference
 from kleene.training.loop import Metrics, seeded, train

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kleene.common.residual import Layout
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError
-from kleene.lowering.traces import Traces, traces
+from kleene.lowering.step_traces import Traces, traces
 from kleene.machines.program import ProgramClass
-from kleene.networks.learned import LearnedTransformer, mlp
-from kleene.residual import Layout
+from kleene.networks.trained.learned_mlp import LearnedTransformer, mlp
 from kleene.training.captured import Captured, make_optimiser
 from kleene.training.loop import Metrics, seeded, train
 
@@ -144,7 +144,7 @@ def accuracy(net: Any, program: ProgramClass, inputs: Sequence[Sequence[int]], r
 
 def reference(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     """What the program gives, by the rule machine."""
-    from kleene.lowering.machine import RuleMachine
-    from kleene.lowering.updates import guarded_updates
+    from kleene.lowering.guarding import guarded_updates
+    from kleene.lowering.rule_machine import RuleMachine
 
     return [list(output) for output in RuleMachine(guarded_updates(program)).run_batch(inputs)]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kleene.errors import InputError
-from kleene.networks.lstm import LanguageModel
+from kleene.networks.trained.lstm import LanguageModel
 from kleene.training.loop import Metrics, Run, seeded, train
 
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from kleene.errors import InputError
 from kleene.machines.instruction_table import InstructionTable
-from kleene.networks.descriptions import PAD
-from kleene.networks.synthesizer import Synthesizer
+from kleene.networks.synthesizer.descriptions import PAD
+from kleene.networks.synthesizer.synthesizer import Synthesizer
 from kleene.training.loop import Metrics, Run, shuffled, train
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kleene.networks.bert_stack import BertStack, summed_loss
+from kleene.networks.trained.bert_stack import BertStack, summed_loss
 from kleene.training.loop import seeded
 
 # tokens (models, batch, time), labels (models, batch, operands), the learning rate of all or of each model

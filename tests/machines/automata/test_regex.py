@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kleene as kl
-from kleene.words import all_words
+from kleene.common.alphabet import all_words
 
 ALPHABET = "abA1_\n -é"
 SHORT = ["".join(w) for size in range(4) for w in product(ALPHABET, repeat=size)]

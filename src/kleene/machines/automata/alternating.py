@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.errors import InputError, NotSupported
 from kleene.machines.automata.dfa import DFA
-from kleene.words import Word, check_alphabet, encode
 
 Values = tuple[bool, ...]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.alphabet import check_alphabet
 from kleene.errors import InputError, NotSupported
 from kleene.machines.automata.dfa import DFA
-from kleene.words import check_alphabet
 
 MAX_POSITIONS = 200_000
 START, NEWLINE, WORD, FOREIGN_WORD, OTHER, END = range(6)  # what lies to the left or the right of a place

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from kleene.lowering.layout import show_value
-from kleene.lowering.updates import guarded_updates
 from kleene.machines.program import HeadSpec, ProgramClass, Spec
 from kleene.machines.trace import HeadOutput, Trace
 from kleene.show.page import Numbered, Page, gaps
+from kleene.show.page.weights import weights_data
 from kleene.show.page.writers import Writers, moves
 
-MAX_WEIGHTS = 3_000_000  # of a network, zeros included, that is compiled for a page without being asked to
 
+def program_page(trace: Trace, updates: Any, network: Any, without: str | None, text: str | None = None) -> Page:
+    """The page of a trace.
 
-def program_page(trace: Trace, *, weights: bool | None = None, text: str | None = None) -> Page:
-    """The page of a trace."""
+    updates: the guarded updates of what was run, or None.
+    network: the network whose weights are shown, or None.
+    without: why no weights are shown.
+    text: the input as it was written, for the title.
+    """
     spec, shown, rows = trace.spec, _Texts(trace), Numbered()
-    written = Writers(trace, updates_of(trace))
-    network, without = _weights(trace, weights)
+    written = Writers(trace, updates)
     data = {
         "title": spec.name,
         "text": text,
@@ -37,23 +40,12 @@ def program_page(trace: Trace, *, weights: bool | None = None, text: str | None 
         "patterns": written.patterns,
         "writers": written.table,
         "sources": written.sources,
-        "weights": network,
+        "weights": None if network is None else weights_data(network),
         "without_weights": without,
     }
     data |= {"values": shown.numbered.items, "rows": rows.items}
     title = f"{spec.name}: {text}" if text else f"{spec.name}, {len(trace.tokens)} tokens"
     return Page("program", title, data)
-
-
-def updates_of(trace: Trace) -> Any:
-    """The guarded updates of what was run: the program's, or those that are saved with the network."""
-    if isinstance(trace.origin, ProgramClass):
-        return guarded_updates(trace.origin)
-    if trace.origin is None:
-        return None
-    from kleene.checks.certificates import saved_updates
-
-    return saved_updates(trace.origin, trace.spec)
 
 
 class _Texts:
@@ -151,29 +143,3 @@ def _runs(selected: tuple[int, ...]) -> tuple[int, ...]:
         else:
             found += [place, place]
     return tuple(found)
-
-
-def _weights(trace: Trace, wanted: bool | None) -> tuple[dict[str, Any] | None, str | None]:
-    """The weights, or why they are left out."""
-    if wanted is False:
-        return None, "left out: weights=False"
-    if trace.origin is None:
-        return None, "left out: the trace does not say what made it"
-    from kleene.errors import KleeneError
-    from kleene.lowering.layout import build_layout
-    from kleene.show.page.weights import weights_data
-
-    spec, network = trace.spec, trace.origin
-    if isinstance(trace.origin, ProgramClass):
-        least = build_layout(spec).size * (spec.tokens + (spec.positions or 0))
-        if wanted is None and least > MAX_WEIGHTS:
-            return None, f"left out: its embeddings alone have {least:,} entries; weights=True shows them"
-        from kleene.compilers.program_to_transformer import compile_program
-
-        try:
-            network = compile_program(trace.origin)
-        except KleeneError as error:
-            if wanted:
-                raise
-            return None, f"left out: {error}"
-    return weights_data(network), None

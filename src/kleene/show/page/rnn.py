@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from kleene.common.alphabet import show_word
 from kleene.errors import NotExact
 from kleene.evidence.rnn_traces import RnnTrace
-from kleene.networks.digits import to_digits
-from kleene.networks.exact_matrix import Matrix, Number, Vector
+from kleene.networks.rnn.digits import to_digits
+from kleene.networks.rnn.matrix import Matrix, Number, Vector
 from kleene.show.page import Numbered, Page
-from kleene.words import show_word
 
 SHORT, LONG = 7, 90  # characters of a number in the grid, and of an exact one beside it
 MAX_UNITS = 600

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kleene.networks.transformer import Block, Transformer
+from kleene.networks.transformer.model import Block, Transformer
 from kleene.show.page import Numbered
 
 MAX_NONZERO = 400_000

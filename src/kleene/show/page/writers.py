@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import RangeError
-from kleene.lowering.machine import UNDEFINED, RuleMachine
-from kleene.machines.program import Kind, Numerical, ProgramClass, Spec
+from kleene.lowering.rule_machine import UNDEFINED, RuleMachine
+from kleene.machines.program import Kind, Numerical, ProgramClass, Spec, step_of
 from kleene.machines.trace import Trace
 from kleene.show.page import Numbered, gaps
 from kleene.show.terminal import assignment_text, guard_text
 
 Array = np.ndarray[Any, Any]
 AROUND = 3  # lines of source shown before and after a line
-MADE_FROM_RULES = "kleene.lowering.rules"
+MADE_FROM_RULES = "kleene.machines.written_rules"
 
 
 class Writers:
@@ -135,7 +135,7 @@ def _named(updates: Any, reads: frozenset[str]) -> set[str]:
 def _steps(trace: Trace) -> list[Any]:
     """The step of each layer of the cycle; None where only a network is known."""
     if isinstance(trace.origin, ProgramClass):
-        return [part.step for part in trace.origin.by_layer]
+        return [step_of(part) for part in trace.origin.by_layer]
     return [None] * len(trace.spec.by_layer)
 
 

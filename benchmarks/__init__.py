@@ -1,0 +1,1 @@
+"""Speeds and sizes, measured by `make bench`."""

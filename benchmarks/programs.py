@@ -1,0 +1,196 @@
+"""Sizes and speeds of attention programs: the table of the compact lowering, and how costs grow."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Row, cpu_seconds
+from kleene import library
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
+
+# run in a process of its own, so that its peak memory is its own
+_COMPILE = """
+import json, resource, sys, time
+import torch, kleene as kl
+torch.set_num_threads(1)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+thing = getattr(kl.library, sys.argv[1])
+program = thing(**json.loads(sys.argv[2])) if not isinstance(thing, type) else thing
+begin = time.process_time()
+net = kl.compile(program)
+seconds = time.process_time() - begin
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"seconds": seconds, "megabytes": (peak - before) / 1024, **vars(net.sizes)}))
+"""
+
+DEFAULT_SIZE = [
+    "parity_relative",
+    "parity_absolute",
+    "parity_sum",
+    "parity_scratchpad",
+    "addition",
+    "addition_scratchpad",
+    "subleq",
+    "subleq_words",
+    "sort_unique",
+    "sort",
+    "reverse",
+    "histogram",
+    "most_frequent",
+    "dyck1",
+    "dyck2",
+    "scan",
+]
+
+
+def compiled(name: str, **parameters: int) -> dict[str, Any]:
+    """Time, memory and sizes of compiling a library program."""
+    made = subprocess.run(
+        [sys.executable, "-c", _COMPILE, name, json.dumps(parameters)], capture_output=True, text=True, check=True
+    )
+    result: dict[str, Any] = json.loads(made.stdout)
+    return result
+
+
+def rows() -> Iterator[Row]:
+    """Every row of the table, measured now."""
+    yield from sizes()
+    yield from speeds()
+    yield from growth()
+
+
+def sizes() -> Iterator[Row]:
+    add, sub = compiled("addition"), compiled("subleq")
+    yield {"name": "hidden units: addition", "paper": 16466, "ours": add["hidden"], "at_most": 150}
+    yield {"name": "hidden units: SUBLEQ −16…16, 16 registers", "paper": 43127, "ours": sub["hidden"], "at_most": 1000}
+    wide = compiled("subleq", low=-128, high=127, registers=64)
+    yield {
+        "name": "hidden units: SUBLEQ −128…127, 64 registers",
+        "paper": "not feasible",
+        "ours": wide["hidden"],
+        "at_most": 6500,
+    }
+    parity = compiled("parity_relative")
+    yield {"name": "hidden units: parity relative", "paper": 7, "ours": parity["hidden"], "at_most": 7}
+    sort, dyck = compiled("sort", length=40, values=40), compiled("dyck2", length=40)
+    yield {"name": "sort 40 × 40: compile", "paper": "29 s", "ours": sort["seconds"], "unit": "CPU s", "at_most": 2}
+    yield {"name": "sort 40 × 40: non-zero parameters", "paper": "51 M", "ours": sort["nonzero"], "at_most": 1_000_000}
+    yield {
+        "name": "shuffle-dyck-2, 40: compile",
+        "paper": "263 s",
+        "ours": dyck["seconds"],
+        "unit": "CPU s",
+        "at_most": 2,
+    }
+    yield {"name": "shuffle-dyck-2, 40: hidden units", "paper": 12292, "ours": dyck["hidden"], "at_most": 1500}
+    every = {name: compiled(name) for name in DEFAULT_SIZE}
+    slowest = max(every, key=lambda name: every[name]["seconds"])
+    largest = max(every, key=lambda name: every[name]["megabytes"])
+    yield {
+        "name": f"compile any library program (slowest: {slowest})",
+        "paper": "8 s",
+        "ours": every[slowest]["seconds"],
+        "unit": "CPU s",
+        "at_most": 2,
+    }
+    yield {
+        "name": f"compile any library program: memory (most: {largest})",
+        "paper": "4.7 GB",
+        "ours": every[largest]["megabytes"],
+        "unit": "MB",
+        "at_most": 500,
+    }
+
+
+def speeds() -> Iterator[Row]:
+    """20-digit additions, a batch of 256, one thread."""
+    import torch
+
+    import kleene as kl
+
+    torch.set_num_threads(1)
+    chance = random.Random(0)
+    inputs = [library.addition.encode(f"{chance.randrange(10**20)}+{chance.randrange(10**20)}") for _ in range(256)]
+    net = kl.compile(library.addition)
+    net.run_batch(inputs[:2], evaluator="sparse")  # compiles its kernels once
+    seconds = cpu_seconds(lambda: net.run_batch(inputs, evaluator="sparse"), repeat=3) / len(inputs)
+    yield {
+        "name": "20-digit addition, network (sparse evaluator), a sequence",
+        "paper": "266 ms",
+        "ours": seconds * 1000,
+        "unit": "CPU ms",
+        "at_most": 2,
+    }
+    dense = cpu_seconds(lambda: net.run_batch(inputs[:32], evaluator="dense")) / 32
+    yield {"name": "sparse evaluator over dense, 20-digit addition", "ours": dense / seconds, "unit": "times"}
+    machine = RuleMachine(guarded_updates(library.addition))
+    batch = cpu_seconds(lambda: machine.run_batch(inputs), repeat=3) / len(inputs)
+    one = cpu_seconds(lambda: [library.addition.run(tokens) for tokens in inputs[:8]]) / 8
+    yield {
+        "name": "rule machine over interpreter, 20-digit addition",
+        "ours": one / batch,
+        "unit": "times",
+        "at_least": 100,
+    }
+
+
+def growth() -> Iterator[Row]:
+    """Hidden units and compile time as ranges and lengths grow; plotted in results/bench/growth.png."""
+    _compiled(library.parity_relative)  # what is only done once is done now
+    values = [16, 32, 64, 128]
+    subleq = [_compiled(library.subleq(-n // 2, n // 2 - 1, n // 4)) for n in values]
+    bits = [4, 8, 12, 16]
+    words = [_compiled(library.subleq_words(n, 8)) for n in bits]
+    lengths = [5, 10, 20, 40]
+    dyck = [_compiled(library.dyck2(n)) for n in lengths]
+    sort = [_compiled(library.sort(n, n)) for n in lengths]
+    on_words = ([1 << n for n in bits], words)
+    by_length = {"dyck2 (length)": (lengths, dyck), "sort (length)": (lengths, sort)}
+    _plot({"SUBLEQ (values)": (values, subleq), "SUBLEQ on words (values)": on_words, **by_length})
+    for (small, large), n in zip(itertools.pairwise(subleq), values[1:]):
+        yield {
+            "name": f"SUBLEQ hidden units, {n} values over {n // 2}",
+            "ours": large[0] / small[0],
+            "unit": "times",
+            "at_most": 2.2,
+        }
+    for n, (units, _) in zip(bits, words):
+        yield {"name": f"SUBLEQ on words of {n} bits: hidden units", "ours": units, "at_most": 60 * n}
+    for n, (units, seconds) in zip(lengths, dyck):
+        yield {"name": f"dyck2 length {n}: hidden units; compiled in {seconds:.2f} CPU s", "ours": units}
+
+
+def _compiled(program: Any) -> tuple[int, float]:
+    """Hidden units, and CPU seconds to compile."""
+    import kleene as kl
+
+    found: list[int] = []
+    seconds = cpu_seconds(lambda: found.append(kl.compile(program).sizes.hidden))
+    return found[0], seconds
+
+
+def _plot(series: dict[str, tuple[list[int], list[tuple[int, float]]]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (units, seconds) = pyplot.subplots(1, 2, figsize=(10, 4))
+    for label, (sizes_, made) in series.items():
+        units.plot(sizes_, [count for count, _ in made], marker="o", label=label)
+        seconds.plot(sizes_, [time for _, time in made], marker="o", label=label)
+    for axis, title in ((units, "hidden units"), (seconds, "compiling, CPU seconds")):
+        axis.set(xscale="log", yscale="log", xlabel="number of values, or length", title=title)
+        axis.legend()
+    figure.tight_layout()
+    Path("results/bench").mkdir(parents=True, exist_ok=True)
+    figure.savefig("results/bench/growth.png", dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,151 @@
+"""Two-layer steps written as formulas: affine forms of named values, ReLU units of forms, and new values
+as forms of units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from kleene.compilers.two_layer import TwoLayerStep
+from kleene.errors import InputError
+from kleene.networks.rnn.decider import MAX_BASE
+from kleene.networks.rnn.matrix import Matrix, Number, Vector, exact, vector
+
+Role = tuple[str, ...]  # what a value is: ("l", "1") is the left stack's number for symbol 1
+ONE: Role = ("1",)
+
+
+class Form:
+    """A sum of named values times exact numbers, and a constant."""
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: dict[Role, Number]) -> None:
+        self.terms = {role: exact(v) for role, v in terms.items() if v != 0}
+
+    def __add__(self, other: Form | Number) -> Form:
+        terms = dict(self.terms)
+        for role, value in (other.terms if isinstance(other, Form) else {ONE: other}).items():
+            terms[role] = terms.get(role, 0) + value
+        return Form(terms)
+
+    def __mul__(self, factor: Number) -> Form:
+        return Form({role: value * factor for role, value in self.terms.items()})
+
+    def __neg__(self) -> Form:
+        return self * -1
+
+    def __sub__(self, other: Form | Number) -> Form:
+        return self + (-other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def total(forms: Iterable[Form]) -> Form:
+    """The sum of forms."""
+    result = Form({})
+    for form in forms:
+        result = result + form
+    return result
+
+
+class StepBuilder:
+    """Collects the units of a step and what they add to each value; equal units are made once."""
+
+    def __init__(self, alphabet: tuple[str, ...], outputs: int, base: int = 3) -> None:
+        if not isinstance(base, int) or not 3 <= base <= MAX_BASE:
+            raise InputError(f"compile: base {base!r}; stacks need a whole number from 3 to {MAX_BASE}")
+        self.alphabet, self.base = alphabet, base
+        self.start: dict[Role, Number] = {}
+        self.roles: dict[Role, int] = {}
+        self.units: dict[frozenset[tuple[Role, Number]], int] = {}
+        self.second: dict[tuple[int, int], Number] = {}
+        self.out: dict[tuple[int, int], Number] = {}
+        self.out_bias: Vector = {}
+        self.outputs = outputs
+        self.conditions: list[tuple[str, Form]] = []
+
+    def value(self, *role: str, start: Number = 0) -> Form:
+        """A value that the step carries on, and what it is at first."""
+        self.roles[role] = len(self.roles)
+        self.start[role] = start
+        return Form({role: 1})
+
+    @staticmethod
+    def input(symbol: str) -> Form:
+        """x[symbol]."""
+        return Form({("x", symbol): 1})
+
+    def relu(self, form: Form) -> Form:
+        """One unit, ReLU(form), as a form of units."""
+        key = frozenset(form.terms.items())
+        unit = self.units.setdefault(key, len(self.units))
+        return Form({("unit", str(unit)): 1})
+
+    def add(self, role: Role, form: Form) -> None:
+        """Add a form of units to a value's next content."""
+        for (_, unit), value in form.terms.items():
+            at = (self.roles[role], int(unit))
+            self.second[at] = self.second.get(at, 0) + value
+
+    def condition(self, name: str, form: Form) -> None:
+        """Name a form of units that is 1 or 0: of all of them exactly one is 1 at each step."""
+        self.conditions.append((name, form))
+
+    # What Theorem 4.11 is made of. Conditions p lie in {1} ∪ (−∞, 0], stack numbers in [0, 1].
+
+    def when(self, p: Form, value: Form | Number = 1) -> Form:
+        """if(p, t) = ReLU(t + p − 1)."""
+        return self.relu(p + value - 1)
+
+    def when_top(self, p: Form, z: Form) -> Form:
+        """if(p, top z) = ReLU(Bz + 2p − B) − ReLU(Bz + 2p − B − 1), B the base of the stacks."""
+        inner = z * self.base + p * 2 - self.base
+        return self.relu(inner) - self.relu(inner - 1)
+
+    def when_pop(self, p: Form, z: Form) -> Form:
+        """if(p, pop z) = B·if(p, z) − (B − 1)·if(p, top z)."""
+        return self.when(p, z) * self.base - self.when_top(p, z) * (self.base - 1)
+
+    def at_bottom(self, p: Form, marker: Form) -> Form:
+        """p ∧ top(z) = $: the number of $ is (B − 1)/B at the bottom and at most 1/B above it."""
+        return p + marker * self.base - (self.base - 1)
+
+    @property
+    def push(self) -> Fraction:
+        """What pushing a symbol adds to its number: (B − 1)/B; all numbers of the stack are divided by B."""
+        return Fraction(self.base - 1, self.base)
+
+    def build(self) -> TwoLayerStep:
+        """The step."""
+        V: dict[tuple[int, int], Number] = {}
+        W: dict[tuple[int, int], Number] = {}
+        b: Vector = {}
+        symbol = {s: i for i, s in enumerate(self.alphabet)}
+        for key, unit in self.units.items():
+            for role, value in key:
+                if role == ONE:
+                    b[unit] = value
+                elif role[0] == "x":
+                    W[unit, symbol[role[1]]] = value
+                else:
+                    V[unit, self.roles[role]] = value
+        size, width = len(self.roles), len(self.units)
+        return TwoLayerStep(
+            self.alphabet,
+            s=vector({self.roles[r]: v for r, v in self.start.items()}),
+            V=Matrix(width, size, V),
+            W=Matrix(width, len(self.alphabet), W),
+            b=b,
+            U=Matrix(size, width, {at: exact(v) for at, v in self.second.items() if v != 0}),
+            out_W=Matrix(self.outputs, size, self.out),
+            out_b=self.out_bias,
+            names=tuple(f"{r[0]}[{', '.join(part or '$' for part in r[1:])}]" if r[1:] else r[0] for r in self.roles),
+        )
+
+    def conditions_to_json(self) -> list[list[object]]:
+        """The conditions over the units of the fused network (unit 0 is Lemma 4.5's): [name, [[unit,
+        factor], …]]."""
+        return [
+            [name, [[int(unit) + 1, int(v)] for (_, unit), v in form.terms.items()]] for name, form in self.conditions
+        ]

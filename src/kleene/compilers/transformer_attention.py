@@ -1,0 +1,159 @@
+"""Attention weights: which head selects what, and what it copies.
+
+A match scores 2·GAP, the null key GAP, a mismatch 0 or less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kleene.common.residual import Layout
+from kleene.compilers.transformer_coding import code, code_size
+from kleene.lowering.forms import Number
+from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, Word
+from kleene.networks.transformer.model import Block
+
+# A match scores GAP more than the null key, the null key GAP more than a mismatch. exp(−768) is zero in
+# float64 too, and a power of two is exact in every format.
+GAP = 1024
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a head adds to a segment: variables of the position that it selects, each with a sign; where it selects
+    none, a default with its sign."""
+
+    target: str
+    kind: Kind
+    sources: tuple[tuple[str, int], ...]
+    default: int | None = None
+    sign: int = 1
+
+    @property
+    def size(self) -> int:
+        return 1 if isinstance(self.kind, Numerical) else code_size(self.kind)
+
+
+@dataclass(frozen=True)
+class AttentionHead:
+    """A head of the network: how it selects, what it copies, and the program's moves that it makes."""
+
+    name: str
+    select: HeadSpec
+    copies: tuple[Copy, ...]
+    moves: tuple[HeadSpec, ...] = ()
+
+
+def attention_heads(spec: Spec) -> list[AttentionHead]:
+    """One head for each of the program's; moves that select alike share one. What moves write into is first
+    taken away where they write, by a head that looks at its own position; where they do not, it takes the default
+    away that they add there as well."""
+    made = [
+        AttentionHead(name, head, (Copy(name, head.kind, ((head.value, 1),), head.default),))
+        for name, head in spec.heads.items()
+    ]
+    alike: dict[Any, list[HeadSpec]] = {}
+    cleared: dict[Any, list[HeadSpec]] = {}
+    for head in spec.moves.values():
+        alike.setdefault((head.query, head.key, head.offsets, head.where, head.among), []).append(head)
+        if head.replacing is None:
+            cleared.setdefault(head.where, []).append(head)
+    for moves in alike.values():
+        copies = []
+        for head in moves:
+            old = () if head.replacing is None else ((head.replacing, -1),)
+            copies.append(Copy(head.into or "", head.kind, ((head.value, 1), *old), head.default))
+        made.append(AttentionHead("+".join(head.name for head in moves), moves[0], tuple(copies), tuple(moves)))
+    for where, moves in cleared.items():
+        names = [head.into or "" for head in moves]
+        own = HeadSpec("", None, None, names[0], frozenset([0]), None, moves[0].kind, where)
+        away = [
+            Copy(name, head.kind, ((name, -1),), head.default if where else None, -1)
+            for name, head in zip(names, moves)
+        ]
+        made.append(AttentionHead("clear " + "+".join(names), own, tuple(away)))
+    return made
+
+
+def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
+    """Scores: a match is 2·GAP, the null key GAP, a mismatch 0 or less."""
+    for h, attention in enumerate(attention_heads(spec)):
+        head = attention.select
+        block.null_score[h] = GAP
+        if head.key is None or head.query is None:
+            block.relative[h] = 2 * GAP if head.offsets is None else 0
+            for offset in head.offsets or ():
+                block.relative[h, offset + block.window + 1] = 2 * GAP
+        else:
+            fill_match(block, h, spec, head, layout)
+            if head.offsets is not None:
+                block.relative[h] = -2 * GAP
+                for offset in head.offsets:
+                    block.relative[h, offset + block.window + 1] = 0
+        fill_limits(block, h, spec, head, layout)
+        if head.numerical:
+            fill_average(block, h, spec, head, layout)
+        else:
+            fill_copies(block, h, attention, layout)
+
+
+def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
+    assert head.query is not None and head.key is not None
+    query, key = layout[head.query], layout[head.key]
+    kind = spec.kinds[head.query]
+    if isinstance(kind, Word):  # bipolar bits: a match is worth `bits`, one wrong bit two less
+        for bit in range(kind.bits):
+            block.query[h, bit, query.start + bit], block.query_bias[h, bit] = 2 * GAP, -GAP
+            block.key[h, bit, key.start + bit], block.key_bias[h, bit] = 2, -1
+        block.null_score[h] = (kind.bits - 1) * GAP
+        return
+    for place in range(key.size):
+        block.key[h, place, key.start + place] = 1
+    for index, value in enumerate(kind.values):
+        for member in value if isinstance(kind, Subset) else (value,):
+            block.query[h, member, query.start + index] = 2 * GAP
+
+
+def fill_limits(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
+    """Each value that is asked for and missing costs 2·GAP: more than a match is above the null key."""
+    place = 0 if head.key is None else code_size(spec.kinds[head.key])
+    if head.where:
+        for name, index in head.where:
+            block.query[h, place, layout[name].start + index] = 2 * GAP
+        block.query_bias[h, place] = -2 * GAP * len(head.where)
+        block.key_bias[h, place] = 1
+        place += 1
+    if head.among:
+        for name, index in head.among:
+            block.key[h, place, layout[name].start + index] = 1
+        block.key_bias[h, place] = -len(head.among)
+        block.query_bias[h, place] = 2 * GAP
+
+
+def fill_average(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
+    source, target = layout[head.value], layout[head.name]
+    numbers: list[Number] = list(spec.kinds[head.value].values)
+    for index, number in enumerate(numbers):
+        block.value[h, 0, source.start + index] = int(number * target.scale)
+    block.out[h, target.start, 0] = 1
+    if head.default is not None:
+        block.null_value[h, 0] = int(head.kind.values[head.default] * target.scale)
+
+
+def fill_copies(block: Block, h: int, head: AttentionHead, layout: Layout) -> None:
+    start = 0
+    for copy in head.copies:
+        for place in range(copy.size):
+            for name, sign in copy.sources:
+                block.value[h, start + place, layout[name].start + place] = sign
+            block.out[h, layout[copy.target].start + place, start + place] = 1
+        if copy.default is not None:
+            coded = copy.sign * code(copy.kind, [copy.default])[0]
+            block.null_value[h, start : start + copy.size] = coded.to(block.value.dtype)
+        start += copy.size
+
+
+def key_size(spec: Spec, head: HeadSpec) -> int:
+    """What is matched, and a place more for each side that the head is limited to."""
+    return (0 if head.key is None else code_size(spec.kinds[head.key])) + bool(head.where) + bool(head.among)

@@ -1,0 +1,113 @@
+"""The compiler's own check: the MLP blocks run beside `step`, on chosen and random states."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from kleene.common.residual import Layout
+from kleene.compilers.transformer_coding import code, encode
+from kleene.errors import KleeneError
+from kleene.lowering.averages import extreme_averages
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.thresholds import averaging_heads
+from kleene.lowering.updates import Updates
+from kleene.machines.interpreter import Layer, run_step
+from kleene.machines.program import HeadSpec, ProgramClass, Spec, Word
+from kleene.machines.trace import HeadOutput
+from kleene.networks.transformer.model import Transformer
+
+MAX_SAMPLES = 5_000  # states that weights are tested on
+
+
+def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000, seed: int = 0) -> None:
+    """Run the MLP blocks beside `step`: on a state for each update, and on random states; on plain values and on
+    averages next to a boundary, and with heads undefined where `step` does not read them."""
+    for layer, part in enumerate(program.by_layer):
+        _check_block(part, guarded_updates(program).by_layer[layer], net, layer, samples, seed)
+
+
+def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, samples: int, seed: int) -> None:
+    spec, chance = program.spec, random.Random(seed)
+    averages = {
+        name: extreme_averages(spec, name, net.config.max_length or 1)
+        for name, head in spec.heads.items()
+        if head.numerical
+    }
+    ranges = {name: range(len(kind)) for name, kind in spec.kinds.items()}
+    ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
+    sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
+    samples = min(max(samples, *sizes), MAX_SAMPLES) if sizes else samples
+    states = [*_witnesses(updates, chance), *[{} for _ in range(samples)]]
+    states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
+    for name, values in ranges.items():  # each of its values, as often as the others
+        count = min(len(values), len(states))
+        order = [value for _ in range(0, len(states), count) for value in chance.sample(values, count)]
+        for state, value in zip(states, order):
+            state.setdefault(name, value)
+    expected, read = zip(*(_step_on(program, state) for state in states))
+    block, layout = net.block(layer), net.layout
+    before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds})
+    for name, each in averages.items():
+        chosen = [float(chance.choice(each[state[name]])) for state in states]
+        before[:, layout[name].start] = torch.tensor(chosen, dtype=before.dtype)
+    wanted = encode(layout, spec, {n: [state[n] for state in expected] for n in spec.variables})
+    unread = _with_undefined(before, layout, updates, read, seed)
+    for given in (before, unread):
+        rows = given.to(net.dtype).split(256)
+        after = torch.cat([block.second_half(block.first_half(part)) for part in rows]).double()
+        if not torch.equal(after, wanted):
+            row, dim = torch.nonzero(after != wanted)[0].tolist()
+            where = f"{states[row]}" + (", heads that are not read undefined" if given is unread else "")
+            raise KleeneError(
+                f"{spec.name}: the weights differ from step in '{layout.names[dim]}' for {where}: an error in Kleene, "
+                "unless step does other things with symbols than with values (isinstance, 'is', chance, globals)"
+            )
+
+
+def _with_undefined(
+    states: torch.Tensor, layout: Layout, updates: Updates, read: Sequence[set[str]], seed: int
+) -> torch.Tensor:
+    """The same residual streams, where heads that `step` does not read select nothing, or up to three positions."""
+    mixed, several, chance = states.clone(), averaging_heads(updates), torch.Generator().manual_seed(seed)
+    for name, head in updates.spec.heads.items():
+        rows = [row for row, names in enumerate(read) if name not in names]
+        if rows and not head.numerical:
+            count = torch.randint(4 if name in several else 1, (len(rows), 1), generator=chance)
+            chosen = torch.randint(len(head.kind), (3, len(rows)), generator=chance).tolist()
+            values = [code(head.kind, indices) * (k < count) for k, indices in enumerate(chosen)]
+            mixed[torch.tensor(rows), layout[name].slice] = sum(values) / count.clamp(min=1)
+    return mixed
+
+
+def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:
+    """For each guarded update a state that passes its tests on single variables."""
+    for update in updates:
+        yield {t.variable: chance.choice(sorted(t.indices)) for t in update.guard if t.variable is not None}
+
+
+class _Given(Layer):
+    """A layer whose heads give chosen values, and have written what they write."""
+
+    @property
+    def moved(self) -> Any:
+        return self.states
+
+    def __init__(self, spec: Spec, values: dict[str, Any]) -> None:
+        super().__init__(spec, [{name: values[name] for name in spec.variables}], 1)
+        self.given, self.read = values, set[str]()
+
+    def output(self, head: HeadSpec, position: int) -> HeadOutput:
+        self.read.add(head.name)
+        return HeadOutput((0,), self.given[head.name])
+
+
+def _step_on(program: Any, indices: dict[str, int]) -> tuple[dict[str, int], set[str]]:
+    """The variables' indices after `step` on plain values, and the heads that it read."""
+    spec = program.spec
+    layer = _Given(spec, {name: kind.values[indices[name]] for name, kind in spec.kinds.items()})
+    after = run_step(program, layer, 0)
+    return {name: spec.variables[name].kind.index(value) or 0 for name, value in after.items()}, layer.read

@@ -1,0 +1,1 @@
+"""Compiled computers with their devices: keyboard, screen, memory."""

@@ -1,0 +1,212 @@
+"""SUBLEQ images on a transformer: `library.computer` compiled, and a driver that is its keyboard and screen.
+
+Every instruction is run by the network's weights. The driver does what a device does: it puts the next byte
+into the port when the network is about to read it, and takes out what the network has written there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+from kleene.compilers.program_to_transformer import compile_program
+from kleene.errors import InputError, RangeError
+from kleene.library.computer import computer
+from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, Result, dialect_of, image_of
+from kleene.networks.transformer.evaluators import EVALUATORS, HALTED, PAUSED, WATCHED, Running, Watch, start
+from kleene.networks.transformer.model import Transformer
+
+LAYERS = 3  # an instruction
+FETCH, LOAD = 0, 1  # the layers of an instruction that look words up
+MAX_DENSE = 1 << 13  # words; a head of the dense evaluator scores every pair of them
+
+
+@cache
+def computer_network(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> Transformer:
+    """The computer as a transformer; made once."""
+    return compile_program(computer(bits, dialect, input_adds))
+
+
+class TransformerMachine(Port):
+    """A SUBLEQ computer that is a transformer; used like `kl.subleq.Machine`.
+
+    >>> echo = TransformerMachine([-1, 9, 3, 9, -1, 6, 10, 10, 0, 0, 0], bits=8, evaluator="lookup")
+    >>> echo.feed("ab"); result = echo.run(100)
+    >>> result.output, result.why, result.steps
+    ('ab', 'input', 6)
+    """
+
+    def __init__(
+        self,
+        image: Image | str | Sequence[int],
+        dialect: str | Dialect = "eforth",
+        *,
+        bits: int = 16,
+        input_adds: bool = False,
+        evaluator: str = "generated",
+    ) -> None:
+        super().__init__()
+        if evaluator not in EVALUATORS:
+            raise InputError(f"subleq: unknown evaluator {evaluator!r}; a transformer has {', '.join(EVALUATORS)}")
+        self.size, self.half, self.evaluator = 1 << bits, 1 << (bits - 1), evaluator
+        rules = dialect_of(dialect)
+        self.given, (self.image, self.end) = rules, _in_one_memory(image_of(image, rules), rules)
+        plain = rules.negative_halts
+        self.rules = replace(DIALECTS["alta" if plain else "eforth"], low=-self.half, high=self.half - 1)
+        self._check_words()
+        count = len(self.image.words) + 1 if plain else self.size
+        if evaluator == "dense" and count > MAX_DENSE:
+            raise InputError(
+                f"subleq: the dense evaluator scores every pair of {count:,} words, and takes at most {MAX_DENSE:,}; "
+                "use generated, lookup or rows, or fewer bits"
+            )
+        self.net = computer_network(bits, "alta" if plain else "eforth", input_adds)
+        words = [0, *(word % self.size for word in self.image.words)]  # the processor's own first
+        self.running: Running = start(self.net, [*words, *[0] * (count - len(words))], evaluator)
+        layout = self.net.layout
+        self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "talks")}
+        self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)
+        self.checks = plain and evaluator in ("dense", "rows")  # the others find out by themselves
+        self.input_adds, self._waits = input_adds, False
+
+    def _check_words(self) -> None:
+        most = self.size - 1
+        if len(self.image.words) > most:
+            raise InputError(f"subleq: {len(self.image.words):,} words; this computer has {most:,}")
+        for at, word in enumerate(self.image.words):
+            if not -self.half <= word < self.size:
+                raise InputError(
+                    f"subleq: the word {word} at address {at} is outside {-self.half} … {self.half - 1}, the words of "
+                    "this computer"
+                )
+
+    @property
+    def steps(self) -> int:
+        """Instructions that were finished."""
+        return self.running.layers // LAYERS
+
+    @property
+    def layers(self) -> int:
+        return self.running.layers
+
+    def run(self, max_steps: int = 10_000_000) -> Result:
+        """Go on for at most `max_steps` instructions."""
+        why = self._run((self.steps + max_steps) * LAYERS)
+        memory, counter = self.memory(), self._signed(self._word("pc"))
+        output = self._output.decode("utf-8", errors="replace")
+        return Result(why, self.steps, output, memory, counter, self.where(memory, counter))
+
+    def _run(self, end: int) -> str:
+        while True:
+            if self._waits and not self._read():
+                return "input"
+            try:
+                found = self._layers(max(0, end - self.running.layers))
+            except RangeError:
+                memory, counter = self.memory(), self._signed(self._word("pc"))
+                raise RangeError(
+                    f"subleq: after {self.steps:,} steps an address is outside memory 0 … {len(memory) - 1}; "
+                    f"the program counter was {counter}"
+                ) from None
+            if found == HALTED:
+                self._check_end()
+                return "halted"
+            if found != WATCHED:
+                return "steps"
+            if self._word("a") == self.size - 1:
+                self._waits = True
+            else:
+                self._write()
+
+    def _layers(self, count: int) -> str:
+        """Run so many layers; a `RangeError` before one that would look for a word that is not there."""
+        if not self.checks:
+            return self.running.run(min(count, 1 << 62), self.watch)  # evaluators count in 64 bits
+        for _ in range(0 if self.running.halted else count):
+            self._check_addresses()
+            if self.running.run(1) == HALTED:
+                break
+        return HALTED if self.running.halted else PAUSED
+
+    def _check_addresses(self) -> None:
+        place = self.running.layers % LAYERS
+        wanted = {FETCH: [self._word("pc") + 2], LOAD: [self._word("a"), self._word("b")]}.get(place, [])
+        if max(wanted, default=0) >= len(self.image.words):
+            raise RangeError("a head looks for a word that no row has")
+
+    def _read(self) -> bool:
+        """Put the next byte into the port; false where there is none yet."""
+        if not self._input and not self._ended:
+            return False
+        value = self._input.pop(0) if self._input else -1
+        bits = (-value if self.input_adds else value) % self.size
+        port = self.place["mem"]
+        self.running.put(0, port.start, [bits >> k & 1 for k in range(port.size)])
+        self._waits = False
+        return True
+
+    def _write(self) -> None:
+        """Let the network finish the instruction, and take out what it has written."""
+        self.running.run(LAYERS - 1)
+        self._output.append(self._word("mem") & 0xFF)
+
+    def _word(self, name: str) -> int:
+        """A word of the processor's."""
+        segment = self.place[name]
+        return sum(int(bit) << k for k, bit in enumerate(self.running.row(0)[segment.slice]))
+
+    def _signed(self, value: int) -> int:
+        return (value + self.half) % self.size - self.half
+
+    def memory(self) -> list[int]:
+        """Every word but the port, as signed numbers; of the dialect "paper", the data."""
+        segment = self.place["mem"]
+        words = self.running.words(tuple(range(segment.start, segment.stop)))[1:]
+        signed: list[int] = ((words + self.half) % self.size - self.half).tolist()
+        return signed[self.end + 3 : len(self.image.words)] if self.given.separate else signed
+
+    def where(self, memory: list[int], counter: int) -> str:
+        """The program counter in words, as the reference tells it."""
+        reader = Machine(replace(self.image, words=()), self.rules, memory=1)
+        reader.memory, reader.counter = memory, counter
+        if self.given.separate:
+            return f"instruction {counter // 3 + 1}"
+        return reader.where()
+
+    def _check_end(self) -> None:
+        """Instructions apart from data end where data begin: running past them is an error, not a halt."""
+        if self.given.separate and self._word("a") == self.end + 2:
+            raise RangeError(f"subleq: after {self.steps - 1:,} steps the program left its instructions")
+
+
+def _in_one_memory(image: Image, rules: Dialect) -> tuple[Image, int]:
+    """An image in one memory, and where its code ends. Instructions apart from data come first, then one that
+    halts and is known by its operand, then the data."""
+    if not rules.separate:
+        return image, 0
+    end = 3 * len(image.code)
+    base = end + 3
+    words: list[int] = []
+    for a, b, c in image.code:
+        words += [base + a, base + b, -1 if c == 0 else 3 * (c - 1)]
+    words += [end + 2, end + 2, -1, *image.words]
+    return Image(tuple(words)), end
+
+
+def run_on_transformer(
+    image: Image | str | Sequence[int],
+    *,
+    dialect: str | Dialect = "eforth",
+    input: str | bytes = "",
+    max_steps: int = 100_000_000,
+    bits: int = 16,
+    input_adds: bool = False,
+    evaluator: str = "generated",
+) -> Result:
+    """Run an image on the transformer, with all of its input; like `kl.subleq.run`."""
+    machine = TransformerMachine(image, dialect, bits=bits, input_adds=input_adds, evaluator=evaluator)
+    machine.feed(input)
+    machine.end_input()
+    result: Result = machine.run(max_steps)
+    return result

@@ -1,0 +1,190 @@
+"""From a program to its guarded updates: paths of `step` become decisions for each variable; equal ones merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kleene.lowering.forms import Form, Number, variable_form
+from kleene.lowering.symbolic import Assignment, Branch, Path, Read, execute
+from kleene.lowering.updates import (
+    Cycle,
+    GuardedUpdate,
+    ReadGuard,
+    Test,
+    Updates,
+    WordUpdate,
+    index_test,
+    simplify_guard,
+)
+from kleene.lowering.words import WordAssignment, normalised
+from kleene.machines.program import ProgramClass, Spec
+from kleene.machines.written_rules import Rule
+
+Leaf = Assignment | WordAssignment | None
+Tree = Any  # Leaf, or (form, ((allowed, Tree), …))
+
+
+def guarded_updates(program: ProgramClass) -> Updates | Cycle:
+    """The updates that `step` makes, by symbolic execution: `Updates`, or a `Cycle` of them."""
+    cached: Updates | Cycle | None = vars(program).get("_updates")
+    if cached is None:
+        by_layer = tuple(_updates_of(part) for part in program.by_layer)
+        cached = Cycle(program.spec, by_layer) if program.spec.cycle else by_layer[0]
+        type.__setattr__(program, "_updates", cached)
+    return cached
+
+
+def _updates_of(program: Any) -> Updates:
+    if (written := vars(program).get("_written")) is not None:  # rules instead of `step`
+        return updates_from_rules(program.spec, written.checked())
+    paths = execute(program)
+    made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
+    predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
+    return Updates(
+        program.spec,
+        tuple(update for update in made if isinstance(update, GuardedUpdate)),
+        _read_guards(program.spec, paths),
+        tuple(update for update in made if isinstance(update, WordUpdate)),
+        tuple(predicates.values()),
+    )
+
+
+def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate] | list[WordUpdate]:
+    lines: dict[Any, int | None] = {}
+    ways = []
+    for path in paths:
+        branches = [event for event in path.events if isinstance(event, Branch)]
+        leaf: Leaf = path.assigned.get(name)
+        if leaf is not None:
+            line, leaf = leaf.line, replace(leaf, line=None)  # the same from different lines is the same
+            lines.setdefault(leaf, line)
+            leaf = None if _keeps(spec, path, name, leaf) else leaf
+        ways.append((branches, leaf))
+    updates: list[GuardedUpdate] = []
+    words: list[WordUpdate] = []
+    for tests, leaf in leaves(_tree(ways, 0), ()):
+        guard = simplify_guard(spec, tests)
+        if isinstance(leaf, WordAssignment):
+            words.append(WordUpdate(name, guard, replace(leaf, line=lines[leaf])))
+        else:
+            updates.append(GuardedUpdate(name, guard, leaf.form, leaf.table, lines[leaf]))
+    return merged_words(spec, words) if words else merged(spec, updates)
+
+
+def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment | WordAssignment) -> bool:
+    """Whether an assignment leaves the variable as it is."""
+    if isinstance(leaf, WordAssignment):
+        return normalised(spec, name, leaf) == WordAssignment(((name, 1),), 0, None)
+    size = len(spec.kinds[name])
+    if leaf.form == variable_form(name, size):
+        return all(value == index for value, index in leaf.table)
+    if not leaf.form.terms:
+        return path.domains[name] == {leaf.table[0][1]}
+    return False
+
+
+def _tree(ways: list[tuple[list[Branch], Leaf]], depth: int) -> Tree:
+    """The decisions on which one variable depends: a branch whose outcomes are the same is left out."""
+    branches, leaf = ways[0]
+    if depth == len(branches):
+        return leaf
+    branch = branches[depth]
+    children: dict[Tree, frozenset[Number]] = {}
+    for taken, allowed in enumerate(branch.classes):
+        child = _tree([way for way in ways if way[0][depth].taken == taken], depth + 1)
+        children[child] = children.get(child, frozenset()) | allowed
+    if len(children) == 1:
+        return next(iter(children))
+    return (branch.form, tuple((allowed, child) for child, allowed in children.items()))
+
+
+def leaves(tree: Tree, tests: tuple[Test, ...]) -> Iterator[tuple[tuple[Test, ...], Any]]:
+    """The assignments of a tree of decisions, each with the tests that lead to it."""
+    if isinstance(tree, Assignment | WordAssignment):
+        yield tests, tree
+    elif tree is not None:
+        form, children = tree
+        for allowed, child in children:
+            yield from leaves(child, (*tests, Test(form, allowed)))
+
+
+def merged(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
+    """Join updates that do the same and whose guards differ in one test only."""
+    changed = True
+    while changed:
+        changed = False
+        for i, first in enumerate(updates):
+            for second in updates[i + 1 :]:
+                joint = _joint_guard(spec, first, second)
+                if joint is not None:
+                    rest = [update for update in updates if update is not first and update is not second]
+                    joined = GuardedUpdate(first.variable, joint, first.form, first.table, first.line)
+                    updates, changed = [*rest[:i], joined, *rest[i:]], True
+                    break
+            if changed:
+                break
+    return updates
+
+
+def merged_words(spec: Spec, words: list[WordUpdate]) -> list[WordUpdate]:
+    """The same for words."""
+    for i, first in enumerate(words):
+        for second in words[i + 1 :]:
+            if replace(first.assignment, line=None) == replace(second.assignment, line=None):
+                joint = _joint(spec, first.guard, second.guard)
+                if joint is not None:
+                    rest = [word for word in words if word is not first and word is not second]
+                    return merged_words(spec, [*rest[:i], replace(first, guard=joint), *rest[i:]])
+    return words
+
+
+def _joint_guard(spec: Spec, first: GuardedUpdate, second: GuardedUpdate) -> tuple[Test, ...] | None:
+    if (first.form, first.table) != (second.form, second.table):
+        return None
+    return _joint(spec, first.guard, second.guard)
+
+
+def _joint(spec: Spec, one: tuple[Test, ...], two: tuple[Test, ...]) -> tuple[Test, ...] | None:
+    """The guard that holds where either does, where they differ in one test only."""
+    mine = {test.form: test.allowed for test in one}
+    theirs = {test.form: test.allowed for test in two}
+    if mine.keys() != theirs.keys():
+        return None
+    differing = [form for form in mine if mine[form] != theirs[form]]
+    if len(differing) != 1:
+        return None
+    mine[differing[0]] |= theirs[differing[0]]
+    return simplify_guard(spec, [Test(form, allowed) for form, allowed in mine.items()])
+
+
+def _read_guards(spec: Spec, paths: list[Path]) -> tuple[ReadGuard, ...]:
+    """In the order of reading: a guard never mentions a head that is read later on its path."""
+    found: dict[ReadGuard, int] = {}
+    for path in paths:
+        tests: list[Test] = []
+        for place, event in enumerate(path.events):
+            if isinstance(event, Read):
+                found.setdefault(ReadGuard(event.head, simplify_guard(spec, tests)), place)
+            else:
+                tests.append(Test(event.form, event.classes[event.taken]))
+    return tuple(sorted(found, key=lambda read: found[read]))
+
+
+def updates_from_rules(spec: Spec, rules: Mapping[Rule, tuple[str, ...]]) -> Updates:
+    """Hand-written rules, each with its variables in the order of the scope, as guarded updates."""
+    updates: list[GuardedUpdate] = []
+    reads: dict[ReadGuard, int] = {}
+    for rule, order in rules.items():
+        if rule.new == rule.old:
+            continue
+        guard = tuple(index_test(spec, name, [index]) for name, index in rule.antecedent)
+        updates.append(GuardedUpdate(rule.variable, guard, Form(0, ()), ((0, rule.new or 0),)))
+        values = dict(rule.antecedent)
+        before: list[Test] = []
+        for place, name in enumerate(order):
+            if name in spec.heads:
+                reads.setdefault(ReadGuard(name, tuple(before)), place)
+            before.append(index_test(spec, name, [values[name]]))
+    return Updates(spec, tuple(updates), tuple(sorted(reads, key=lambda read: reads[read])))

@@ -1,0 +1,1 @@
+"""Exact recurrent networks: rational weights, and the evaluators that keep them exact."""

@@ -1,0 +1,1 @@
+"""Networks that know programs by heart, and the executors that run them."""

@@ -1,0 +1,204 @@
+"""Four-layer ReLU networks that have memorised instruction tables: one for each operand.
+
+The input is [j, i]: the number of the instruction and of the program, as they are. Each network gives the logits of
+one operand; the Synthesizer's split takes them apart again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from kleene.errors import FileError, InputError
+from kleene.files import MAX_ENTRIES, read_json, written_atomically
+from kleene.networks.formats import check_format
+
+VERSION = 1
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+MAX_PARAMETERS = 500_000_000
+CHUNK, CHUNK_VALUES = 1 << 14, 1 << 24  # the most inputs, and the most numbers of one layer, at once
+
+
+class Memoriser(nn.Module):
+    """`lookup(program, instruction)`, as weights. `lengths` are the numbers of instructions of the programs."""
+
+    def __init__(
+        self,
+        widths: Sequence[Sequence[int]],
+        *,
+        method: str,
+        names: Sequence[str],
+        lengths: Sequence[int],
+        fields: Sequence[str],
+        dtype: str = "float32",
+    ) -> None:
+        super().__init__()
+        self.method, self.names, self.lengths = method, tuple(names), tuple(lengths)
+        self.fields, self.dtype = tuple(fields), dtype
+        self.networks = nn.ModuleList(_stack(sizes, DTYPES[dtype]) for sizes in widths)
+
+    @property
+    def programs(self) -> int:
+        """How many programs it knows."""
+        return len(self.names)
+
+    @property
+    def operand_sizes(self) -> tuple[int, ...]:
+        """The number of classes of each operand."""
+        return tuple(network[-1].out_features for network in self.networks)  # type: ignore[index]
+
+    def forward(self, inputs: Tensor) -> Tensor:  # (batch, 2) → (batch, sum of sizes)
+        """Logits of all operands, one after the other, at inputs [j, i]."""
+        inputs = inputs.to(DTYPES[self.dtype])
+        return torch.cat([network(inputs) for network in self.networks], dim=-1)
+
+    @torch.no_grad()
+    def operands(self, program: np.ndarray, instruction: np.ndarray) -> np.ndarray:
+        """The operands at many places: (entries, operands)."""
+        found = []
+        check_format("memoriser", next(self.parameters()), DTYPES[self.dtype])
+        chunk = rows_at_once([size for network in self.networks for size in _widths(network)])
+        for begin in range(0, len(program), chunk):
+            some = slice(begin, begin + chunk)
+            inputs = torch.as_tensor(np.stack([instruction[some], program[some]], axis=-1), dtype=DTYPES[self.dtype])
+            device = next(self.parameters()).device
+            logits = torch.split(self(inputs.to(device)), list(self.operand_sizes), dim=-1)
+            found.append(choices(logits).cpu().numpy())
+        operands = np.concatenate(found)
+        if (operands < 0).any():
+            at = int(np.argwhere(operands < 0)[0][0])
+            raise InputError(
+                f"memoriser: at instruction {instruction[at]} of program {program[at]} its logits are not numbers (NaN)"
+            )
+        return operands
+
+    def lookup(self, program: int | str, instruction: int) -> tuple[int, ...]:
+        """One instruction of one program, from the weights."""
+        if isinstance(program, str):
+            if program not in self.names:
+                raise InputError(f"lookup: no program {program!r}; there are {', '.join(self.names[:20])}")
+            program = self.names.index(program)
+        if not 0 <= program < len(self.names):
+            raise InputError(f"lookup: program {program} is outside 0 … {len(self.names) - 1}")
+        if not 0 <= instruction < self.lengths[program]:
+            last = self.lengths[program] - 1
+            raise InputError(f"lookup: instruction {instruction} of program {program} is outside 0 … {last}")
+        return tuple(self.operands(np.array([program]), np.array([instruction]))[0].tolist())
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Parameters of each operand's network and of all, and Theorem 1's counts for its three networks.
+
+        `theorem` takes its hidden sizes as they are stated (h3 = k, whose k² it leaves out of its bound);
+        `theorem_corrected` takes h3 = 4k, as the construction it cites needs.
+        """
+        found = {
+            field: sum(p.numel() for p in network.parameters()) for field, network in zip(self.fields, self.networks)
+        }
+        found["parameters"] = sum(found.values())
+        found["nonzero"] = sum(int(torch.count_nonzero(p)) for p in self.parameters())
+        many, longest = len(self.names), max(self.lengths)
+        for name, factor in (("theorem", 1), ("theorem_corrected", 4)):
+            found[name] = sum(
+                parameters([2, 2 * (longest if last else many), 2 * (many if last else longest), factor * z, z])
+                for z, last in zip(self.operand_sizes, [False] * (len(self.fields) - 1) + [True])
+            )
+        return found
+
+    def __str__(self) -> str:
+        sizes = self.sizes
+        each = ", ".join(f"{field} {sizes[field]:,}" for field in self.fields)
+        return (
+            f"memoriser ({self.method}, {self.dtype}) of {len(self.names):,} programs, {sum(self.lengths):,} "
+            f"instructions: {sizes['parameters']:,} parameters ({each}); Theorem 1's networks as stated "
+            f"{sizes['theorem']:,}, corrected {sizes['theorem_corrected']:,}"
+        )
+
+    __repr__ = __str__
+
+    def save(self, folder: str | Path) -> None:
+        """Write weights.safetensors and kleene.json, whole or not at all."""
+        content = {
+            "kind": "memoriser",
+            "version": VERSION,
+            "method": self.method,
+            "dtype": self.dtype,
+            "widths": [_widths(network) for network in self.networks],
+            "names": self.names,
+            "lengths": self.lengths,
+            "fields": self.fields,
+        }
+        with written_atomically(folder) as beside:
+            beside.mkdir()
+            save_file({k: v.contiguous() for k, v in self.state_dict().items()}, beside / "weights.safetensors")
+            (beside / "kleene.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def _stack(sizes: Sequence[int], dtype: torch.dtype) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for inside, outside in pairwise(sizes):
+        layers += [nn.ReLU()] if layers else []
+        layers.append(nn.Linear(inside, outside, dtype=dtype))
+    return nn.Sequential(*layers)
+
+
+def choices(logits: Sequence[Tensor]) -> Tensor:
+    """The class of the largest logit of each operand: (batch, operands); −1 where one is not a number."""
+    largest = [part.max(dim=-1) for part in logits]  # NaN, where one is
+    return torch.stack([found.indices.masked_fill(found.values.isnan(), -1) for found in largest], dim=-1)
+
+
+def rows_at_once(widths: Sequence[int]) -> int:
+    """How many inputs a network of these layer sizes takes at once.
+
+    >>> rows_at_once([2, 100, 256]), rows_at_once([2, 100, 1_000_000])
+    (16384, 16)
+    """
+    return max(1, min(CHUNK, CHUNK_VALUES // max(widths)))
+
+
+def _widths(network: Any) -> list[int]:
+    linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+    return [linear[0].in_features, *(layer.out_features for layer in linear)]
+
+
+def parameters(sizes: Sequence[int]) -> int:
+    """Weights and biases of a dense network with these layer sizes."""
+    return sum((inside + 1) * outside for inside, outside in pairwise(sizes))
+
+
+def load(folder: Path) -> Memoriser:
+    """Read a memoriser; sizes are checked before memory is taken."""
+    path = folder / "kleene.json"
+    content = read_json(path)
+    try:
+        widths = [[int(size) for size in sizes] for sizes in content["widths"]]
+        names, lengths = [str(name) for name in content["names"]], [int(length) for length in content["lengths"]]
+        fields = [str(field) for field in content["fields"]]
+        good = content["version"] == VERSION and content["dtype"] in DTYPES and len(names) == len(lengths) > 0
+        good = good and len(widths) == len(fields) > 0 and all(len(sizes) > 1 and min(sizes) > 0 for sizes in widths)
+        if not good or min(lengths) < 1 or any(sizes[0] != 2 for sizes in widths):
+            raise ValueError("sizes that do not belong together")
+        method, dtype = str(content["method"]), content["dtype"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError(f"{path}: not a description of a memoriser ({error!r})") from None
+    if len(lengths) * max(lengths) > MAX_ENTRIES:
+        raise FileError(f"{path}: lengths of more than the {MAX_ENTRIES:,} instructions that a table may have")
+    total = sum(map(parameters, widths))
+    if total > MAX_PARAMETERS:
+        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
+    net = Memoriser(widths, method=method, names=names, lengths=lengths, fields=fields, dtype=dtype)
+    try:
+        net.load_state_dict(load_file(folder / "weights.safetensors"))
+    except (RuntimeError, OSError, SafetensorError) as error:
+        raise FileError(f"{folder / 'weights.safetensors'}: does not fit ({str(error).splitlines()[0]})") from None
+    return net

@@ -1,0 +1,1 @@
+"""Networks that are trained by gradient descent."""

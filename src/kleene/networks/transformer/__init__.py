@@ -1,0 +1,1 @@
+"""Compiled transformers: the model, its evaluators and its files."""

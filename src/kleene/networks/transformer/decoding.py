@@ -1,0 +1,65 @@
+"""The autoregressive loop of a decoder, with a cache of keys and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from kleene.common.output import Output
+from kleene.networks.transformer.model import Transformer
+from kleene.networks.transformer.read_checks import check_reads
+
+
+@dataclass
+class Cache:
+    """Keys and values of the positions so far, one pair a layer."""
+
+    keys: list[Tensor] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+
+    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """All keys and values of a layer, the new ones after the old."""
+        if layer == len(self.keys):
+            self.keys.append(keys)
+            self.values.append(values)
+        else:
+            self.keys[layer] = torch.cat([self.keys[layer], keys], dim=2)
+            self.values[layer] = torch.cat([self.values[layer], values], dim=2)
+        return self.keys[layer], self.values[layer]
+
+
+@torch.no_grad()
+def decode(net: Transformer, tokens: list[int], layers: int, check: bool, cached: bool) -> Output:
+    """Append the last position's output until `stop` or `max_tokens`; gives what was appended."""
+    config, cache = net.config, Cache()
+    made: list[int] = []
+    fresh, run = list(tokens), 0
+    while len(made) < (config.max_tokens or 1) and (config.stop is None or made[-1:] != [config.stop]):
+        net.check_input(tokens + made)
+        if check or not cached:
+            cache, fresh = Cache(), tokens + made
+        x = _extend(net, fresh, len(tokens) + len(made) - len(fresh), layers, cache, check)
+        run += layers
+        made.append(int(net.read(x)[0, -1]))
+        fresh = made[-1:]
+    return Output(made, layers=run)
+
+
+def _extend(net: Transformer, fresh: list[int], start: int, layers: int, cache: Cache, check: bool) -> Tensor:
+    """Run the new positions through all layers; earlier ones are in the cache, which grows."""
+    x = net.embed(torch.tensor([fresh], device=net.device), start)
+    for layer in range(layers):
+        block = net.block(layer)
+        keys, values = cache.extend(layer, *block.keys_values(x))
+        mask = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
+        scores = block.scores(x, keys, mask, start)
+        x = block.first_half(block.attend(x, scores, values))
+        if check:
+            selected = block.selected(scores)
+            check_reads(
+                net.config.name, block.heads, net.described(layer)["reads"], x, selected, mask[:, start:], layer + 1
+            )
+        x = block.second_half(x)
+    return x

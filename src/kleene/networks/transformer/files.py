@@ -1,0 +1,143 @@
+"""Transformers on disk: weights.safetensors and kleene.json. Loading checks everything and runs nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from kleene.common.residual import Layout
+from kleene.errors import FileError
+from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
+from kleene.networks.transformer.model import DTYPES, BlockShape, Config, Transformer
+
+VERSION = 2
+MAX_BLOCKS = 100_000
+
+
+def save_transformer(net: Transformer, folder: str | Path) -> None:
+    """Write a transformer to a folder, whole or not at all."""
+    weights = save({name: tensor.contiguous().cpu() for name, tensor in net.state_dict().items()})
+    content = {**content_of(net), "weights": hashlib.sha256(weights).hexdigest()}
+    with written_atomically(folder) as beside:
+        beside.mkdir()
+        (beside / "weights.safetensors").write_bytes(weights)
+        text = json.dumps({**content, "digest": _digest(content)}, ensure_ascii=False)
+        (beside / "kleene.json").write_text(text, encoding="utf-8")
+
+
+def content_of(net: Transformer) -> dict[str, Any]:
+    """What kleene.json says of a transformer, without the digests of the files."""
+    return {
+        "kind": "transformer",
+        "version": VERSION,
+        "dtype": str(net.dtype).removeprefix("torch."),
+        "config": dataclasses.asdict(net.config),
+        "description": net.description,
+    }
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """Of everything in kleene.json but the digest itself: a changed byte shows."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load_transformer(folder: Path) -> Transformer:
+    """Read a transformer; a file that is not exactly what was saved is refused."""
+    path = folder / "kleene.json"
+    content = read_json(path)
+    check_version(path, content, VERSION)
+    digest = content.pop("digest", None)
+    if digest != _digest(content):
+        raise FileError(f"{path}: its content has changed since it was saved (the digest differs)")
+    try:
+        config, dtype = config_from_json(content["config"]), DTYPES[content["dtype"]]
+        description, weights = dict(content["description"]), str(content["weights"])
+        Layout.from_json(description["layout"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileError(f"{path}: not a description of a transformer ({error!r})") from None
+    count = count_parameters(config)
+    if count > MAX_PARAMETERS:
+        raise FileError(f"{path}: {count:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
+    net = Transformer(config, description, dtype)
+    net.load_state_dict(_read_weights(folder / "weights.safetensors", weights, net))
+    return net
+
+
+def config_from_json(content: dict[str, Any]) -> Config:
+    """A shape as it was saved; a ValueError, KeyError or TypeError where it is not one."""
+    config = Config(**{**content, "cycle": tuple(_block_shape(shape) for shape in content["cycle"])})
+    _check_config(config)
+    return config
+
+
+def _block_shape(content: dict[str, Any]) -> BlockShape:
+    fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+    return BlockShape(**fields)
+
+
+def _check_config(config: Config) -> None:
+    """Numbers where numbers belong, and none of them negative."""
+    numbers = [
+        config.tokens,
+        config.dim,
+        config.classes,
+        config.blocks,
+    ]
+    for shape in config.cycle:
+        numbers += [shape.key_size, shape.value_size, shape.window, *shape.hidden]
+        if not all(isinstance(head, str) for head in shape.heads) or len(shape.hidden) != 2:
+            raise ValueError("a block in its config is malformed")
+    optional = [config.positions, config.max_length, config.layers, config.stop, config.max_tokens]
+    numbers += [number for number in optional if number is not None]
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError("a size in its config is not a whole number")
+    if config.shape not in ("universal", "encoder", "decoder") or config.output_coding not in ("one-hot", "bits"):
+        raise ValueError("its config has an unknown shape or coding")
+    if min(config.dim, config.tokens, config.blocks, len(config.cycle)) < 1:
+        raise ValueError("its config has no dimensions, tokens or blocks")
+    if config.blocks > MAX_BLOCKS:
+        raise ValueError(f"its config has {config.blocks:,} blocks, more than {MAX_BLOCKS:,}")
+
+
+def count_parameters(config: Config) -> int:
+    """The number of parameters that a shape asks for, before any memory is taken."""
+    d, total = config.dim, (config.tokens + (config.positions or 0) + config.classes) * config.dim
+    for shape in config.cycle:
+        h = len(shape.heads)
+        block = h * (2 * shape.key_size + 2 * shape.value_size) * d + 2 * sum(shape.hidden) * d
+        block += h * (2 * shape.window + 3 + 2 * shape.key_size + shape.value_size) + sum(shape.hidden)
+        total += block * -(-config.blocks // len(config.cycle))
+    return total
+
+
+def _read_weights(path: Path, expected: str, net: Transformer) -> dict[str, Any]:
+    try:
+        size = path.stat().st_size
+        if size > 8 * MAX_PARAMETERS:
+            raise FileError(f"{path}: {size:,} bytes, too large")
+        data = path.read_bytes()
+        tensors = load(data)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+    except SafetensorError as error:
+        raise FileError(f"{path}: not a safetensors file ({error})") from None
+    for name, tensor in net.state_dict().items():
+        if name not in tensors:
+            raise FileError(f"{path}: the tensor '{name}' is missing")
+        if tensors[name].shape != tensor.shape or tensors[name].dtype != tensor.dtype:
+            raise FileError(
+                f"{path}: '{name}' is {tuple(tensors[name].shape)} {tensors[name].dtype}, "
+                f"it should be {tuple(tensor.shape)} {tensor.dtype}"
+            )
+    extra = set(tensors) - set(net.state_dict())
+    if extra:
+        raise FileError(f"{path}: the tensor '{sorted(extra)[0]}' does not belong to this network")
+    if hashlib.sha256(data).hexdigest() != expected:
+        raise FileError(f"{path}: its bytes have changed since it was saved (the digest differs)")
+    return tensors

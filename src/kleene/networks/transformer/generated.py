@@ -1,0 +1,222 @@
+"""Code made from the weights of a transformer that are not zero, and compiled by Numba.
+
+Each block becomes straight-line code on whole numbers for the rows that work: lookups for heads, a sum and a
+comparison for each unit. Sums that units share (the carries of an adder) are made once. The weights are all
+there is: nothing here knows what the network computes. The code is made in memory and never saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+from torch import Tensor
+
+from kleene.networks.transformer.active_rows import Array, Lookup
+from kleene.networks.transformer.evaluators import HALTED, PAUSED, WATCHED, Watch, WholeNumbers
+from kleene.networks.transformer.model import Block
+
+Item = tuple[int, int]  # (dimension, weight)
+SHARED = 3  # sums of fewer terms are not kept
+
+
+class Generated(WholeNumbers):
+    """A run by code that is generated from the weights."""
+
+    evaluator = "generated"
+
+    def begin(self, x: Tensor) -> None:
+        super().begin(x)
+        self.source = _Writer(self).source()
+        self.code = _compiled(self.source)
+        self.code(self.x, tuple(self.tables), 0, 0, -1, 0, 0)  # compiled now, some seconds
+
+    def run(self, layers: int, watch: Watch | None = None) -> str:
+        if self.halted:
+            return HALTED
+        place, row, dim = (watch.place, watch.row, watch.dim) if watch else (-1, 0, 0)
+        done, reason, broken = self.code(
+            self.x, tuple(self.tables), layers, self.layers % len(self.known.blocks), place, row, dim
+        )
+        self.layers += done
+        self.check_broken(broken)
+        self.halted = reason == 1
+        return (PAUSED, HALTED, WATCHED)[reason]
+
+
+@cache
+def _compiled(source: str) -> Any:
+    """The function, compiled when it is first called; the same source is compiled once."""
+    namespace: dict[str, Any] = {"np": np}
+    exec(compile(source, "<generated from weights>", "exec"), namespace)
+    return njit(nogil=True)(namespace["run"])
+
+
+class _Writer:
+    """Writes the source of one function that runs layers."""
+
+    def __init__(self, running: WholeNumbers) -> None:
+        self.net, self.known, self.table_of = running.net, running.known, running.table_of
+
+    def source(self) -> str:
+        lines = ["def run(x, tables, layers, place, watch_place, watch_row, watch_dim):"]
+        lines += [f"    table{k} = tables[{k}]" for k in range(len(self.table_of))]
+        lines += [f"    here{row} = x[{row}]" for row in self.known.working]
+        lines += [f"    new = np.empty({self.net.config.dim}, dtype=np.int8)", "    count = 0"]
+        lines += ["    while count < layers:"]
+        for place, lookups in enumerate(self.known.blocks):
+            lines.append(f"        if place == {place}:")
+            body = [*self.attention(lookups), *self.units(self.net.block(place)), *self.after(place)]
+            lines += [f"            {line}" for line in body]
+        lines.append("    return count, 0, 0")
+        return "\n".join(lines) + "\n"
+
+    # --- attention ---
+
+    def attention(self, lookups: tuple[Lookup, ...]) -> Iterator[str]:
+        """Where every head looks, then what each adds, and only then the changes."""
+        added: dict[int, dict[int, list[tuple[str, int, int]]]] = {}  # working row → dim → (row, source, weight)
+        outside: list[tuple[str, str, Lookup]] = []
+        for head in lookups:
+            for row in head.looking if head.looking is not None else (head.seen or 0,):
+                there = f"row{head.number}_{row}" if head.query else str(row)
+                if head.query:
+                    asked = head.query if head.looking is not None else head.key
+                    looked = head.key if head.looking is not None else head.query
+                    yield f"{there} = table{self.table_of[looked]}[{_word(row, asked)}]"
+                if head.looking is None:
+                    outside.append((there, str(row), head))
+                    continue
+                for source, target, weight in _listed(head):
+                    added.setdefault(row, {}).setdefault(target, []).append((there, source, weight))
+        found = sorted({there for dims in added.values() for parts in dims.values() for there, _, _ in parts})
+        for there in [name for name in found if not name.isdigit()]:
+            yield f"if {there} < 0: return count, 0, 2"
+        for row, dims in added.items():
+            for start, stop, parts in _runs(dims):
+                terms = "".join(f" {_signed(w)}x[{there}, {source} + k]" for there, source, w in parts)
+                yield f"for k in range({stop - start}): new[{start} + k] = here{row}[{start} + k]{terms}"
+        for there, source_row, head in outside:
+            yield f"if {there} >= 0:"
+            targets: dict[int, list[tuple[str, int, int]]] = {}
+            for source, target, weight in _listed(head):
+                targets.setdefault(target, []).append((source_row, source, weight))
+            for start, stop, parts in _runs(targets):
+                terms = "".join(f" {_signed(w)}x[{r}, {source} + k]" for r, source, w in parts)
+                yield f"    for k in range({stop - start}):"
+                yield f"        value = x[{there}, {start} + k]{terms}"
+                yield f"        x[{there}, {start} + k] = value"
+                yield "        if value & -2: return count, 0, 1"
+        for row, dims in added.items():
+            for start, stop, _ in _runs(dims):
+                yield f"for k in range({stop - start}): here{row}[{start} + k] = new[{start} + k]"
+
+    # --- units ---
+
+    def units(self, block: Block) -> Iterator[str]:
+        halves = [_Half(block.in1, block.bias1, block.out1), _Half(block.in2, block.bias2, block.out2)]
+        for row in self.known.working:
+            used = sorted({dim for half in halves for dim in half.dims})
+            for dim in used:
+                yield f"v{dim} = np.int64(here{row}[{dim}])"
+            for half in halves:
+                yield from half.code()
+            for dim in sorted({dim for half in halves for dim in half.written}):
+                yield f"here{row}[{dim}] = v{dim}"
+
+    # --- after a layer ---
+
+    def after(self, place: int) -> Iterator[str]:
+        yield "count += 1"
+        yield f"place = {(place + 1) % len(self.known.blocks)}"
+        weights = self.net.halt_weight.cpu().numpy()
+        if self.net.config.halts and self.known.resting_done:
+            tests = []
+            for row in self.known.working:
+                terms = "".join(f" {_signed(int(weights[d]))}here{row}[{d}]" for d in np.nonzero(weights)[0])
+                tests.append(f"{int(self.net.halt_bias)}{terms} > 0")
+            yield f"if {' and '.join(tests)}: return count, 1, 0"
+        yield f"if watch_place == {place} and x[watch_row, watch_dim] == 1: return count, 2, 0"
+        yield "if count >= layers: break"
+
+
+class _Half:
+    """One half of a block's units."""
+
+    def __init__(self, into: Tensor, bias: Tensor, out: Tensor) -> None:
+        reads, writes = (t.cpu().numpy().astype(np.int64) for t in (into, out.T))
+        self.bias = [int(b) for b in bias.cpu().numpy()]
+        self.reads = [frozenset(_items(row)) for row in reads]
+        self.writes = [_items(row) for row in writes]
+
+    @property
+    def written(self) -> set[int]:
+        return {dim for items in self.writes for dim, _ in items}
+
+    @property
+    def dims(self) -> set[int]:
+        return self.written | {dim for items in self.reads for dim, _ in items}
+
+    def code(self) -> Iterator[str]:
+        """Sums, smallest first; what a unit has in common with the next one is kept for it."""
+        order = sorted(range(len(self.bias)), key=lambda u: (len(self.reads[u]), sorted(self.reads[u])))
+        kept: list[tuple[frozenset[Item], str]] = []
+
+        def total(items: frozenset[Item]) -> str:
+            best: tuple[frozenset[Item], str] = max(
+                ((k, n) for k, n in kept if k <= items), key=lambda one: len(one[0]), default=(frozenset(), "")
+            )
+            rest = "".join(f" {_signed(w)}v{dim}" for dim, w in sorted(items - best[0]))
+            return f"{best[1]}{rest}" if best[1] else rest.removeprefix(" ").removeprefix("+ ")
+
+        lines: list[str] = []
+        changes: dict[int, str] = {}
+        for place, u in enumerate(order):
+            if place + 1 < len(order):
+                common = self.reads[u] & self.reads[order[place + 1]]
+                if len(common) >= SHARED and all(common != k for k, _ in kept):
+                    name = f"s{len(kept)}"
+                    lines.append(f"{name} = {total(common)}")
+                    kept.append((common, name))
+            lines.append(f"u{u} = np.int64({total(self.reads[u]) or '0'} >= {1 - self.bias[u]})")
+            for dim, weight in self.writes[u]:
+                changes[dim] = changes.get(dim, "") + f" {_signed(weight)}u{u}"
+        yield from lines
+        yield from (f"v{dim} = v{dim}{change}" for dim, change in changes.items())
+
+
+def _items(row: Array) -> list[Item]:
+    return [(int(dim), int(row[dim])) for dim in np.nonzero(row)[0]]
+
+
+def _signed(weight: int) -> str:
+    """The sign and the factor before a term."""
+    sign, size = ("-" if weight < 0 else "+"), abs(weight)
+    return f"{sign} " if size == 1 else f"{sign} {size} * "
+
+
+def _word(row: int, dims: tuple[int, ...]) -> str:
+    return " | ".join(f"np.int64(here{row}[{dim}]) << {k}" for k, dim in enumerate(dims))
+
+
+def _listed(head: Lookup) -> list[tuple[int, int, int]]:
+    c = head.copies
+    return [(int(s), int(t), int(w)) for s, t, w in zip(c.sources, c.targets, c.weights)]
+
+
+def _runs(
+    dims: dict[int, list[tuple[str, int, int]]],
+) -> Iterator[tuple[int, int, list[tuple[str, int, int]]]]:
+    """Neighbouring dimensions to which neighbouring dimensions of the same rows are added, as one loop."""
+    ends: list[tuple[int, int, list[tuple[str, int, int]]]] = []  # start, stop, sources by offset from the target
+    for dim in sorted(dims):
+        shifted = [(there, source - dim, weight) for there, source, weight in dims[dim]]
+        if ends and ends[-1][1] == dim and ends[-1][2] == shifted:
+            ends[-1] = (ends[-1][0], dim + 1, shifted)
+        else:
+            ends.append((dim, dim + 1, shifted))
+    for start, stop, parts in ends:
+        yield start, stop, [(there, offset + start, weight) for there, offset, weight in parts]

@@ -1,0 +1,135 @@
+"""A compiled transformer as a model of the `transformers` library: save_pretrained, from_pretrained, AutoModel.
+
+Importing this module makes AutoConfig and AutoModel know the model type "kleene". Nothing is run but this file:
+config.json is numbers and names, the weights are safetensors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from kleene.common.output import Output
+from kleene.common.residual import Layout
+from kleene.errors import DidNotHalt, FileError
+from kleene.files import MAX_PARAMETERS
+from kleene.networks.transformer.files import config_from_json, count_parameters
+from kleene.networks.transformer.model import DTYPES, Transformer
+
+MAX_LAYERS = 10_000
+
+
+class KleeneConfig(PretrainedConfig):
+    """`transformer`: the shape of the network; `description`: its program, layout, updates and read guards, as JSON
+    text, since config.json is written in the order of the alphabet, and the order of variables means something."""
+
+    model_type = "kleene"
+
+    def __init__(
+        self, transformer: dict[str, Any] | None = None, description: str | None = None, **options: Any
+    ) -> None:
+        self.transformer, self.description = transformer, description
+        super().__init__(**options)
+
+
+@dataclass
+class KleeneOutput(ModelOutput):
+    """Logits (batch, position, class), the residual stream they are read from, and what each sequence did."""
+
+    logits: Tensor | None = None
+    last_hidden_state: Tensor | None = None
+    layers: Tensor | None = None  # (batch): how many were run
+    halted: Tensor | None = None  # (batch): whether it halted by itself
+
+
+class KleeneModel(PreTrainedModel):
+    """Runs each sequence until it halts, like `net.run`; `model.network` is the transformer itself."""
+
+    config_class = KleeneConfig
+    base_model_prefix = "network"
+    main_input_name = "input_ids"
+
+    def __init__(self, config: KleeneConfig) -> None:
+        super().__init__(config)
+        if config.transformer is None or config.description is None:
+            raise FileError("config.json: no Kleene network in it ('transformer' and 'description' are missing)")
+        try:
+            shape, description = config_from_json(config.transformer), dict(json.loads(config.description))
+            Layout.from_json(description["layout"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FileError(f"config.json: not a description of a transformer ({error!r})") from None
+        if count_parameters(shape) > MAX_PARAMETERS:
+            raise FileError(f"config.json: {count_parameters(shape):,} parameters, more than {MAX_PARAMETERS:,}")
+        dtype = config.dtype if isinstance(config.dtype, torch.dtype) else DTYPES[config.dtype or "float32"]
+        self.network = Transformer(shape, description, dtype)
+        self.post_init()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def from_pretrained(cls, *arguments: Any, **options: Any) -> Any:
+        """The model in a folder; its weights are not for training, as in any compiled network."""
+        made = super().from_pretrained(*arguments, **options)
+        (made[0] if isinstance(made, tuple) else made).requires_grad_(False)
+        return made
+
+    def _init_weights(self, module: Any) -> None:
+        """Nothing: weights are constructed, and loaded."""
+
+    @torch.no_grad()
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        layers: int | None = None,
+        max_layers: int = MAX_LAYERS,
+        return_dict: bool | None = None,
+        **_: Any,
+    ) -> Any:
+        """Run (batch, position) tokens for `layers` layers, or each sequence until it halts, at most `max_layers`.
+        A sequence that has halted is not changed any more; positions outside the mask are not looked at."""
+        net, c = self.network, self.network.config
+        mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+        fixed = layers if layers is not None else None if c.halts else c.layers
+        x, number = net.embed(input_ids), 0
+        halted = torch.zeros(len(input_ids), dtype=torch.bool, device=x.device)
+        counts = torch.zeros(len(input_ids), dtype=torch.long, device=x.device)
+        while number < (max_layers if fixed is None else fixed) and not bool(halted.all()):
+            x = torch.where(halted[:, None, None], x, net.block(number)(x, mask))
+            counts += (~halted).long()
+            number += 1
+            if fixed is None:
+                halted = halted | net.done(x, mask)
+        made = KleeneOutput(logits=net.logits(x), last_hidden_state=x, layers=counts, halted=halted)
+        return made if return_dict is None or return_dict else made.to_tuple()
+
+    def run(self, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = MAX_LAYERS) -> Output:
+        """The outputs for one input, with `.layers`, like `net.run`; a decoder appends tokens until it stops."""
+        net = self.network
+        given = net.check_input(tokens)
+        if net.config.shape == "decoder":
+            return net.decode_batch([given], layers=layers)[0]
+        made = self(torch.tensor([given], device=self.device), layers=layers, max_layers=max_layers)
+        if layers is None and net.config.halts and not bool(made.halted.all()):
+            raise DidNotHalt(f"{net.config.name}: did not halt within {max_layers:,} layers (max_layers)")
+        return Output(net.read(made.last_hidden_state)[0].tolist(), layers=int(made.layers[0]))
+
+
+def as_model(net: Transformer) -> KleeneModel:
+    """A network as a model of transformers; the weights are its own."""
+    config = KleeneConfig(dataclasses.asdict(net.config), json.dumps(net.description), dtype=net.dtype)
+    config.architectures = ["KleeneModel"]
+    model = KleeneModel(config)
+    model.network = net
+    model.eval()  # type: ignore[no-untyped-call]
+    return model
+
+
+AutoConfig.register("kleene", KleeneConfig, exist_ok=True)
+AutoModel.register(KleeneConfig, KleeneModel, exist_ok=True)

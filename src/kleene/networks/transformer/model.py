@@ -1,0 +1,436 @@
+"""A transformer without layer norm: universal (one looped, halting block), encoder or decoder.
+
+Attention has a null key, whose score lies between mismatch and match: where nothing is selected the output
+is the null value. The MLP block is two residual halves, each x + B·clip(A·x + b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from operator import index
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from kleene.common.output import Output, check_layers
+from kleene.common.residual import Layout
+from kleene.errors import DidNotHalt, InputError, NotSupported, RangeError
+from kleene.networks.formats import check_transformer
+from kleene.networks.transformer.by_name import (
+    Head,
+    Named,
+    Unit,
+    Variable,
+    describe,
+    every_unit,
+    heads_by_name,
+    variables_by_name,
+)
+
+if TYPE_CHECKING:
+    from kleene.networks.transformer.sparse import SparseTransformer
+
+Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated"]
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """The shape of one block, and the names of its heads."""
+
+    heads: tuple[str, ...]
+    key_size: int
+    value_size: int
+    hidden: tuple[int, int]  # of the two halves of the MLP block
+    window: int  # relative biases are told apart up to this offset
+
+
+@dataclass(frozen=True)
+class Config:
+    """The shape of a transformer, and the names of what is in it."""
+
+    name: str
+    shape: str  # "universal" | "encoder" | "decoder"
+    tokens: int
+    positions: int | None
+    max_length: int | None  # the longest input for which averages are resolved, None: any
+    dim: int
+    cycle: tuple[BlockShape, ...]  # of the blocks that take turns; mostly there is one
+    classes: int
+    output_coding: str  # "one-hot" | "bits"
+    causal: bool
+    halts: bool
+    layers: int | None  # where it does not halt
+    blocks: int = 1  # as many as the cycle has: shared by all layers
+    stop: int | None = None
+    max_tokens: int | None = None
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads of the whole cycle."""
+        return tuple(name for shape in self.cycle for name in shape.heads)
+
+    @property
+    def hidden(self) -> tuple[int, int]:
+        """The clipped units of both halves, summed over the cycle."""
+        return sum(shape.hidden[0] for shape in self.cycle), sum(shape.hidden[1] for shape in self.cycle)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a network is; `hidden` counts the clipped units of both halves, and like `heads` is summed over
+    the blocks of a cycle, but not over layers."""
+
+    residual: int
+    heads: int
+    hidden: int
+    parameters: int
+    nonzero: int
+
+
+class Block(nn.Module):
+    """One layer: attention, then the two halves of the MLP block."""
+
+    def __init__(self, config: Config, shape: BlockShape, dtype: torch.dtype) -> None:
+        super().__init__()
+        d, h, k, v = config.dim, len(shape.heads), shape.key_size, shape.value_size
+        first, second = shape.hidden
+        self.heads, self.causal, self.window = shape.heads, config.causal, shape.window
+
+        def weight(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.zeros(*shape, dtype=dtype))
+
+        self.query, self.query_bias = weight(h, k, d), weight(h, k)
+        self.key, self.key_bias = weight(h, k, d), weight(h, k)
+        self.value, self.out = weight(h, v, d), weight(h, d, v)
+        self.relative = weight(h, 2 * shape.window + 3)  # the ends: all offsets further away
+        self.null_score, self.null_value = weight(h), weight(h, v)
+        self.in1, self.bias1, self.out1 = weight(first, d), weight(first), weight(d, first)
+        self.in2, self.bias2, self.out2 = weight(second, d), weight(second), weight(d, second)
+
+    def scores(self, x: Tensor, keys: Tensor, mask: Tensor, start: int = 0) -> Tensor:
+        """Attention scores of queries at positions start … against all keys; excluded keys are −inf."""
+        queries = torch.einsum("bnd,hkd->bhnk", x, self.query) + self.query_bias[:, None]  # (batch, head, n, key)
+        scores = queries @ keys.transpose(-1, -2)  # (batch, head, n, m)
+        here = torch.arange(start, start + x.shape[1], device=x.device)
+        offsets = torch.arange(keys.shape[2], device=x.device)[None, :] - here[:, None]  # (n, m)
+        reach = self.window + 1
+        scores = scores + self.relative[:, (offsets.clamp(-reach, reach) + reach)]
+        excluded = ~mask[:, None, None, :]
+        if self.causal:
+            excluded = excluded | (offsets > 0)
+        return scores.masked_fill(excluded, -torch.inf)
+
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        keys = torch.einsum("bnd,hkd->bhnk", x, self.key) + self.key_bias[:, None]
+        return keys, torch.einsum("bnd,hvd->bhnv", x, self.value)
+
+    def attend(self, x: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+        """softmax(scores, null key included) · values, normalised after the sum: with hard scores the sum
+        is then exact and the average rounded once."""
+        b, h, n, _ = scores.shape
+        null = self.null_score[None, :, None, None].expand(b, h, n, 1)
+        scores = torch.cat([scores, null], dim=-1)
+        weights = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
+        padded = torch.cat([values, self.null_value[None, :, None].expand(b, h, 1, -1)], dim=2)
+        mixed = (weights @ padded) / weights.sum(dim=-1, keepdim=True)  # (batch, head, n, value)
+        return x + torch.einsum("bhnv,hdv->bnd", mixed, self.out)
+
+    def selected(self, scores: Tensor) -> Tensor:
+        """How many positions each head selects, (batch, head, position): those that score above the null key."""
+        return (scores > self.null_score[None, :, None, None]).sum(dim=-1)
+
+    def first_half(self, x: Tensor) -> Tensor:
+        if not self.in1.shape[0]:
+            return x
+        return x + (x @ self.in1.T + self.bias1).clamp(0, 1) @ self.out1.T
+
+    def second_half(self, x: Tensor) -> Tensor:
+        return x + (x @ self.in2.T + self.bias2).clamp(0, 1) @ self.out2.T
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        keys, values = self.keys_values(x)
+        return self.second_half(self.first_half(self.attend(x, self.scores(x, keys, mask), values)))
+
+
+class Transformer(nn.Module):
+    """Embeddings, blocks, unembedding; see `Config`. `description` is data about what it was made from."""
+
+    def __init__(self, config: Config, description: dict[str, Any], dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.config, self.description = config, description
+        self.token_embedding = nn.Parameter(torch.zeros(config.tokens, config.dim, dtype=dtype))
+        if config.positions is not None:
+            self.position_embedding = nn.Parameter(torch.zeros(config.positions, config.dim, dtype=dtype))
+        shapes = [config.cycle[k % len(config.cycle)] for k in range(config.blocks)]
+        self.blocks = nn.ModuleList([Block(config, shape, dtype) for shape in shapes])
+        self.unembedding = nn.Parameter(torch.zeros(config.classes, config.dim, dtype=dtype))
+        self.halt_weight = nn.Parameter(torch.zeros(config.dim, dtype=dtype))
+        self.halt_bias = nn.Parameter(torch.zeros(1, dtype=dtype))
+        self.requires_grad_(False)
+        self._sparse: tuple[Any, SparseTransformer] | None = None
+        self._certificates: dict[str, tuple[Any, Any]] = {}  # by number format
+        self.made_for = dtype  # the number format of its weights when it was made; a conversion does not change it
+        self.tf32: tuple[Any, str | None] | None = None  # see formats.py
+
+    # --- what it is ---
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.token_embedding.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.token_embedding.device
+
+    @property
+    def sizes(self) -> Sizes:
+        every = list(self.parameters())
+        return Sizes(
+            residual=self.config.dim,
+            heads=len(self.config.heads),
+            hidden=sum(self.config.hidden),
+            parameters=sum(p.numel() for p in every),
+            nonzero=sum(int(torch.count_nonzero(p)) for p in every),
+        )
+
+    @property
+    def layout(self) -> Layout:
+        """Every residual dimension by name."""
+        return Layout.from_json(self.description["layout"])
+
+    @property
+    def heads(self) -> Named[Head]:
+        """Every head by name, with its weights: `net.heads["parity_left"].query`."""
+        return heads_by_name(self)
+
+    @property
+    def variables(self) -> Named[Variable]:
+        """Every variable of the program by name: where it is, how it starts, which units write it."""
+        return variables_by_name(self)
+
+    @property
+    def units(self) -> list[Unit]:
+        """Every hidden unit, with what it reads, writes, and is for."""
+        return every_unit(self)
+
+    def __repr__(self) -> str:
+        return describe(self) if "program" in self.description else super().__repr__()
+
+    def note_certificate(self, certificate: Any) -> None:
+        """Keep what certify found, by number format: print tells it, and it allows to run in that format."""
+        self._certificates[certificate.dtype] = (self.stamp(), certificate)
+
+    def certificate_text(self) -> str:
+        """What is known of the certificate, without proving anything now."""
+        found = self._certificates.get(str(self.dtype).removeprefix("torch."))
+        if found is None:
+            return "not asked yet: kl.certify(net)"
+        stamp, certificate = found
+        if stamp != self.stamp():
+            return "the weights have changed since it was asked: kl.certify(net)"
+        return str(certificate).splitlines()[0].partition(": ")[2]
+
+    def certified_in(self, dtype: str) -> bool:
+        """Whether certify has shown these weights exact in a number format."""
+        stamp, certificate = self._certificates.get(dtype, (None, None))
+        return stamp == self.stamp() and bool(certificate)
+
+    def stamp(self) -> tuple[tuple[int, int], ...]:
+        """What is another one once a weight has changed."""
+        return tuple((p.data_ptr(), p._version) for p in self.parameters())
+
+    # --- the pass through the network ---
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        x = self.token_embedding[tokens]  # (batch, position, dim)
+        if self.config.positions is not None:
+            x = x + self.position_embedding[start : start + tokens.shape[1]]
+        return x
+
+    def block(self, layer: int) -> Block:
+        chosen = self.blocks[layer % len(self.blocks)]
+        assert isinstance(chosen, Block)
+        return chosen
+
+    def described(self, layer: int) -> dict[str, Any]:
+        """What is saved of a layer: its updates, read guards and the purpose of each unit."""
+        if "cycle" in self.description:
+            part: dict[str, Any] = self.description["cycle"][layer % len(self.description["cycle"])]
+            return part
+        return self.description
+
+    def done(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Which sequences have the halt value at every position."""
+        return ((x @ self.halt_weight + self.halt_bias > 0) | ~mask).all(dim=1)
+
+    def logits(self, x: Tensor) -> Tensor:
+        return x @ self.unembedding.T
+
+    def read(self, x: Tensor) -> Tensor:
+        """The output at every position as whole numbers."""
+        logits = self.logits(x)
+        if self.config.output_coding == "bits":
+            powers = 2 ** torch.arange(logits.shape[-1], device=x.device)
+            return ((logits > 0.5) * powers).sum(dim=-1)
+        return logits.argmax(dim=-1)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None, layers: int | None = None) -> Tensor:
+        """Logits (batch, position, class) after a fixed number of layers."""
+        mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
+        check_transformer(self)
+        check_layers(self.config.name, layers)
+        count = self.config.layers if layers is None else layers
+        if count is None:
+            raise InputError(f"{self.config.name}: forward needs layers=, since it halts by itself only in run")
+        x = self.embed(tokens)
+        for layer in range(count):
+            x = self.block(layer)(x, mask)
+        return self.logits(x)
+
+    # --- running ---
+
+    def run(
+        self,
+        tokens: Sequence[int],
+        *,
+        layers: int | None = None,
+        max_layers: int = 10_000,
+        check: bool = False,
+        evaluator: Evaluator | None = None,
+    ) -> Output:
+        """The outputs for one input, with `.layers`. `check` raises UndefinedRead where the program would."""
+        return self.run_batch([tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator)[0]
+
+    def run_batch(
+        self,
+        inputs: Sequence[Sequence[int]],
+        *,
+        layers: int | None = None,
+        max_layers: int = 10_000,
+        check: bool = False,
+        evaluator: Evaluator | None = None,
+        watch: Callable[[int, Tensor, Tensor], None] | None = None,
+    ) -> list[Output]:
+        """Outputs for many inputs of any lengths. Evaluators: "dense"; on a CPU also "sparse"; for networks in
+        which few rows change also "rows", "lookup" and "generated" (see running.py). By default the quickest that
+        runs these weights. `watch(layer, rows, residual)` sees every layer (dense)."""
+        if not inputs:
+            return []
+        check_transformer(self)
+        checked = [self.check_input(tokens) for tokens in inputs]
+        check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
+        if self.config.shape == "decoder":
+            return self.decode_batch(checked, layers=layers, check=check)
+        from kleene.networks.transformer.dense import run_dense
+
+        fixed = self._count(layers)
+        if evaluator not in (None, "dense", "sparse", "rows", "lookup", "generated"):
+            raise NotSupported(
+                f"there is no evaluator {evaluator!r}; there are 'dense', 'sparse', 'rows', 'lookup' and 'generated'"
+            )
+        if check or watch or evaluator == "dense" or (evaluator is None and not self._prefers_sparse(checked)):
+            return run_dense(self, checked, fixed, max_layers, check, watch)
+        if evaluator in ("rows", "lookup", "generated"):
+            return [self._run_one(tokens, fixed, max_layers, evaluator) for tokens in checked]
+        from kleene.networks.transformer.sparse import NotSparse
+
+        try:
+            return self._sparse_copy().run_batch(checked, fixed, max_layers)
+        except NotSparse as why:
+            if evaluator == "sparse":
+                raise NotSupported(
+                    f"{self.config.name}: these weights do not run sparse ({why}); use 'dense'"
+                ) from None
+        if len(self.config.cycle) > 1:
+            with suppress(NotSupported, RangeError):  # where a head finds nothing, dense goes on with zeros
+                return [self._run_one(tokens, fixed, max_layers, "lookup") for tokens in checked]
+        return run_dense(self, checked, fixed, max_layers, check, watch)
+
+    def _run_one(self, tokens: list[int], fixed: int | None, max_layers: int, evaluator: str) -> Output:
+        from kleene.networks.transformer.evaluators import HALTED, start
+
+        if fixed is not None and self.config.halts:
+            raise NotSupported(f"{self.config.name}: with layers= a network that halts runs 'dense', not {evaluator!r}")
+        run = start(self, tokens, evaluator)
+        if run.run(max_layers if fixed is None else fixed) != HALTED and fixed is None:
+            raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
+        return Output(run.outputs(), layers=run.layers)
+
+    def preferred_evaluator(self) -> str:
+        """ "sparse" where these weights run so: on a CPU, in float32 or float64; otherwise "dense"."""
+        from kleene.networks.transformer.sparse import NotSparse
+
+        if self.device.type != "cpu" or self.config.shape == "decoder":
+            return "dense"
+        try:
+            self._sparse_copy()
+        except NotSparse:
+            return "dense"
+        return "sparse"
+
+    def _prefers_sparse(self, inputs: list[list[int]]) -> bool:
+        """Sparse on a CPU, unless the work is too small to be worth its start-up."""
+        return self.device.type == "cpu" and sum(map(len, inputs)) * self.config.dim > 10_000
+
+    def _count(self, layers: int | None) -> int | None:
+        return layers if layers is not None else None if self.config.halts else self.config.layers
+
+    def _sparse_copy(self) -> SparseTransformer:
+        """Sparse weights for the CPU, made again when a weight has changed."""
+        from kleene.networks.transformer.sparse import SparseTransformer
+
+        stamp = self.stamp()
+        if self._sparse is None or self._sparse[0] != stamp:
+            self._sparse = (stamp, SparseTransformer(self))
+        return self._sparse[1]
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that it takes; None: any number."""
+        limits = (self.config.positions, self.config.max_length)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def check_input(self, tokens: Sequence[Any]) -> list[int]:
+        """The input as a list of ints, or an error that says what is wrong with it."""
+        c = self.config
+        try:
+            given = list(tokens)
+        except TypeError:
+            raise InputError(f"{c.name}: the input must be a list of tokens, not {tokens!r}") from None
+        if not given:
+            raise InputError(f"{c.name}: the input is empty; give at least one token")
+        if self.longest is not None and len(given) > self.longest:
+            raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {self.longest}")
+        for place, token in enumerate(given):
+            if not hasattr(token, "__index__") or not 0 <= token < c.tokens:
+                raise InputError(f"{c.name}: token {token!r} at position {place} is outside 0 … {c.tokens - 1}")
+        return [index(token) for token in given]
+
+    def decode_batch(
+        self, inputs: list[list[int]], *, layers: int | None = None, check: bool = False, cached: bool = True
+    ) -> list[Output]:
+        """Append each input's last output until `stop` or `max_tokens`; gives what was appended."""
+        from kleene.networks.transformer.decoding import decode
+
+        return [decode(self, tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
+
+    # --- files ---
+
+    def save(self, folder: str | Path) -> None:
+        """Write the network to a folder: weights.safetensors and kleene.json. Nothing is half-written."""
+        from kleene.networks.transformer.files import save_transformer
+
+        save_transformer(self, folder)
+
+
+def load(folder: Path) -> Transformer:
+    """Read a saved transformer (through kl.load)."""
+    from kleene.networks.transformer.files import load_transformer
+
+    return load_transformer(folder)

@@ -1,0 +1,212 @@
+"""The public surface as type checkers see it: right uses pass with their types, wrong uses are errors."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kleene as kl
+from kleene import verbs
+
+ROOT = Path(__file__).parent.parent
+USES = ROOT / "tests" / "typing"
+
+Errors = dict[str, dict[int, list[str]]]  # file → line → messages
+Revealed = dict[int, str]  # line of names.py → type
+
+
+def first_program() -> str:
+    """The first program of README.md and what is done with it, as written."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    calls = "".join(f"{line[4:]}\n" for line in blocks[1].splitlines() if line.startswith(">>> "))
+    return blocks[0] + calls
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """right.py, wrong.py, the README's first program, and a file that asks for the type of every public name."""
+    folder = tmp_path_factory.mktemp("typing")
+    for name in ("right.py", "wrong.py"):
+        shutil.copy(USES / name, folder / name)
+    (folder / "readme.py").write_text("# mypy: allow-untyped-defs\n" + first_program(), encoding="utf-8")
+    lines = ["import kleene as kl", *(f"reveal_type(kl.{name})" for name in public_names())]
+    (folder / "names.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def public_names() -> list[str]:
+    return sorted(kl.__all__)
+
+
+@pytest.fixture(scope="module")
+def mypy(folder: Path) -> tuple[Errors, Revealed]:
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty", *map(str, sorted(folder.glob("*.py")))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYPYPATH": str(ROOT / "src")},
+    )
+    assert done.returncode in (0, 1), done.stderr + done.stdout
+    errors: Errors = {}
+    revealed: Revealed = {}
+    for path, line, kind, message in re.findall(r"^(.+?):(\d+): (error|note): (.*)$", done.stdout, re.MULTILINE):
+        if kind == "error":
+            errors.setdefault(Path(path).name, {}).setdefault(int(line), []).append(message)
+        elif message.startswith("Revealed type is") and Path(path).name == "names.py":
+            revealed[int(line)] = message.partition('"')[2].rstrip('"')
+    return errors, revealed
+
+
+@pytest.fixture(scope="module")
+def pyright(folder: Path) -> tuple[Errors, Revealed]:
+    settings = {"extraPaths": [str(ROOT / "src")], "reportUnusedExpression": False}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "-p", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout.startswith("{"):
+        pytest.skip(f"pyright cannot be started: {(done.stderr or done.stdout).strip()[-200:]}")
+    errors: Errors = {}
+    revealed: Revealed = {}
+    for found in json.loads(done.stdout)["generalDiagnostics"]:
+        name, line = Path(found["file"]).name, found["range"]["start"]["line"] + 1
+        if found["severity"] == "error":
+            errors.setdefault(name, {}).setdefault(line, []).append(found["message"])
+        elif found["severity"] == "information" and name == "names.py":
+            revealed[line] = found["message"].partition(" is ")[2].strip('"')
+    return errors, revealed
+
+
+Checker = tuple[str, Errors, Revealed]
+
+
+@pytest.fixture(params=["mypy", "pyright"])
+def checker(request: pytest.FixtureRequest) -> Checker:
+    return (request.param, *request.getfixturevalue(request.param))
+
+
+def test_right_uses_pass_with_their_types(checker: Checker) -> None:
+    _, errors, _ = checker
+    assert errors.get("right.py", {}) == {}
+
+
+def test_the_first_program_of_the_readme_passes_as_written(checker: Checker) -> None:
+    _, errors, _ = checker
+    assert errors.get("readme.py", {}) == {}
+
+
+def test_every_wrong_use_is_an_error_and_nothing_else_is(checker: Checker) -> None:
+    name, errors, _ = checker
+    lines = (USES / "wrong.py").read_text(encoding="utf-8").splitlines()
+    wrong = {number for number, line in enumerate(lines, 1) if line.endswith(("# wrong", f"# wrong ({name})"))}
+    found = errors.get("wrong.py", {})
+    assert [lines[n - 1] for n in sorted(wrong - found.keys())] == []
+    assert {lines[n - 1]: found[n] for n in sorted(found.keys() - wrong)} == {}
+
+
+def test_no_public_name_is_any(checker: Checker) -> None:
+    _, errors, revealed = checker
+    names = public_names()
+    assert errors.get("names.py", {}) == {}
+    assert len(revealed) == len(names)
+    untold = [name for line, name in enumerate(names, 2) if revealed[line] in ("Any", "Unknown", "object")]
+    assert untold == []
+
+
+# --- what checkers are told is what there is ----------------------------------------------------------------
+
+
+def test_lazy_names_are_told_to_checkers_and_nothing_else() -> None:
+    text = (ROOT / "src" / "kleene" / "__init__.py").read_text(encoding="utf-8")
+    block = text.partition("if TYPE_CHECKING:")[2].partition("\n\n")[0]
+    told = {name: module for module, name in re.findall(r"from ([\w.]+) import (\w+) as \2", block)}
+    for name in ("subleq", "three_address"):  # modules, imported from their package
+        told[name] += f".{name}"
+    assert told == kl._LAZY
+
+
+FORWARDED = {"ExactRNN": "DFA", "Decider": "TuringMachine"}  # verify(network, None, …) takes the machine's options
+
+
+def options_of(function: Any) -> dict[str, Any]:
+    """The keyword-only options of a function, with their defaults."""
+    return {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def classes(annotation: str) -> list[str]:
+    return [name.strip() for name in annotation.split("|")]
+
+
+def arrow(verb: str, kind: str) -> Any:
+    """The function that does a verb (or an export) for a class, by the class's name."""
+    table = verbs.EXPORTS[verb] if verb in verbs.EXPORTS else verbs.ARROWS[verb]
+    return verbs._resolve(next(target for name, target in table.items() if name.endswith(f".{kind}")))
+
+
+def overloads() -> list[Any]:
+    """(verb, class, what checkers are told, what there is) for each overload and class."""
+    found = []
+    for name in [*verbs.ARROWS, "export"]:
+        for told in typing.get_overloads(getattr(verbs, name)):
+            parameters = inspect.signature(told).parameters
+            first = next(iter(parameters.values())).annotation
+            verb = name if name != "export" else re.split("[\"']", parameters["to"].annotation)[1]
+            for kind in classes(first):
+                found.append(pytest.param(verb, kind, told, id=f"{verb}-{kind}-{len(found)}"))
+    return found
+
+
+@pytest.mark.parametrize(("verb", "kind", "told"), overloads())
+def test_an_overload_has_the_options_of_its_arrow(verb: str, kind: str, told: Any) -> None:
+    options = options_of(told)
+    if verb == "learn":
+        from kleene.training.end_to_end import learn_end_to_end
+        from kleene.training.from_traces import learn_from_traces
+
+        supervision = options.pop("supervision")
+        real = options_of(learn_from_traces if supervision == "trace" else learn_end_to_end)
+    elif verb == "verify" and kind in FORWARDED:
+        real = options_of(arrow(verb, FORWARDED[kind]))
+    else:
+        real = options_of(arrow(verb, kind))
+    required = {name for name, default in options.items() if default is inspect.Parameter.empty}  # "afa" has no default
+    assert required <= {"to"}
+    assert {**options, **{name: real[name] for name in required}} == real
+
+
+def test_every_arrow_has_an_overload() -> None:
+    told = {(verb, kind) for verb, kind, _ in (case.values for case in overloads())}
+    real = {(verb, name.rpartition(".")[2]) for verb, table in verbs.ARROWS.items() for name in table}
+    real |= {(to, name.rpartition(".")[2]) for to, table in verbs.EXPORTS.items() for name in table}
+    assert told == real
+
+
+@pytest.mark.parametrize("name", [*verbs.ARROWS, "export", "load"])
+def test_the_docstring_of_a_verb_names_each_option(name: str) -> None:
+    function = getattr(verbs, name)
+    options = {option for told in typing.get_overloads(function) for option in options_of(told)}
+    missing = {option for option in options if f"`{option}`" not in (function.__doc__ or "")}
+    assert missing == set()
+
+
+def test_types_cost_no_import() -> None:
+    """`import kleene` imports neither torch nor what only checkers need."""
+    script = (
+        "import sys, kleene; print(sorted({'torch', 'onnx', 'transformers', 'transformer_lens'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,102 @@
+"""Mistakes: mypy (strict) and pyright must reject every line that ends in `# wrong`, and no other line.
+
+A line that only one of them rejects names it. What `step` writes is such a case: to pyright, an assignment to `z.x` in
+a method may declare `x` anew, unless `x` is declared with its type.
+"""
+
+# ruff: noqa: B018, F841
+
+import kleene as kl
+
+
+class Parity(kl.Program):
+    tokens = 3
+    parity = kl.cat(2, token=lambda t: 0 if t == 2 else t)
+    done = kl.cat(2, token=lambda t: t == 2)
+    parity_left = kl.relative(parity, -1)
+    output = parity
+    halt = {done: 1}
+
+    def step(z) -> None:
+        name: str = z.parity_left  # wrong
+        z.parity = z.parity_lft  # wrong
+        z.parity = "odd"  # wrong (mypy)
+        z.parity_left = 1  # wrong (mypy)
+        z.done = z.parity_left + "1"  # wrong
+
+
+class Annotated(kl.Program):
+    tokens = 3
+    parity: kl.Variable[int] = kl.cat(2)
+    output = parity
+    layers = 1
+
+    def step(z) -> None:
+        z.parity = "odd"  # wrong
+
+
+class TwoParameters(kl.Program):
+    tokens = 2
+    value = kl.cat(2)
+    output = value
+    layers = 1
+
+    def step(self, z: int) -> None:  # wrong
+        self.value = z
+
+
+class WrongAttributes(kl.Program):
+    tokens = "three"  # wrong
+    value = kl.cat(2)
+    left = kl.relative(value, -1)
+    output = left  # wrong (pyright)
+    halt = {left: 1}  # wrong
+
+
+net = kl.compile(Parity)
+dfa = kl.regex("01")
+rnn = kl.compile(dfa)
+decider = kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ"))
+
+kl.DFAA()  # wrong
+kl.library.adition  # wrong
+kl.cat("two")  # wrong
+kl.cat(2, tokn=lambda t: t)  # wrong
+kl.relative(Parity.parity_left, -1)  # wrong
+kl.attend(Parity.parity, Parity.done)  # wrong
+kl.table([1, 2])["x"]  # wrong
+Parity.rnu([2, 1])  # wrong
+Parity.run("101")  # wrong
+kl.compile(Parity, lowerng="rules")  # wrong
+kl.compile(Parity, lowering="rule")  # wrong
+kl.compile(Parity, method="minsky")  # wrong
+kl.compile(dfa, lowering="rules")  # wrong
+kl.compile(dfa, activation="tanh")  # wrong
+kl.compile("parity")  # wrong
+net.rnu([2, 1])  # wrong
+net.run([2, 1], evaluater="dense")  # wrong
+net.run([2, 1], evaluator="dens")  # wrong
+net.sizes.hiden  # wrong
+rnn.acepts("01")  # wrong
+rnn.accepts(3)  # wrong
+decider.decide("1", max_step=3)  # wrong
+kl.verify(Parity, net, lenghts=range(3))  # wrong
+kl.verify(Parity, rnn, lengths=range(3))  # wrong
+kl.verify(Parity, net, evaluator="spars")  # wrong
+kl.verify(dfa, net)  # wrong
+kl.certify(net, type="float32")  # wrong
+kl.certify(dfa)  # wrong
+kl.decompile(rnn, to="nfa")  # wrong
+kl.decompile(dfa)  # wrong
+kl.learn(Parity, [[2, 1]], supervision="traces")  # wrong
+kl.learn(Parity, [[2, 1]], supervision="end-to-end", depth=3)  # wrong
+kl.learn(Parity, [[2, 1]], layers=3)  # wrong
+kl.explain(net, "101")  # wrong
+kl.explain(rnn, [0, 1])  # wrong
+kl.export(net, "graphviz")  # wrong
+kl.export(dfa, "onnx")  # wrong
+kl.export(net, "tensorflow")  # wrong
+kl.load("parity").run([2, 1])  # wrong
+kl.load("parity", kl.DFA)  # wrong
+kl.minimal(Parity, [[2, 1]], definition="whole")  # wrong
+kl.regex("01", alfabet="01")  # wrong
