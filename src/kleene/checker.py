@@ -540,7 +540,7 @@ class Block:
             for head in self.layer.heads.values()
             for k, value in enumerate(head.kind.values if head.kind.name == "num" else ())
         }
-        written = self.raw["out1"][:, self.of_averages[0]].any(axis=1)
+        written: Array = np.asarray(self.raw["out1"][:, self.of_averages[0]].any(axis=1))
         starts = {name: self.net.layout[name].start for name in named if name in self.net.layout}
         return {dim: named[name] for name, dim in starts.items() if written[dim]}
 
