@@ -19,7 +19,7 @@ from typing import Any
 from kleene.errors import InputError
 from kleene.files import read_json, write_json
 from kleene.papers.provenance import commit, loaded_code
-from kleene.papers.report import Result, device
+from kleene.papers.report import device
 
 Work = Callable[..., dict[str, Any]]
 Tasks = Mapping[str, Mapping[str, Any]]
@@ -81,21 +81,6 @@ def at_scale(scales: Mapping[str, dict[str, Any]], scale: str) -> dict[str, Any]
     if scale not in scales:
         raise InputError(f"scale {scale!r}: unknown; there are {', '.join(scales)}")
     return scales[scale]
-
-
-def train_all(
-    result: Result,
-    work: Work,
-    tasks: Tasks,
-    scale: str,
-    plan: Plan,
-    progress: bool,
-    default: Iterable[str] | None = None,
-) -> None:
-    """Run an experiment's tasks, in a folder of their scale; what came out is the result's `runs`."""
-    folder = result.folder / "runs" / scale
-    result.runs = run_tasks(work, tasks, folder, plan=plan, default=default, progress=progress, title=result.name)
-    result.metrics["runs"] = result.runs
 
 
 def run_tasks(
