@@ -88,19 +88,20 @@ def commit() -> str:
 
 
 def commit_of(recorded: Mapping[str, str], commits: Iterable[str] | None = None) -> str | None:
-    """The newest commit whose files are those recorded; None where none of the last 300 has them all."""
+    """The oldest commit whose files are those recorded; None where none of the last 300 has them all."""
     if commits is None:
         commits = (git("rev-list", "--abbrev-commit", "--abbrev=7", "-n", "300", "HEAD") or "").split()
     known: dict[str, str] = {}
-    for name in commits:
+    found = None
+    for name in commits if recorded else ():
         listed = git("ls-tree", "-r", name, "--", ".")
         blobs = {}
         for line in (listed or "").splitlines():
             about, _, path = line.partition("\t")
             blobs[path] = about.split()[2]
         if all(path in blobs and _blob(blobs[path], known) == want for path, want in recorded.items()):
-            return name
-    return None
+            found = name
+    return found
 
 
 def _blob(name: str, known: dict[str, str]) -> str:
