@@ -210,8 +210,8 @@ def compile(machine: Any, **options: Any) -> Any:
     A program becomes a `Transformer`. Options:
 
     - `lowering`: "thresholds" for few hidden units, "rules" for one unit a transition rule.
-    - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default
-      what the program declares.
+    - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default a
+      decoder where the program declares `max_tokens`, else universal.
     - `layers`: how many layers an encoder runs.
     - `length`: the longest input that heads which average must resolve.
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.

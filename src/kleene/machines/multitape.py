@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.common.decision import Decision, trimmed
-from kleene.errors import InputError
+from kleene.errors import FileError, InputError
+from kleene.files import as_path, read_text
 from kleene.machines.turing import check_steps
 
 MAX_CASES = 5_000_000
@@ -130,6 +132,16 @@ class MultiTapeMachine:
                 raise InputError(f"{self.name}: rule {number} has {unknown[0]!r}, which is no symbol of tape {tape}")
             if move not in (-1, 0, 1):
                 raise InputError(f"{self.name}: rule {number} moves {move!r}; it should be -1, 0 or 1")
+
+    @classmethod
+    def load(cls, path: str | Path) -> MultiTapeMachine:
+        """Read a JFLAP file of a machine with several tapes (`.jff`)."""
+        from kleene.machines.turing_jflap import multitape_from_jflap
+
+        path = as_path(path)
+        if path.suffix != ".jff":
+            raise FileError(f"{path}: unknown suffix {path.suffix!r}; machines with several tapes are read from .jff")
+        return multitape_from_jflap(read_text(path), str(path))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads again."""
