@@ -19,7 +19,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from kleene.errors import KleeneError, NotSupported, RangeError
+from kleene.errors import NotSupported, RangeError
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.active_rows import Array, Changing, Lookup, changing, codes, index
 from kleene.networks.transformer.model import Block, Transformer
@@ -182,10 +182,12 @@ class Rows(Dense):
 
 
 class WholeNumbers(Running):
-    """A run on whole numbers, which the residual stream of an exact network holds."""
+    """A run on whole numbers, which the residual stream of an exact network holds. Weights that are none, and rows that
+    hold anything but zeros and ones after a layer, are refused: dense runs them."""
 
     def begin(self, x: Tensor) -> None:
         self.known: Changing = changing(self.net, x)
+        check_whole(self.net, self.known)
         start = x.double().cpu().numpy()
         self.x: Array = np.ascontiguousarray(start.astype(np.int8))
         if not (self.x == start).all():
@@ -215,10 +217,30 @@ class WholeNumbers(Running):
     def check_broken(self, broken: int) -> None:
         """Stop where a run leaves what is known to be exact: the interpreter raises there, or did before."""
         where = f"{self.net.config.name}: in layer {self.layers + 1:,}"
-        if broken == 1:
-            raise KleeneError(f"{where} a row at rest holds something else than zeros and ones")
+        if broken in (1, 3):
+            kind = "at rest" if broken == 1 else "that works"
+            raise NotSupported(f"{where} a row {kind} holds something else than zeros and ones; use 'dense'")
         if broken:
             raise RangeError(f"{where} a head looks for a word that no row has")
+
+
+def check_whole(net: Transformer, known: Changing) -> None:
+    """Refuse weights that are no whole numbers, and sums that a byte cannot hold."""
+    for number, (block, lookups) in enumerate(zip(net.blocks, known.blocks)):
+        assert isinstance(block, Block)
+        parts = {name: getattr(block, name).double() for name in ("in1", "bias1", "out1", "in2", "bias2", "out2")}
+        parts |= {f"head {block.heads[head.number]!r}": torch.tensor(head.copies.weights) for head in lookups}
+        parts |= {"halt_weight": net.halt_weight.double(), "halt_bias": net.halt_bias.double()}
+        for name, weights in parts.items():
+            if not bool((weights == weights.round()).all()) or bool((weights.abs() >= 2**31).any()):
+                raise NotSupported(
+                    f"{net.config.name}: {name} of block {number} has weights that are no whole numbers; use 'dense'"
+                )
+        reach = 1 + parts["out1"].abs().sum(dim=1).cpu() + parts["out2"].abs().sum(dim=1).cpu()
+        for head in lookups:
+            reach.index_add_(0, torch.tensor(head.copies.targets), torch.tensor(head.copies.weights).abs().double())
+        if float(reach.max()) > 127:
+            raise NotSupported(f"{net.config.name}: block {number} can write more than a byte holds; use 'dense'")
 
 
 class Lookups(WholeNumbers):
@@ -231,6 +253,9 @@ class Lookups(WholeNumbers):
         self.working = np.array(self.known.working)
         self.table = np.stack([np.resize(t, max(map(len, self.tables))) for t in self.tables])
         self.heads, self.units = self._flat_heads(), self._flat_units()
+        written = [written_dims(block, lookups) for block, lookups in zip(self.net.blocks, self.known.blocks)]
+        starts = np.cumsum([0, *map(len, written)]).astype(np.int32)
+        self.looked_at = (starts, np.array([dim for dims in written for dim in dims], dtype=np.int32))
         weight = self.net.halt_weight.cpu().numpy().astype(np.int64)
         can_halt = self.net.config.halts and self.known.resting_done
         dims = np.nonzero(weight)[0][: len(weight) if can_halt else 0]
@@ -294,7 +319,7 @@ class Lookups(WholeNumbers):
         place = watch.place if watch else -1
         row, dim = (watch.row, watch.dim) if watch else (0, 0)
         count = len(self.known.blocks)
-        weights = (self.table, *self.heads, *self.units)
+        weights = (self.table, *self.heads, *self.units, *self.looked_at)
         done, reason, broken = _run(
             self.x, self.working, *weights, count, layers, self.layers % count, place, row, dim, *self.halt
         )  # type: ignore[call-arg]
@@ -302,6 +327,13 @@ class Lookups(WholeNumbers):
         self.check_broken(broken)
         self.halted = reason == 1
         return (PAUSED, HALTED, WATCHED)[reason]
+
+
+def written_dims(block: Any, lookups: Sequence[Lookup]) -> list[int]:
+    """The dimensions that the units and heads of a block write."""
+    by_units = (block.out1 != 0).any(dim=1) | (block.out2 != 0).any(dim=1)
+    by_heads = {int(target) for head in lookups for target in head.copies.targets}
+    return sorted(by_heads | set(torch.nonzero(by_units).flatten().tolist()))
 
 
 @njit(cache=True, nogil=True)
@@ -331,6 +363,8 @@ def _run(  # type: ignore[no-untyped-def]
     write_ptr,
     write_dims,
     write_weights,
+    check_starts,
+    check_dims,
     blocks,
     layers,
     place,
@@ -391,6 +425,11 @@ def _run(  # type: ignore[no-untyped-def]
                     if on[u]:
                         for k in range(write_ptr[u], write_ptr[u + 1]):
                             row[write_dims[k]] += write_weights[k]
+            held = 0
+            for k in range(check_starts[place], check_starts[place + 1]):
+                held |= row[check_dims[k]]
+            if held & -2:
+                return layer, 0, 3
         if len(halt_dims):
             done = True
             for w in range(len(working)):

@@ -285,7 +285,7 @@ class Transformer(nn.Module):
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         check_transformer(self)
         check_layers(self.config.name, layers)
-        count = self.config.layers if layers is None else layers
+        count = self._count(layers)
         if count is None:
             raise InputError(f"{self.config.name}: forward needs layers=, since it halts by itself only in run")
         x = self.embed(tokens)
@@ -379,7 +379,12 @@ class Transformer(nn.Module):
         return self.device.type == "cpu" and sum(map(len, inputs)) * self.config.dim > 10_000
 
     def _count(self, layers: int | None) -> int | None:
-        return layers if layers is not None else None if self.config.halts else self.config.layers
+        config = self.config
+        if layers is not None and config.blocks > len(config.cycle) and layers > config.blocks:
+            raise NotSupported(
+                f"{config.name}: layers={layers}; this encoder has {config.blocks} layers, each with its own weights"
+            )
+        return layers if layers is not None else None if config.halts else config.layers
 
     def _sparse_copy(self) -> SparseTransformer:
         """Sparse weights for the CPU, made again when a weight has changed."""
