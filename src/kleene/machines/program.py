@@ -858,9 +858,7 @@ class _Checker:
         for place, one in enumerate(declared):
             for head in one.heads:
                 if id(head) not in self.names:
-                    raise self.fail(
-                        f"layer {place + 1} of the cycle has a head that is not in this program"
-                    )
+                    raise self.fail(f"layer {place + 1} of the cycle has a head that is not in this program")
             made.append((names.get(id(one), f"layer {place + 1}"), tuple(self.names[id(head)] for head in one.heads)))
         idle = heads.keys() - {name for _, used in made for name in used}
         if idle:
