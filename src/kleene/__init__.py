@@ -14,6 +14,7 @@ from kleene.errors import (
     FileError,
     InputError,
     KleeneError,
+    KleeneWarning,
     NotExact,
     NotSupported,
     ProgramError,
@@ -52,7 +53,10 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.machines import three_address as three_address
     from kleene.machines.automata.alternating import AFA as AFA
     from kleene.machines.automata.dfa import DFA as DFA
+    from kleene.machines.automata.nfa import NFA as NFA
     from kleene.machines.automata.regex import regex as regex
+    from kleene.machines.automata.transducer import Transducer as Transducer
+    from kleene.machines.automata.weighted import WeightedAutomaton as WeightedAutomaton
     from kleene.machines.instruction_table import InstructionTable as InstructionTable
     from kleene.machines.multitape import MultiTapeMachine as MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage as OracleLanguage
@@ -84,6 +88,9 @@ _LAZY: dict[str, str] = {
     "soft_instruction": "kleene.compilers.classifier_to_synthesizer",
     "soft_memory": "kleene.compilers.classifier_to_synthesizer",
     "DFA": "kleene.machines.automata.dfa",
+    "NFA": "kleene.machines.automata.nfa",
+    "Transducer": "kleene.machines.automata.transducer",
+    "WeightedAutomaton": "kleene.machines.automata.weighted",
     "MultiTapeMachine": "kleene.machines.multitape",
     "OracleLanguage": "kleene.machines.oracle",
     "TuringMachine": "kleene.machines.turing",
@@ -117,6 +124,7 @@ __all__ = [
     "Head",
     "InputError",
     "KleeneError",
+    "KleeneWarning",
     "NotExact",
     "NotSupported",
     "Program",

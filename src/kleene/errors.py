@@ -74,3 +74,7 @@ class FileError(KleeneError):
 
 class NotSupported(KleeneError):
     """A combination that Kleene does not offer; the message says what it does offer."""
+
+
+class KleeneWarning(UserWarning):
+    """Something that was done and that the user should know of: a completed automaton, an empty language."""

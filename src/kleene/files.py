@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kleene.errors import FileError
+from kleene.errors import FileError, InputError
 
 MAX_JSON_BYTES = 256 * 1024 * 1024
 MAX_PARAMETERS = 2_000_000_000  # of a network that is built or loaded
@@ -39,9 +39,26 @@ def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:
 def read_json(path: str | Path, limit: int = MAX_JSON_BYTES) -> Any:
     """The content of a JSON file."""
     try:
-        return json.loads(read_text(path, limit))
+        return json.loads(read_text(path, limit), object_pairs_hook=_distinct)
     except (ValueError, RecursionError) as error:  # ValueError: also a number of too many digits
         raise FileError(f"{path}: not JSON ({error})") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; a key that is there twice is refused, since readers disagree on which one counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r:.60} is there twice in one object; each key once")
+    return found
+
+
+def as_path(path: object) -> Path:
+    """A path from what a user gave as one."""
+    if not isinstance(path, str | os.PathLike) or isinstance(path, bytes):
+        raise InputError(f"path {path!r:.60}: a {type(path).__name__}; it should be a file's name")
+    return Path(path)
 
 
 def check_version(path: Path, content: Any, version: int) -> None:

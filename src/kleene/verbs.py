@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from kleene.checks.bisimulation import Bisimulation
     from kleene.checks.bisimulation import Report as WordReport
     from kleene.checks.certificates import Certificate
+    from kleene.checks.memorised import TableCertificate
     from kleene.checks.steps import StepStatement
-    from kleene.checks.turing_invariants import RunCertificate
+    from kleene.checks.turing_steps import StepCertificate
     from kleene.common.alphabet import Word
     from kleene.evidence.explanation import Explanation
     from kleene.evidence.rnn_traces import RnnTrace
@@ -92,7 +93,8 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
         TRANSFORMER: "kleene.checks.certificates:certify_transformer",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
-        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:certify_turing",
+        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
+        "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
     "learn": {
         "kleene.machines.program.ProgramClass": "kleene.training.learn:learn_program",
@@ -208,8 +210,8 @@ def compile(machine: Any, **options: Any) -> Any:
     A program becomes a `Transformer`. Options:
 
     - `lowering`: "thresholds" for few hidden units, "rules" for one unit a transition rule.
-    - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default
-      what the program declares.
+    - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default a
+      decoder where the program declares `max_tokens`, else universal.
     - `layers`: how many layers an encoder runs.
     - `length`: the longest input that heads which average must resolve.
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
@@ -390,18 +392,21 @@ def certify(
 ) -> Certificate: ...
 @overload
 def certify(  # type: ignore[overload-overlap]
-    network: Decider,
-    *,
-    inputs: Iterable[Word] | None = None,
-    max_steps: int = 500,
-    machine: TuringMachine | None = None,
-) -> RunCertificate: ...
+    network: Decider, *, machine: TuringMachine | MultiTapeMachine | None = None
+) -> StepCertificate: ...
 @overload
 def certify(network: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000_000) -> Bisimulation: ...
 @overload
 def certify(
     network: ProgramClass, *, updates: Updates | Cycle | None = None, limit: int = 1_000_000
 ) -> StepStatement: ...
+@overload
+def certify(
+    network: Memoriser,
+    *,
+    table: InstructionTable | None = None,
+    dtype: Literal["float32", "float64"] | torch.dtype | None = None,
+) -> TableCertificate: ...
 def certify(network: Any, **options: Any) -> Any:
     """Prove from the weights that `network` computes what it says, or give the reasons why there is no proof.
 
@@ -419,17 +424,23 @@ def certify(network: Any, **options: Any) -> Any:
     - `updates`: other guarded updates to check, such as those that were saved with a network.
     - `limit`: the most cases to try one by one.
 
-    Options for the network of a Turing machine:
+    Option for the network of a Turing machine, whose every step is shown from the weights, for every tape:
 
-    - `inputs`: the words whose runs are checked, by default all of up to 4 symbols but at most 50.
-    - `max_steps`: how many steps of each run to check.
     - `machine`: the machine, by default the one that was saved with the network.
+
+    Options for a memoriser, whose answers are shown not to depend on rounding:
+
+    - `table`: the instruction table that it should know.
+    - `dtype`: the number format to look at, by default its own.
 
     >>> import kleene as kl
     >>> kl.certify(kl.compile(kl.library.parity_relative)).holds
     True
     """
-    return _arrow("certify", network, options)(network, **options)
+    certificate = _arrow("certify", network, options)(network, **options)
+    if hasattr(network, "note_certificate"):
+        network.note_certificate(certificate)
+    return certificate
 
 
 @overload

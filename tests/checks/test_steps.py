@@ -21,7 +21,7 @@ PROGRAMS = {
     "sort": kl.library.sort(5, 5),
     "dyck2": kl.library.dyck2(8),
     "most_frequent": kl.library.most_frequent(5, 5),
-    "addition_scratchpad": kl.library.addition_scratchpad(2),
+    "parity_scratchpad": kl.library.parity_scratchpad(6),
     "subleq_words": kl.library.subleq_words(8, 16),
 }
 

@@ -13,7 +13,7 @@ from kleene.checks.bisimulation import Bisimulation
 from kleene.checks.bisimulation import Report as WordReport
 from kleene.checks.minimality import MinimalProgram
 from kleene.checks.steps import StepStatement
-from kleene.checks.turing_invariants import RunCertificate
+from kleene.checks.turing_steps import StepCertificate
 from kleene.common.decision import Decision
 from kleene.common.output import Output
 from kleene.decompilers.lstar import ExtractedDFA
@@ -173,7 +173,7 @@ assert_type(kl.verify(table, memoriser), WordReport)
 assert_type(kl.certify(net, dtype="bfloat16"), kl.Certificate)
 assert_type(kl.certify(rnn, machine=dfa), Bisimulation)
 assert_type(kl.certify(Parity, limit=10), StepStatement)
-assert_type(kl.certify(decider, inputs=["1"], max_steps=5), RunCertificate)
+assert_type(kl.certify(decider), StepCertificate)
 
 # learn, explain, export, load
 assert_type(kl.learn(Parity, [[2, 1]], steps=10), kl.LearnedTransformer)

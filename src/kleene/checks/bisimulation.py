@@ -93,6 +93,8 @@ def machine_of(rnn: ExactRNN) -> DFA:
 def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000_000) -> Bisimulation:
     """A bisimulation between a network and the automaton that it was compiled from (or `machine`)."""
     dfa = machine_of(rnn) if machine is None else machine
+    if rnn.readout is not None and (rnn.readout.A @ rnn.readout.R).entries != rnn.V.entries:
+        return Bisimulation(False, ("V is not A·R, so that exact steps and the torch module differ",), dfa.alphabet)
     relation, problem = _explore(dfa, rnn, limit)
     if problem is not None:
         return Bisimulation(False, (problem[1],), dfa.alphabet)

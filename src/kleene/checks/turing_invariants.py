@@ -1,83 +1,26 @@
-"""Theorem 4.11 checked along runs: the network's values against a direct simulator, configuration by
-configuration."""
+"""Theorem 4.11 tested along runs: the network's values against a direct simulator, configuration by configuration.
+
+The proof for all runs is in `turing_steps`; this is what `verify` counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from kleene.checks.bisimulation import Report, chosen_words
 from kleene.common.alphabet import Word, all_words, show_word
-from kleene.compilers.turing_to_rnn import compile_turing
 from kleene.errors import InputError, NotSupported
 from kleene.machines.turing import Configuration, TuringMachine
 from kleene.networks.rnn.decider import ANSWERS, Decider, code
 from kleene.networks.rnn.matrix import Vector
 
-SAME_WEIGHTS = "the weights are those that the machine compiles to, number by number"
-INVARIANTS = (
-    "state and symbol are one-hot",
-    "each stack is the exact code of the simulator's",
-    "exactly one condition is true at each step (compact: from the end of the input on)",
-    "all values are in [0, 1]",
-    "the output is NUL until the answer, and stays at the answer",
-)
-
-
-@dataclass(frozen=True)
-class RunCertificate:
-    """The invariants along the runs that were checked."""
-
-    holds: bool
-    runs: int
-    steps: int
-    reasons: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return self.holds
-
-    def __str__(self) -> str:
-        if self.holds:
-            return f"certified along {self.runs:,} runs, {self.steps:,} steps of the network: " + "; ".join(
-                self.reasons
-            )
-        return "no certificate: " + "; ".join(self.reasons)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"holds": self.holds, "runs": self.runs, "steps": self.steps, "reasons": list(self.reasons)}
-
 
 def machine_of(net: Decider) -> TuringMachine:
     """The machine that a network was compiled from, as saved with it."""
     if "machine" not in net.about or net.about.get("form") not in ("compact", "literal"):
-        raise InputError("certify: the network was not compiled from a Turing machine with one tape")
+        raise InputError("verify: the network was not compiled from a Turing machine with one tape")
     return TuringMachine.from_json(net.about["machine"], "the network's 'machine'")
-
-
-def certify_turing(
-    net: Decider,
-    *,
-    inputs: Iterable[Word] | None = None,
-    max_steps: int = 500,
-    machine: TuringMachine | None = None,
-) -> RunCertificate:
-    """Check that the weights are those that the machine compiles to, and the invariants along the runs on `inputs`
-    (by default all words of up to 4 symbols, at most 50)."""
-    machine = machine_of(net) if machine is None else machine
-    runs = steps = 0
-    if not _same_weights(compile_turing(machine, form=net.about["form"], base=net.about["base"]), net):
-        return RunCertificate(False, 0, 0, ("the weights are not those that the machine compiles to",))
-    for word in _words(machine, inputs):
-        count, problem = check_run(machine, net, word, max_steps)
-        runs, steps = runs + 1, steps + count
-        if problem is not None:
-            return RunCertificate(False, runs, steps, (f"on {show_word(word)}: {problem}",))
-    if not runs:
-        raise InputError("certify: no words to run; give at least one")
-    return RunCertificate(True, runs, steps, (SAME_WEIGHTS, *INVARIANTS))
 
 
 def verify_turing(
@@ -116,11 +59,6 @@ def verify_turing(
 def verify_saved(net: Decider, machine: Any = None, **options: Any) -> Report:
     """Compare a network with the machine saved with it (None, or the network itself), or with another one."""
     return verify_turing(machine_of(net) if machine is None or machine is net else machine, net, **options)
-
-
-def _same_weights(one: Decider, other: Decider) -> bool:
-    parts = ("alphabet", "V", "W", "b", "s", "out_W", "out_b", "activation", "readout")
-    return all(getattr(one, part) == getattr(other, part) for part in parts)
 
 
 def _words(machine: TuringMachine, inputs: Iterable[Word] | None) -> list[Word]:

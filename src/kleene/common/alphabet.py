@@ -58,6 +58,8 @@ def encode_batch(words: Sequence[Word], alphabet: tuple[str, ...]) -> tuple[np.n
     >>> codes.tolist(), offsets.tolist()
     ([0, 1, 1], [0, 2, 2, 3])
     """
+    if isinstance(words, str):
+        raise InputError(f"words {words!r:.60}: one word, or several run together; give a list of words")
     try:
         lengths = [len(word) for word in words]
     except TypeError:

@@ -17,7 +17,7 @@ def compile_multitape(machine: MultiTapeMachine, *, base: int = 3) -> Decider:
     if clash := {LOAD, TURN, REWIND} & {*machine.working, *machine.accept, *machine.reject}:
         raise InputError(f"compile: state {min(clash)!r} is what the network calls one of its own; rename it")
     build, about = build_multitape(machine, base, set())
-    return fuse(build.build(), Decider, about=about)
+    return fuse(build.build(), Decider, about={**about, "machine": machine.to_json()})
 
 
 def build_multitape(

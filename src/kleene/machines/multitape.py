@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.common.decision import Decision, trimmed
-from kleene.errors import InputError
+from kleene.errors import FileError, InputError
+from kleene.files import as_path, read_text
 from kleene.machines.turing import check_steps
 
 MAX_CASES = 5_000_000
@@ -131,6 +133,65 @@ class MultiTapeMachine:
             if move not in (-1, 0, 1):
                 raise InputError(f"{self.name}: rule {number} moves {move!r}; it should be -1, 0 or 1")
 
+    @classmethod
+    def load(cls, path: str | Path) -> MultiTapeMachine:
+        """Read a JFLAP file of a machine with several tapes (`.jff`)."""
+        from kleene.machines.turing_jflap import multitape_from_jflap
+
+        path = as_path(path)
+        if path.suffix != ".jff":
+            raise FileError(f"{path}: unknown suffix {path.suffix!r}; machines with several tapes are read from .jff")
+        return multitape_from_jflap(read_text(path), str(path))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` reads again."""
+        return {
+            "symbols": [list(symbols) for symbols in self.symbols],
+            "input_alphabet": list(self.input_alphabet),
+            "rules": [
+                [
+                    sorted(r.states),
+                    [None if read is None else sorted(read) for read in r.reads],
+                    r.target,
+                    list(r.writes),
+                    list(r.moves),
+                ]
+                for r in self.rules
+            ],
+            "start": self.start,
+            "accept": sorted(self.accept),
+            "reject": sorted(self.reject),
+            "contents": [list(held) for held in self.contents],
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, where: str = "machine with several tapes") -> MultiTapeMachine:
+        """From what `to_json` gave."""
+        try:
+            made = [
+                Rule(
+                    frozenset(map(_symbol, states)),
+                    tuple(None if read is None else frozenset(map(_symbol, read)) for read in reads),
+                    _symbol(target),
+                    tuple(None if write is None else _symbol(write) for write in writes),
+                    tuple(moves),
+                )
+                for states, reads, target, writes, moves in data["rules"]
+            ]
+            return cls(
+                tuple(tuple(map(_symbol, symbols)) for symbols in data["symbols"]),
+                tuple(map(_symbol, data["input_alphabet"])),
+                tuple(made),
+                _symbol(data["start"]),
+                frozenset(map(_symbol, data["accept"])),
+                frozenset(map(_symbol, data["reject"])),
+                tuple(tuple(map(_symbol, held)) for held in data["contents"]),
+                _symbol(data["name"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{where}: not a machine with several tapes ({error!r})") from None
+
     def answer(self, state: str) -> str | None:
         """What being in a state says."""
         return "accept" if state in self.accept else "reject" if state in self.reject else None
@@ -161,6 +222,12 @@ class MultiTapeMachine:
         )
         text, head = trimmed(*tapes[0], self.symbols[0][0], True)
         return Decision(self.answer(state), steps, state, text, head)
+
+
+def _symbol(text: Any) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is no text")
+    return text
 
 
 def _fits(r: Rule, state: str, shown: Sequence[str]) -> bool:

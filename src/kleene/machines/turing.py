@@ -176,6 +176,8 @@ class TuringMachine:
         """From bbchallenge text: two-way tape, blank 0, halting accepts; `---` is read as `1RZ`."""
         from kleene.machines.turing_files import from_bbchallenge
 
+        if not isinstance(text, str):
+            raise InputError(f"machine text {text!r:.60}: a {type(text).__name__}; it should be a string")
         return from_bbchallenge(text.strip(), "machine text")
 
     @classmethod
@@ -183,13 +185,13 @@ class TuringMachine:
         """From a file: `.yaml` (turingmachine.io), `.jff` (JFLAP), `.json`, or `.txt` (bbchallenge text)."""
         from kleene.machines.turing_files import load
 
-        return load(Path(path))
+        return load(path)
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json`, `.yaml` (turingmachine.io) or `.jff` (JFLAP)."""
         from kleene.machines.turing_files import save
 
-        save(self, Path(path))
+        save(self, path)
 
     def to_json(self) -> dict[str, object]:
         """Plain data that `from_json` reads again."""

@@ -67,6 +67,8 @@ class _Yaml:
 
     def machine(self, root: Any) -> TuringMachine:
         top = self.pairs(root, "the file")
+        if "source code" in top and "table" not in top:  # turingmachine.io's own wrapper: name, source code, positions
+            return from_yaml(self.text(top["source code"][1], "'source code'"), self.where)
         for key in ("blank", "start state", "table"):
             if key not in top:
                 raise self.fail(root, f"no {key!r}; a machine has 'blank', 'start state' and 'table'")

@@ -1,67 +1,57 @@
-"""XML read safely, with the line of every element: no document types, no entities, a limited depth."""
+"""XML read safely: no document types, no entities. The line of an element is found when a complaint needs it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 from kleene.errors import FileError
 
-MAX_DEPTH = 50
+Element = ElementTree.Element
+NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass
-class Element:
-    """One element: its tag, attributes, text, children, and the line that it begins on."""
+class Document:
+    """A parsed file.
 
-    tag: str
-    attributes: dict[str, str]
-    line: int
-    text: str = ""
-    children: list[Element] = field(default_factory=list)
-
-    def all(self, tag: str) -> list[Element]:
-        """The children with a tag."""
-        return [child for child in self.children if child.tag == tag]
-
-    def first(self, tag: str) -> Element | None:
-        """The first child with a tag."""
-        return next(iter(self.all(tag)), None)
-
-
-def parse(text: str, where: str) -> Element:
-    """The root element of a document.
-
-    >>> parse("<a><b x='1'>hi</b></a>", "example").first("b").text
+    >>> Document("<a><b x='1'>hi</b></a>", "example").root.findtext("b")
     'hi'
     """
-    root = Element("", {}, 0)
-    stack = [root]
-    parser = expat.ParserCreate("UTF-8")  # whatever the file says: it is text already
 
-    def refuse(*_: object) -> None:
-        raise FileError(f"{where}, line {parser.CurrentLineNumber}: document types and entities are not read")
+    def __init__(self, text: str, where: str) -> None:
+        self.text, self.where = text, where
+        if found := re.search("<!(DOCTYPE|ENTITY)", text):
+            line = text.count("\n", 0, found.start()) + 1
+            raise FileError(f"{where}, line {line}: document types and entities are not read")
+        try:  # the text is decoded already, whatever encoding it names
+            self.root = ElementTree.fromstring(text.encode("utf-8"), ElementTree.XMLParser(encoding="utf-8"))
+        except ElementTree.ParseError as error:
+            reason = expat.errors.messages[error.code]
+            raise FileError(f"{where}, line {error.position[0]}: not XML ({reason})") from None
 
-    def begin(tag: str, attributes: dict[str, str]) -> None:
-        if len(stack) > MAX_DEPTH:
-            raise FileError(f"{where}, line {parser.CurrentLineNumber}: elements nested more than {MAX_DEPTH} deep")
-        element = Element(tag, attributes, parser.CurrentLineNumber)
-        stack[-1].children.append(element)
-        stack.append(element)
+    def line(self, element: Element) -> int:
+        """The line that an element begins on."""
+        lines: list[int] = []
+        parser = expat.ParserCreate("UTF-8")
+        parser.StartElementHandler = lambda tag, attributes: lines.append(parser.CurrentLineNumber)
+        parser.Parse(self.text.encode("utf-8"), True)
+        return next(line for line, other in zip(lines, self.root.iter()) if other is element)
 
-    def end(tag: str) -> None:
-        stack.pop()
+    def error(self, element: Element, message: str) -> FileError:
+        """A complaint that names the file and the element's line."""
+        return FileError(f"{self.where}, line {self.line(element)}: {message}")
 
-    def characters(data: str) -> None:
-        stack[-1].text += data
 
-    parser.StartDoctypeDeclHandler = refuse
-    parser.EntityDeclHandler = refuse
-    parser.StartElementHandler = begin
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = characters
-    try:
-        parser.Parse(text.encode("utf-8"), True)
-    except expat.ExpatError as error:
-        raise FileError(f"{where}, line {error.lineno}: not XML ({expat.errors.messages[error.code]})") from None
-    return root.children[0]
+def text_of(element: Element | None) -> str:
+    """An element's text; empty where there is no such element."""
+    return "" if element is None else element.text or ""
+
+
+def xml_text(text: str) -> str:
+    """Text for XML, white space included; refused where XML has no way to write a character."""
+    from xml.sax.saxutils import escape
+
+    if bad := NOT_XML.search(text):
+        raise FileError(f"{text!r:.60}: XML cannot hold {bad.group()!r}, so JFLAP files cannot; save it as .json")
+    return escape(text, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;", '"': "&quot;"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +15,8 @@ from kleene.files import written_atomically
 if TYPE_CHECKING:
     from kleene.machines.automata.alternating import AFA, Formula, Threshold
     from kleene.machines.automata.dfa import DFA
+    from kleene.machines.automata.nfa import NFA
+    from kleene.machines.automata.transducer import Transducer
     from kleene.machines.turing import TuringMachine
 
 MAX_DRAWN = 60
@@ -27,7 +29,7 @@ class Graph:
     """What is drawn: nodes with names, which begin and accept, and a label for each pair of nodes."""
 
     names: list[str]
-    start: int
+    starts: tuple[int, ...]
     accepting: set[int]
     edges: dict[tuple[int, int], str]
 
@@ -40,7 +42,7 @@ def graph_of_dfa(dfa: DFA) -> Graph:
             symbols.setdefault((q, r), []).append(symbol)
     names = [dfa.name(q) for q in range(len(dfa))]
     accepting = {q for q in range(len(dfa)) if dfa.accepting[q]}
-    return Graph(names, dfa.start, accepting, {pair: ", ".join(ranges(s)) for pair, s in symbols.items()})
+    return Graph(names, (dfa.start,), accepting, {pair: ", ".join(ranges(s)) for pair, s in symbols.items()})
 
 
 def graph_of_turing(machine: TuringMachine) -> Graph:
@@ -52,7 +54,7 @@ def graph_of_turing(machine: TuringMachine) -> Graph:
             text = f"{SPELLED.get(a, a)}→{SPELLED.get(write, write)},{'LSR'[move + 1]}"
             labels.setdefault((number[q], number[target]), []).append(text)
     edges = {pair: "\n".join(lines) for pair, lines in labels.items()}
-    return Graph(list(machine.states), number[machine.start], {number[q] for q in machine.accept}, edges)
+    return Graph(list(machine.states), (number[machine.start],), {number[q] for q in machine.accept}, edges)
 
 
 def ranges(symbols: Iterable[str]) -> list[str]:
@@ -78,6 +80,58 @@ def to_dot(dfa: DFA) -> str:
     return _dot(graph_of_dfa(dfa))
 
 
+def graph_of_nfa(nfa: NFA) -> Graph:
+    """One edge a pair of states, labelled with its symbols; ε for an empty move."""
+    symbols: dict[tuple[int, int], list[str]] = {}
+    for p, symbol, q in nfa.transitions():
+        symbols.setdefault((p, q), []).append(symbol)
+    edges = {
+        pair: ", ".join([*(["ε"] if "" in listed else []), *ranges(s for s in listed if s)])
+        for pair, listed in symbols.items()
+    }
+    names = [nfa.name(q) for q in range(len(nfa))]
+    accepting = {q for q in range(len(nfa)) if nfa.accepting[q]}
+    return Graph(names, nfa.start, accepting, edges)
+
+
+def graph_of_transducer(machine: Transducer) -> Graph:
+    """One edge a pair of states, labelled read/written."""
+    labels: dict[tuple[int, int], list[str]] = {}
+    for q, row in enumerate(machine.table.tolist()):
+        for symbol, r, out in zip(machine.alphabet, row, machine.outputs[q]):
+            if r >= 0:
+                written = "".join(SPELLED.get(s, s) for s in out) or "ε"
+                labels.setdefault((q, r), []).append(f"{SPELLED.get(symbol, symbol)}/{written}")
+    names = [machine.name(q) for q in range(len(machine))]
+    ending = {q for q in range(len(machine)) if machine.last[q] is not None}
+    edges = {pair: "\n".join(lines) for pair, lines in labels.items()}
+    return Graph(names, (machine.start,), set() if len(ending) == len(machine) else ending, edges)
+
+
+def graph_of(thing: Any) -> Graph:
+    """The graph of any machine that has one."""
+    makers: dict[str, Callable[[Any], Graph]] = {
+        "DFA": graph_of_dfa,
+        "NFA": graph_of_nfa,
+        "Transducer": graph_of_transducer,
+        "TuringMachine": graph_of_turing,
+    }
+    for cls in type(thing).__mro__:
+        if cls.__name__ in makers:
+            return makers[cls.__name__](thing)
+    raise NotSupported(f"picture: a {type(thing).__name__} has none; there are pictures of {', '.join(makers)}")
+
+
+def nfa_to_dot(nfa: NFA) -> str:
+    """A nondeterministic automaton in Graphviz's language."""
+    return _dot(graph_of_nfa(nfa))
+
+
+def transducer_to_dot(machine: Transducer) -> str:
+    """A machine with output in Graphviz's language."""
+    return _dot(graph_of_transducer(machine))
+
+
 def turing_to_dot(machine: TuringMachine) -> str:
     """A Turing machine in Graphviz's language."""
     return _dot(graph_of_turing(machine))
@@ -91,7 +145,7 @@ def _dot(graph: Graph) -> str:
     for i, name in enumerate(graph.names):
         shape = ", shape=doublecircle" if i in graph.accepting else ""
         lines.append(f"  n{i} [label={_quote(name)}{shape}];")
-    lines.append(f"  begin -> n{graph.start};")
+    lines += [f"  begin -> n{start};" for start in graph.starts]
     lines += [f"  n{i} -> n{j} [label={_quote(label)}];" for (i, j), label in graph.edges.items()]
     return "\n".join([*lines, "}", ""])
 
@@ -160,7 +214,7 @@ def picture(thing: Any) -> Any:
     """The same as a matplotlib figure."""
     from matplotlib.figure import Figure
 
-    graph = graph_of_dfa(thing) if hasattr(thing, "accepts") else graph_of_turing(thing)
+    graph = graph_of(thing)
     if len(graph.names) > MAX_DRAWN:
         raise NotSupported(f"picture: {len(graph.names)} states, more than {MAX_DRAWN}; save .dot instead")
     places = _places(graph)
@@ -172,7 +226,8 @@ def picture(thing: Any) -> Any:
     axes.axis("off")
     for (i, j), label in graph.edges.items():
         _edge(axes, places, i, j, label, (j, i) in graph.edges)
-    _start_arrow(axes, places[graph.start])
+    for start in graph.starts:
+        _start_arrow(axes, places[start])
     for i, (x, y) in enumerate(places):
         for radius in (0.25, 0.20) if i in graph.accepting else (0.25,):
             axes.add_patch(_circle(x, y, radius))
@@ -193,8 +248,8 @@ def picture(thing: Any) -> Any:
 
 def _places(graph: Graph) -> list[tuple[float, float]]:
     """Columns by distance from the start; states of one distance one above another."""
-    distance = {graph.start: 0}
-    queue = [graph.start]
+    distance = dict.fromkeys(graph.starts, 0)
+    queue = list(graph.starts)
     for i in queue:
         for a, b in graph.edges:
             if a == i and b not in distance:

@@ -132,11 +132,6 @@ MALFORMED = [
     ("m.json", '{"alphabet": ["a"], "accepting": [], "start": ["q", "r"], "transitions": {}}', "'start'"),
     (
         "m.json",
-        '{"alphabet": ["a"], "accepting": [], "start": "q", "transitions": {"q": {}}}',
-        "no transition for 'a'",
-    ),
-    (
-        "m.json",
         '{"alphabet": ["a"], "accepting": [], "start": "q", "transitions": {"q": {"b": "q"}}}',
         "unknown symbol 'b'",
     ),
@@ -173,13 +168,10 @@ MALFORMED = [
         ),
         "line 5: a second move",
     ),
-    (
-        "m.jff",
-        JFF.format(STATE + '<state id="1"/>\n<transition><from>0</from><to>1</to><read>a</read></transition>'),
-        "line 3: state '1' has no transition for 'a'",
-    ),
     ("m.att", "0 1 a\n1 0 a b c d e\n", "line 2"),
-    ("m.att", "0 1 a\n1 0 b\n", "no transition"),
+    ("m.att", "0 1 a\n1 0 b c 1.5\n", "transducer"),
+    ("m.att", "0 1 a a x\n", "'x' is no weight"),
+    ("m.json", '{"start": "q", "start": "r"}', "'start' is there twice"),
     ("m.att", "0 0 a\n0 0 a b\n", "transducer"),
     ("m.att", "", "no states"),
     ("m.xyz", "", "unknown suffix"),
@@ -201,8 +193,16 @@ def test_errors_name_the_input() -> None:
         dfa.accepts("axb")
     with pytest.raises(kl.InputError, match="'x' at position 1"):
         dfa.accepts_batch(["ab", "axb"])
-    with pytest.raises(kl.InputError, match="alphabets differ"):
-        dfa.equivalent(kl.regex("a*", "abc"))
+    for other in ("ab", 3, None):
+        with pytest.raises(kl.InputError, match="an automaton is needed"):
+            dfa.equivalent(other)  # type: ignore[arg-type]
+        with pytest.raises(kl.InputError, match="an automaton is needed"):
+            dfa & other  # type: ignore[operator]
+    with pytest.raises(kl.InputError, match="give a list of words"):
+        dfa.accepts_batch("ab")
+    for path in (None, 3, b"x.json"):
+        with pytest.raises(kl.InputError, match="should be a file's name"):
+            kl.DFA.load(path)  # type: ignore[arg-type]
     with pytest.raises(kl.InputError, match="no transition for 'b'"):
         kl.DFA.build("q", [], {"q": {"a": "q"}}, "ab")
     with pytest.raises(kl.InputError, match="outside"):

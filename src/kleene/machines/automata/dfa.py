@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kleene.common.alphabet import Word, check_alphabet, encode, encode_batch
 from kleene.errors import InputError, NotSupported
 
-MAX_STATES = 1_000_000
+if TYPE_CHECKING:
+    from kleene.machines.automata.classes import Classes, Verdict
+    from kleene.machines.automata.language import Language
+    from kleene.machines.automata.monoid import Monoid
+
+MAX_STATES = 20_000_000
+LINKED_CELLS = 200_000  # a larger table is not copied into dictionaries for single words
+LONG_WORD = 400  # from here on a word is worth encoding for the kernel
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class DFA:
     """A deterministic finite automaton: δ(q, a) is table[q, a].
 
+    `len(dfa)` is its number of states; `dfa.language` is the set of its words.
+
     >>> parity = DFA([[0, 1], [1, 0]], accepting=[1], alphabet="01")
-    >>> parity.accepts("0110"), parity.accepts("10")
+    >>> parity.accepts("0110"), "10" in parity
     (False, True)
-    >>> (~parity).accepts("0110")
+    >>> ~parity == DFA([[0, 1], [1, 0]], accepting=[0], alphabet="01")
     True
     >>> parity.distinguish(~parity)
     ''
@@ -31,55 +43,48 @@ class DFA:
     table: np.ndarray  # (state, symbol) → state
     accepting: np.ndarray  # (state,) → whether it is in F
     alphabet: tuple[str, ...]
-    start: int = 0
-    names: tuple[str, ...] | None = None
-    index: dict[str, int] = field(init=False, repr=False)
+    start: int
+    names: tuple[str, ...] | None
 
-    def __post_init__(self) -> None:
-        alphabet = check_alphabet(self.alphabet)
-        table = _numbers(self.table, "table", "iu")
-        if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] != len(alphabet):
+    def __init__(
+        self,
+        table: ArrayLike,
+        accepting: ArrayLike | Iterable[int],
+        alphabet: Iterable[str],
+        start: int = 0,
+        names: Iterable[str] | None = None,
+    ) -> None:
+        """Check the parts.
+
+        table: one row a state and one column a symbol; each entry is a state
+        accepting: the accepting states' numbers, or one flag a state
+        alphabet: the symbols, each once
+        start: the start state's number
+        names: the states' names
+        """
+        symbols = check_alphabet(alphabet)
+        rows = _numbers(table, "table", "iu")
+        if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] != len(symbols):
             raise InputError(
-                f"DFA: the table has shape {table.shape}; it needs one row a state and {len(alphabet)} columns"
+                f"DFA: the table has shape {rows.shape}; it needs one row a state and {len(symbols)} columns"
             )
-        states = table.shape[0]
-        if int(table.min()) < 0 or int(table.max()) >= states:
+        states = rows.shape[0]
+        if int(rows.min()) < 0 or int(rows.max()) >= states:
             raise InputError(f"DFA: the table names states outside 0…{states - 1}")
-        if isinstance(self.start, bool) or not isinstance(self.start, int | np.integer):
-            raise InputError(f"DFA: start state {self.start!r} should be a whole number")
-        if not 0 <= self.start < states:
-            raise InputError(f"DFA: start state {self.start} is outside 0…{states - 1}")
-        accepting = self._flags(states)
-        if self.names is not None and len(self.names) != states:
-            raise InputError(f"DFA: {len(self.names)} names for {states} states")
-        for name in self.names or ():
-            if not isinstance(name, str):
-                raise InputError(f"DFA: state {name!r} is a {type(name).__name__}; a name is a string")
-        table = table.astype(np.int32)
-        table.flags.writeable = False
+        if isinstance(start, bool) or not isinstance(start, int | np.integer):
+            raise InputError(f"DFA: start state {start!r} should be a whole number")
+        if not 0 <= start < states:
+            raise InputError(f"DFA: start state {start} is outside 0…{states - 1}")
+        rows = rows.astype(np.int32)
+        rows.flags.writeable = False
         for key, value in (
-            ("table", table),
-            ("accepting", accepting),
-            ("alphabet", alphabet),
-            ("start", int(self.start)),
+            ("table", rows),
+            ("accepting", _flags(accepting, states)),
+            ("alphabet", symbols),
+            ("start", int(start)),
+            ("names", _checked_names(names, states)),
         ):
             object.__setattr__(self, key, value)
-        object.__setattr__(self, "index", {symbol: i for i, symbol in enumerate(alphabet)})
-
-    def _flags(self, states: int) -> np.ndarray:
-        """The accepting states as flags; they are given as flags or as numbers."""
-        given = self.accepting
-        given = list(given) if isinstance(given, Iterable) and not isinstance(given, np.ndarray) else given
-        flags = _numbers(given, "accepting states", "biu")
-        if flags.dtype != bool:
-            chosen = flags
-            if chosen.ndim != 1 or (chosen.size and (int(chosen.min()) < 0 or int(chosen.max()) >= states)):
-                raise InputError(f"DFA: the accepting states are not all in 0…{states - 1}")
-            flags = np.zeros(states, dtype=bool)
-            flags[chosen] = True
-        if flags.shape != (states,):
-            raise InputError(f"DFA: {flags.size} accepting flags for {states} states")
-        return flags
 
     @classmethod
     def build(
@@ -110,7 +115,7 @@ class DFA:
             for symbol in row:
                 if symbol not in symbols:
                     raise InputError(f"DFA: state {name!r} reads {symbol!r}, which is not in the alphabet")
-        return cls(table, np.array([number[f] for f in accepting], dtype=int), symbols, number[start], tuple(names))
+        return DFA(table, np.array([number[f] for f in accepting], dtype=int), symbols, number[start], tuple(names))
 
     def __len__(self) -> int:
         return int(self.table.shape[0])
@@ -130,9 +135,22 @@ class DFA:
 
     # Running
 
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Each symbol's column."""
+        return {symbol: i for i, symbol in enumerate(self.alphabet)}
+
+    @cached_property
+    def _linked(self) -> dict[Any, Any]:
+        """The start state as a dictionary from symbols to such dictionaries; under None, whether it accepts."""
+        rows: list[dict[Any, Any]] = [{None: bool(f)} for f in self.accepting]
+        for row, targets in zip(rows, self.table.tolist()):
+            row.update((symbol, rows[r]) for symbol, r in zip(self.alphabet, targets))
+        return rows[self.start]
+
     def run(self, word: Word) -> int:
         """The state after the word."""
-        return self.path(word)[-1]
+        return int(self.run_batch([word])[0])
 
     def path(self, word: Word) -> list[int]:
         """The states passed, the start state first."""
@@ -143,7 +161,18 @@ class DFA:
 
     def accepts(self, word: Word) -> bool:
         """Whether the word is in the language."""
-        return bool(self.accepting[self.run(word)])
+        if self.table.size > LINKED_CELLS or (isinstance(word, str) and len(word) > LONG_WORD):
+            return bool(self.accepting[self.run(word)])
+        try:
+            return reduce(operator.getitem, word, self._linked)[None]  # type: ignore[no-any-return]
+        except (TypeError, KeyError):
+            return bool(self.accepting[self.run(word)])  # complains, and names the symbol
+
+    def __contains__(self, word: object) -> bool:
+        """Whether a word is in the language; a word with other symbols is not."""
+        if isinstance(word, str | Sequence) and all(isinstance(s, str) for s in word):
+            return all(s in self.index for s in word) and self.accepts(word)
+        raise InputError(f"word {word!r:.60}: a word is a string, or a list of symbols")
 
     def run_batch(self, words: Sequence[Word]) -> np.ndarray:
         """The state after each word."""
@@ -153,34 +182,26 @@ class DFA:
 
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
         """Whether each word is in the language."""
-        accepted: np.ndarray = self.accepting[self.run_batch(words)]
-        return accepted
+        return np.asarray(self.accepting[self.run_batch(words)])
 
-    # Operations
+    # Boolean operations. Automata over different alphabets are compared as sets of words over both.
 
     def complement(self) -> DFA:
         """The automaton of all other words over the alphabet."""
         return DFA(self.table, ~self.accepting, self.alphabet, self.start, self.names)
 
-    def product(self, other: DFA, accept: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> DFA:
-        """Both at once, on the pairs of states that can be reached; `accept` joins the two answers."""
-        right = other._in_order_of(self)
-        pairs: dict[tuple[int, int], int] = {(self.start, right.start): 0}
-        queue, rows = [(self.start, right.start)], []
-        mine, theirs = self.table.tolist(), right.table.tolist()
-        for p, q in queue:
-            row = []
-            for pair in zip(mine[p], theirs[q]):
-                if pair not in pairs:
-                    if len(pairs) >= MAX_STATES:
-                        raise NotSupported(f"product: more than {MAX_STATES:,} states")
-                    pairs[pair] = len(pairs)
-                    queue.append(pair)
-                row.append(pairs[pair])
-            rows.append(row)
-        left_states, right_states = np.array(queue).T
-        accepting = accept(self.accepting[left_states], right.accepting[right_states])
-        return DFA(np.array(rows), np.asarray(accepting, dtype=bool), self.alphabet)
+    def product(
+        self, other: DFA, accept: Callable[[np.ndarray, np.ndarray], np.ndarray], limit: int = MAX_STATES
+    ) -> DFA:
+        """Both at once, on the pairs of states that words reach; `accept` joins the two arrays of answers."""
+        from kleene.machines.automata.kernels import product
+
+        left, right = self.aligned(other)
+        count, lefts, rights, table = product(left.table, left.start, right.table, right.start, limit)
+        if count < 0:
+            raise NotSupported(f"product: more than {limit:,} states; raise limit=")
+        accepting = np.asarray(accept(left.accepting[lefts], right.accepting[rights]), dtype=bool)
+        return DFA(table.reshape(count, -1), accepting, left.alphabet)
 
     def __and__(self, other: DFA) -> DFA:
         return self.product(other, operator.and_)
@@ -195,6 +216,88 @@ class DFA:
         return self.product(other, lambda mine, theirs: mine & ~theirs)
 
     __invert__ = complement
+
+    def over(self, alphabet: Iterable[str]) -> DFA:
+        """The same words over another alphabet that holds every symbol of this one.
+
+        >>> DFA([[0]], [0], "a").over("ab").accepts("ab")
+        False
+        """
+        symbols = check_alphabet(alphabet)
+        if symbols == self.alphabet:
+            return self
+        if missing := [s for s in self.alphabet if s not in symbols]:
+            raise InputError(f"DFA: the alphabet {{{', '.join(symbols)}}} has no {missing[0]!r}, which this one reads")
+        if len(symbols) == len(self.alphabet):
+            columns = [self.index[symbol] for symbol in symbols]
+            return DFA(self.table[:, columns], self.accepting, symbols, self.start, self.names)
+        sink = len(self)
+        table = np.full((sink + 1, len(symbols)), sink, dtype=np.int32)
+        for a, symbol in enumerate(symbols):
+            if symbol in self.index:
+                table[:sink, a] = self.table[:, self.index[symbol]]
+        names = None if self.names is None else (*self.names, new_name("sink", self.names))
+        return DFA(table, np.append(self.accepting, False), symbols, self.start, names)
+
+    def aligned(self, other: DFA) -> tuple[DFA, DFA]:
+        """Both automata over one alphabet, this one's symbols first."""
+        other = as_dfa(other)
+        symbols = tuple(dict.fromkeys((*self.alphabet, *other.alphabet)))
+        return self.over(symbols), other.over(symbols)
+
+    # Regular operations: each gives a minimal automaton
+
+    def concatenate(self, other: DFA) -> DFA:
+        """The words u·v with u in this language and v in the other."""
+        from kleene.machines.automata import operations
+
+        return operations.concatenate(self, as_dfa(other))
+
+    __add__ = concatenate
+
+    def star(self) -> DFA:
+        """The words u₁·…·uₙ, n ≥ 0, with each uᵢ in the language."""
+        from kleene.machines.automata import operations
+
+        return operations.star(self)
+
+    def reverse(self, limit: int = 1_000_000) -> DFA:
+        """The minimal automaton of the reversed words; refused above `limit` states."""
+        from kleene.machines.automata.nfa import NFA
+
+        return NFA.of(self).reverse().determinise(limit).minimise()
+
+    def quotient(self, other: DFA) -> DFA:
+        """The right quotient: words u such that u·v is in this language for some v in the other."""
+        from kleene.machines.automata import operations
+
+        return operations.right_quotient(self, as_dfa(other))
+
+    __truediv__ = quotient
+
+    def left_quotient(self, other: DFA) -> DFA:
+        """Words v such that u·v is in this language for some u in the other."""
+        from kleene.machines.automata import operations
+
+        return operations.left_quotient(self, as_dfa(other))
+
+    def homomorphism(self, image: Mapping[str, Word]) -> DFA:
+        """The words with every symbol replaced by a word: `dfa.homomorphism({"a": "01", "b": ""})`."""
+        from kleene.machines.automata import operations
+
+        return operations.homomorphism(self, image)
+
+    def inverse_homomorphism(self, image: Mapping[str, Word]) -> DFA:
+        """The words over the mapping's symbols whose image is in the language."""
+        from kleene.machines.automata import operations
+
+        return operations.inverse_homomorphism(self, image)
+
+    def prefixes(self) -> DFA:
+        """Every prefix of every word."""
+        from kleene.machines.automata import operations
+
+        return operations.prefixes(self)
 
     def minimise(self) -> DFA:
         """The smallest automaton of the language (Hopcroft), numbered breadth-first from the start.
@@ -226,67 +329,133 @@ class DFA:
         names = tuple(self.names[q] for q in order) if self.names else None
         return DFA(number[self.table[order]], self.accepting[order], self.alphabet, int(number[self.start]), names)
 
-    def reverse(self, limit: int = 100_000) -> DFA:
-        """The minimal automaton of the reversed words (subset construction); refused above `limit` states."""
-        states, symbols = self.table.shape
-        before = [[0] * states for _ in range(symbols)]  # states as bits of an integer
-        for p in range(states):
-            for a in range(symbols):
-                before[a][int(self.table[p, a])] |= 1 << p
-        first = sum(1 << int(q) for q in np.flatnonzero(self.accepting))
-        number, queue, rows = {first: 0}, [first], []
-        for subset in queue:
-            row = []
-            for a in range(symbols):
-                target, rest = 0, subset
-                while rest:
-                    low = rest & -rest
-                    target |= before[a][low.bit_length() - 1]
-                    rest ^= low
-                if target not in number:
-                    if len(number) >= limit:
-                        raise NotSupported(f"reverse: more than {limit:,} states; raise limit=")
-                    number[target] = len(number)
-                    queue.append(target)
-                row.append(number[target])
-            rows.append(row)
-        accepting = np.array([bool(subset >> self.start & 1) for subset in queue])
-        return DFA(np.array(rows), accepting, self.alphabet).minimise()
-
     # Comparing
 
     def distinguish(self, other: DFA) -> Word | None:
         """A shortest word that one accepts and the other does not (Hopcroft–Karp); None if there is none."""
         from kleene.machines.automata.kernels import hopcroft_karp
 
-        right = other._in_order_of(self)
+        left, right = self.aligned(other)
         at, came_from, by = hopcroft_karp(
-            self.table, self.accepting, self.start, right.table, right.accepting, right.start
+            left.table, left.accepting, left.start, right.table, right.accepting, right.start
         )
         if at < 0:
             return None
-        symbols = []
+        codes = []
         while came_from[at] >= 0:
-            symbols.append(self.alphabet[by[at]])
+            codes.append(int(by[at]))
             at = came_from[at]
-        symbols.reverse()
+        return left.spell(codes[::-1])
+
+    def spell(self, codes: Iterable[int]) -> Word:
+        """A word from its symbols' columns: text where every symbol is one character, else a list."""
+        symbols = [self.alphabet[code] for code in codes]
         return "".join(symbols) if all(len(s) == 1 for s in self.alphabet) else symbols
 
     def equivalent(self, other: DFA) -> bool:
         """Whether both accept the same words."""
         return self.distinguish(other) is None
 
-    def _in_order_of(self, other: DFA) -> DFA:
-        """The same automaton with its symbols in the other's order."""
-        if self.alphabet == other.alphabet:
-            return self
-        if set(self.alphabet) != set(other.alphabet):
-            extra = sorted(set(self.alphabet) ^ set(other.alphabet))
-            raise InputError(f"DFA: the two alphabets differ in {', '.join(map(repr, extra[:5]))}; they must be equal")
-        columns = [self.index[symbol] for symbol in other.alphabet]
-        return DFA(self.table[:, columns], self.accepting, other.alphabet, self.start, self.names)
+    def __eq__(self, other: object) -> bool:
+        """Whether both accept the same words."""
+        return self.equivalent(other) if isinstance(other, DFA) else NotImplemented
 
-    # Files and pictures
+    @cached_property
+    def _hash(self) -> int:
+        from kleene.machines.automata.operations import canonical
+
+        minimal = canonical(self)
+        return hash((minimal.alphabet, minimal.table.tobytes(), minimal.accepting.tobytes()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def included_in(self, other: DFA) -> bool:
+        """Whether the other automaton accepts every word of this one."""
+        return (self - other).is_empty()
+
+    __le__ = included_in
+
+    def is_empty(self) -> bool:
+        """Whether no word is accepted."""
+        return not bool(self.reachable().accepting.any())
+
+    def is_universal(self) -> bool:
+        """Whether every word over the alphabet is accepted."""
+        return bool(self.reachable().accepting.all())
+
+    # Words
+
+    @cached_property
+    def language(self) -> Language:
+        """The words as a collection in order of length: `len`, `in`, iteration, indexing, counting, sampling."""
+        from kleene.machines.automata.language import Language
+
+        return Language(self)
+
+    def is_finite(self) -> bool:
+        """Whether only finitely many words are accepted."""
+        return self.language.longest is not None
+
+    def shortest(self) -> Word | None:
+        """A shortest word, the first of its length in the order of the alphabet; None where there is none."""
+        return self.language.shortest()
+
+    def words(self, most: int | None = None) -> Iterator[Word]:
+        """The words, shortest first and then in the order of the alphabet; at most `most`."""
+        return self.language.words(most)
+
+    def count(self, length: int) -> int:
+        """How many words have this length."""
+        return self.language.count(length)
+
+    def sample(self, length: int, seed: int | np.random.Generator = 0) -> Word:
+        """A word of this length, each with the same chance."""
+        return self.language.sample(length, seed)
+
+    # The syntactic monoid and what it decides
+
+    @cached_property
+    def monoid(self) -> Monoid:
+        """The syntactic monoid: what words do to the states of the minimal automaton."""
+        from kleene.machines.automata.monoid import syntactic_monoid
+
+        return syntactic_monoid(self)
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The classes of languages that this one is in, each with a witness."""
+        from kleene.machines.automata.classes import classify
+
+        return classify(self)
+
+    @property
+    def is_star_free(self) -> Verdict:
+        """Whether an expression with complement and without star describes the language (Schützenberger)."""
+        from kleene.machines.automata.classes import star_free
+
+        return star_free(self)
+
+    @property
+    def is_group(self) -> Verdict:
+        """Whether the syntactic monoid is a group: every symbol permutes the states."""
+        from kleene.machines.automata.classes import group
+
+        return group(self)
+
+    # Regular expressions, files and pictures
+
+    def to_regex(self, *, limit: int = 1_000_000) -> str:
+        """A short regular expression of the language that `kl.regex` and Python's `re.fullmatch` read.
+
+        Refused above `limit` characters.
+
+        >>> DFA([[0, 1], [1, 0]], [0], "01").to_regex()
+        '(0|10*1)*'
+        """
+        from kleene.machines.automata.to_regex import to_regex
+
+        return to_regex(self, limit=limit)
 
     def to_json(self) -> dict[str, object]:
         """Plain data that `DFA.from_json` reads again."""
@@ -302,18 +471,22 @@ class DFA:
         return from_json(data, where)
 
     def save(self, path: str | Path) -> None:
-        """Write a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T), `.dot`, or a picture `.png`,
-        `.svg`, `.pdf`."""
+        """Write a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T), `.mata`, `.ba`, `.regex`, `.dot`, or a
+        picture `.png`, `.svg`, `.pdf`."""
         from kleene.machines.automata.files import save
 
-        save(self, Path(path))
+        save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> DFA:
-        """Read a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T)."""
-        from kleene.machines.automata.files import load
+        """Read a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T), `.mata`, `.ba`, `.regex`.
 
-        return load(Path(path))
+        A state without a move for some symbol gets one to a new rejecting state, with a warning. `NFA.load` reads
+        nondeterministic automata.
+        """
+        from kleene.machines.automata.files import load_dfa
+
+        return load_dfa(path)
 
     def _repr_png_(self) -> bytes | None:
         """The picture that notebooks show."""
@@ -326,6 +499,51 @@ class DFA:
         from kleene.show.automata import to_dot
 
         return to_dot(self)
+
+
+def as_dfa(other: object) -> DFA:
+    """An automaton as a DFA: nondeterministic and alternating ones are made deterministic."""
+    if isinstance(other, DFA):
+        return other
+    convert = getattr(other, "determinise", None) or getattr(other, "to_dfa", None)
+    if convert is None:
+        raise InputError(f"{other!r:.60}: a {type(other).__name__}; an automaton is needed, such as kl.regex('a*b')")
+    return convert()  # type: ignore[no-any-return]
+
+
+def new_name(wanted: str, names: Iterable[str]) -> str:
+    """A name that is not taken: `sink`, or `sink'`, and so on."""
+    taken = set(names)
+    while wanted in taken:
+        wanted += "'"
+    return wanted
+
+
+def _flags(given: object, states: int) -> np.ndarray:
+    """The accepting states as flags; they are given as flags or as numbers."""
+    given = list(given) if isinstance(given, Iterable) and not isinstance(given, np.ndarray) else given
+    flags = _numbers(given, "accepting states", "biu")
+    if flags.dtype != bool:
+        chosen = flags
+        if chosen.ndim != 1 or (chosen.size and (int(chosen.min()) < 0 or int(chosen.max()) >= states)):
+            raise InputError(f"DFA: the accepting states are not all in 0…{states - 1}")
+        flags = np.zeros(states, dtype=bool)
+        flags[chosen] = True
+    if flags.shape != (states,):
+        raise InputError(f"DFA: {flags.size} accepting flags for {states} states")
+    return flags
+
+
+def _checked_names(names: Iterable[str] | None, states: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    found = tuple(names)
+    if len(found) != states:
+        raise InputError(f"DFA: {len(found)} names for {states} states")
+    for name in found:
+        if not isinstance(name, str):
+            raise InputError(f"DFA: state {name!r} is a {type(name).__name__}; a name is a string")
+    return found
 
 
 def _numbers(values: object, what: str, kinds: str) -> np.ndarray:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from kleene.common.alphabet import Word, encode_batch
 from kleene.errors import NotExact
+from kleene.networks.formats import check_format
 from kleene.networks.rnn.exact import ExactRNN
 
 __all__ = ["ExactRNN", "SimpleRNN"]
@@ -40,6 +41,7 @@ class SimpleRNN(nn.Module):
         self.out = nn.Linear(units, outputs, dtype=dtype)
         self.limit: int | None = None  # see watch
         self.every = 1
+        self.made_for: torch.dtype | None = None  # of an exact network: the format that holds its numbers
 
     @classmethod
     def from_exact(
@@ -67,6 +69,7 @@ class SimpleRNN(nn.Module):
                 if entries:
                     at = torch.tensor(list(entries)).T if parameter.dim() == 2 else torch.tensor([list(entries)])
                     parameter[tuple(at)] = torch.tensor([float(v) for v in entries.values()], dtype=dtype)
+        module.made_for = dtype
         return module.to(device)
 
     def extra_repr(self) -> str:
@@ -105,6 +108,8 @@ class SimpleRNN(nn.Module):
     @torch.no_grad()
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
         """Whether each word is accepted; words of one length run together."""
+        if self.made_for is not None:
+            check_format("RNN", self.V, self.made_for)
         codes, offsets = encode_batch(words, self.alphabet)
         lengths = np.diff(offsets)
         answers = np.empty(len(words), dtype=bool)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError
 from kleene.files import MAX_ENTRIES, read_json, written_atomically
+from kleene.networks.formats import check_format
 
 VERSION = 1
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -64,6 +65,7 @@ class Memoriser(nn.Module):
     def operands(self, program: np.ndarray, instruction: np.ndarray) -> np.ndarray:
         """The operands at many places: (entries, operands)."""
         found = []
+        check_format("memoriser", next(self.parameters()), DTYPES[self.dtype])
         chunk = rows_at_once([size for network in self.networks for size in _widths(network)])
         for begin in range(0, len(program), chunk):
             some = slice(begin, begin + chunk)

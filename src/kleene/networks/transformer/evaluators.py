@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from kleene.common.output import Output
 from kleene.errors import DidNotHalt, NotSupported, RangeError
+from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.dense import DenseRun, Watcher, run_dense
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.pausable import HALTED, PausableRun
@@ -30,6 +31,7 @@ def start(net: Transformer, tokens: Sequence[int], evaluator: str = "dense") -> 
     """Begin a run that can pause; nothing is computed yet."""
     if evaluator not in EVALUATORS:
         raise NotSupported(f"there is no evaluator {evaluator!r} that can pause; there are {', '.join(EVALUATORS)}")
+    check_transformer(net)
     return _pausable(evaluator)(net, net.check_input(tokens))
 
 

@@ -16,7 +16,7 @@ from numba import njit
 from torch import Tensor
 
 from kleene.networks.transformer.active_rows import Array, Lookup
-from kleene.networks.transformer.lookup import WholeNumberRun
+from kleene.networks.transformer.lookup import WholeNumberRun, written_dims
 from kleene.networks.transformer.model import Block
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, Watch
 
@@ -70,7 +70,8 @@ class _Writer:
         lines += ["    while count < layers:"]
         for place, lookups in enumerate(self.known.blocks):
             lines.append(f"        if place == {place}:")
-            body = [*self.attention(lookups), *self.units(self.net.block(place)), *self.after(place)]
+            block = self.net.block(place)
+            body = [*self.attention(lookups), *self.units(block, lookups), *self.after(place)]
             lines += [f"            {line}" for line in body]
         lines.append("    return count, 0, 0")
         return "\n".join(lines) + "\n"
@@ -117,7 +118,7 @@ class _Writer:
 
     # --- units ---
 
-    def units(self, block: Block) -> Iterator[str]:
+    def units(self, block: Block, lookups: tuple[Lookup, ...]) -> Iterator[str]:
         halves = [_Half(block.in1, block.bias1, block.out1), _Half(block.in2, block.bias2, block.out2)]
         for row in self.known.working:
             used = sorted({dim for half in halves for dim in half.dims})
@@ -127,6 +128,10 @@ class _Writer:
                 yield from half.code()
             for dim in sorted({dim for half in halves for dim in half.written}):
                 yield f"here{row}[{dim}] = v{dim}"
+            written = written_dims(block, lookups)
+            for start in range(0, len(written), 50):
+                held = " | ".join(f"here{row}[{dim}]" for dim in written[start : start + 50])
+                yield f"if ({held}) & -2: return count, 0, 3"
 
     # --- after a layer ---
 

@@ -10,16 +10,19 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from kleene.errors import KleeneError, NotSupported, RangeError
-from kleene.networks.transformer.active_rows import ActiveRows, Array, find_active_rows, row_by_word, words_held
+from kleene.errors import NotSupported, RangeError
+from kleene.networks.transformer.active_rows import ActiveRows, Array, Lookup, find_active_rows, row_by_word, words_held
+from kleene.networks.transformer.model import Block, Transformer
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
 
 
 class WholeNumberRun(PausableRun):
-    """A run on whole numbers, which the residual stream of an exact network holds."""
+    """A run on whole numbers, which the residual stream of an exact network holds. Weights that are none, and rows that
+    hold anything but zeros and ones after a layer, are refused: dense runs them."""
 
     def begin(self, x: Tensor) -> None:
         self.known: ActiveRows = find_active_rows(self.net, x)
+        check_whole(self.net, self.known)
         start = x.double().cpu().numpy()
         self.x: Array = np.ascontiguousarray(start.astype(np.int8))
         if not (self.x == start).all():
@@ -49,10 +52,37 @@ class WholeNumberRun(PausableRun):
     def check_broken(self, broken: int) -> None:
         """Stop where a run leaves what is known to be exact: the interpreter raises there, or did before."""
         where = f"{self.net.config.name}: in layer {self.layers + 1:,}"
-        if broken == 1:
-            raise KleeneError(f"{where} a row at rest holds something else than zeros and ones")
+        if broken in (1, 3):
+            kind = "at rest" if broken == 1 else "that works"
+            raise NotSupported(f"{where} a row {kind} holds something else than zeros and ones; use 'dense'")
         if broken:
             raise RangeError(f"{where} a head looks for a word that no row has")
+
+
+def check_whole(net: Transformer, known: ActiveRows) -> None:
+    """Refuse weights that are no whole numbers, and sums that a byte cannot hold."""
+    for number, (block, lookups) in enumerate(zip(net.blocks, known.blocks)):
+        assert isinstance(block, Block)
+        parts = {name: getattr(block, name).double() for name in ("in1", "bias1", "out1", "in2", "bias2", "out2")}
+        parts |= {f"head {block.heads[head.number]!r}": torch.tensor(head.copies.weights) for head in lookups}
+        parts |= {"halt_weight": net.halt_weight.double(), "halt_bias": net.halt_bias.double()}
+        for name, weights in parts.items():
+            if not bool((weights == weights.round()).all()) or bool((weights.abs() >= 2**31).any()):
+                raise NotSupported(
+                    f"{net.config.name}: {name} of block {number} has weights that are no whole numbers; use 'dense'"
+                )
+        reach = 1 + parts["out1"].abs().sum(dim=1).cpu() + parts["out2"].abs().sum(dim=1).cpu()
+        for head in lookups:
+            reach.index_add_(0, torch.tensor(head.copies.targets), torch.tensor(head.copies.weights).abs().double())
+        if float(reach.max()) > 127:
+            raise NotSupported(f"{net.config.name}: block {number} can write more than a byte holds; use 'dense'")
+
+
+def written_dims(block: Any, lookups: Sequence[Lookup]) -> list[int]:
+    """The dimensions that the units and heads of a block write."""
+    by_units = (block.out1 != 0).any(dim=1) | (block.out2 != 0).any(dim=1)
+    by_heads = {int(target) for head in lookups for target in head.copies.targets}
+    return sorted(by_heads | set(torch.nonzero(by_units).flatten().tolist()))
 
 
 class LookupRun(WholeNumberRun):
@@ -65,6 +95,9 @@ class LookupRun(WholeNumberRun):
         self.working = np.array(self.known.working)
         self.table = np.stack([np.resize(t, max(map(len, self.tables))) for t in self.tables])
         self.heads, self.units = self._flat_heads(), self._flat_units()
+        written = [written_dims(block, lookups) for block, lookups in zip(self.net.blocks, self.known.blocks)]
+        starts = np.cumsum([0, *map(len, written)]).astype(np.int32)
+        self.checked = Checked(starts, np.array([dim for dims in written for dim in dims], dtype=np.int32))
         weight = self.net.halt_weight.cpu().numpy().astype(np.int64)
         can_halt = self.net.config.halts and self.known.resting_done
         dims = np.nonzero(weight)[0][: len(weight) if can_halt else 0]
@@ -129,7 +162,7 @@ class LookupRun(WholeNumberRun):
         stop = Stop(watch.place, watch.row, watch.dim) if watch else Stop(-1, 0, 0)
         place = self.layers % len(self.known.blocks)
         done, reason, broken = _run(
-            self.x, self.working, self.table, self.heads, self.units, self.halt, stop, layers, place
+            self.x, self.working, self.table, self.heads, self.units, self.checked, self.halt, stop, layers, place
         )
         self.layers += done
         self.check_broken(broken)
@@ -162,6 +195,13 @@ class FlatUnits(NamedTuple):
     write_ptr: Array
     write_dims: Array
     write_weights: Array
+
+
+class Checked(NamedTuple):
+    """The dimensions that each block writes, which must hold zeros and ones after it."""
+
+    starts: Array
+    dims: Array
 
 
 class Halting(NamedTuple):
@@ -264,9 +304,9 @@ def _done(x, working, halt):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _run(x, working, table, flat, units, halt, stop, layers, place):  # type: ignore[no-untyped-def]
+def _run(x, working, table, flat, units, checked, halt, stop, layers, place):  # type: ignore[no-untyped-def]
     """The number of layers run; why it stopped (0 enough, 1 halted, 2 watched); and what broke (1 a row at rest, 2 a
-    lookup)."""
+    lookup, 3 a row that works)."""
     added = np.zeros((len(working), x.shape[1]), dtype=np.int32)
     hits = np.zeros((len(flat.looking), 4), dtype=np.int64)  # each row that looks hits one at most
     on = np.zeros(len(units.bias), dtype=np.int32)
@@ -287,6 +327,11 @@ def _run(x, working, table, flat, units, halt, stop, layers, place):  # type: ig
                 row[flat.written[k]] += added[w, flat.written[k]]
             _half(row, units, 2 * place, on)
             _half(row, units, 2 * place + 1, on)
+            held = 0
+            for k in range(checked.starts[place], checked.starts[place + 1]):
+                held |= row[checked.dims[k]]
+            if held & -2:
+                return layer, 0, 3
         if _done(x, working, halt):
             return layer + 1, 1, 0
         if place == stop.place and x[stop.row, stop.dim] == 1:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
-from kleene.errors import InputError
+from kleene.errors import InputError, NotSupported
+from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
     Head,
     Named,
@@ -172,7 +173,9 @@ class Transformer(nn.Module):
         self.halt_bias = nn.Parameter(torch.zeros(1, dtype=dtype))
         self.requires_grad_(False)
         self._sparse: tuple[Any, SparseTransformer] | None = None
-        self._certificate: Any = None
+        self._certificates: dict[str, tuple[Any, Any]] = {}  # by number format
+        self.made_for = dtype  # the number format of its weights when it was made; a conversion does not change it
+        self.tf32: tuple[Any, str | None] | None = None  # see formats.py
 
     # --- what it is ---
 
@@ -219,19 +222,25 @@ class Transformer(nn.Module):
         return describe(self) if "program" in self.description else super().__repr__()
 
     def note_certificate(self, certificate: Any) -> None:
-        """Keep what certify found, to be told by print."""
-        self._certificate = (self._stamp(), certificate)
+        """Keep what certify found, by number format: print tells it, and it allows to run in that format."""
+        self._certificates[certificate.dtype] = (self.stamp(), certificate)
 
     def certificate_text(self) -> str:
         """What is known of the certificate, without proving anything now."""
-        if self._certificate is None:
+        found = self._certificates.get(str(self.dtype).removeprefix("torch."))
+        if found is None:
             return "not asked yet: kl.certify(net)"
-        stamp, certificate = self._certificate
-        if stamp != self._stamp():
+        stamp, certificate = found
+        if stamp != self.stamp():
             return "the weights have changed since it was asked: kl.certify(net)"
         return str(certificate).splitlines()[0].partition(": ")[2]
 
-    def _stamp(self) -> tuple[tuple[int, int], ...]:
+    def certified_in(self, dtype: str) -> bool:
+        """Whether certify has shown these weights exact in a number format."""
+        stamp, certificate = self._certificates.get(dtype, (None, None))
+        return stamp == self.stamp() and bool(certificate)
+
+    def stamp(self) -> tuple[tuple[int, int], ...]:
         """What is another one once a weight has changed."""
         return tuple((p.data_ptr(), p._version) for p in self.parameters())
 
@@ -273,8 +282,9 @@ class Transformer(nn.Module):
     def forward(self, tokens: Tensor, mask: Tensor | None = None, layers: int | None = None) -> Tensor:
         """Logits (batch, position, class) after a fixed number of layers."""
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
+        check_transformer(self)
         check_layers(self.config.name, layers)
-        count = self.config.layers if layers is None else layers
+        count = self._count(layers)
         if count is None:
             raise InputError(f"{self.config.name}: forward needs layers=, since it halts by itself only in run")
         x = self.embed(tokens)
@@ -311,6 +321,7 @@ class Transformer(nn.Module):
         runs these weights. `watch(layer, rows, residual)` sees every layer (dense)."""
         if not inputs:
             return []
+        check_transformer(self)
         checked = [self.check_input(tokens) for tokens in inputs]
         check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
         if self.config.shape == "decoder":
@@ -326,13 +337,18 @@ class Transformer(nn.Module):
         return "sparse" if runs_sparse(self) else "dense"
 
     def _count(self, layers: int | None) -> int | None:
-        return layers if layers is not None else None if self.config.halts else self.config.layers
+        config = self.config
+        if layers is not None and config.blocks > len(config.cycle) and layers > config.blocks:
+            raise NotSupported(
+                f"{config.name}: layers={layers}; this encoder has {config.blocks} layers, each with its own weights"
+            )
+        return layers if layers is not None else None if config.halts else config.layers
 
     def sparse_copy(self) -> SparseTransformer:
         """Sparse weights for the CPU, made again when a weight has changed."""
         from kleene.networks.transformer.sparse import SparseTransformer
 
-        stamp = self._stamp()
+        stamp = self.stamp()
         if self._sparse is None or self._sparse[0] != stamp:
             self._sparse = (stamp, SparseTransformer(self))
         return self._sparse[1]
