@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-all lint bench docs proofs clean
+.PHONY: setup demo test test-all coverage lint bench docs proofs clean
 
 setup: .venv/ready
 
@@ -21,10 +21,15 @@ test: setup
 test-all: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
+# Coverage of the default tests; the lines that no test reaches stand beside each file.
+coverage: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing
+
 lint: setup
 	$(BIN)/ruff check src tests benchmarks docs/*.py
 	$(BIN)/ruff format --check src tests benchmarks docs/*.py
 	$(BIN)/mypy
+	$(BIN)/pyright
 
 bench: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
@@ -38,4 +43,4 @@ proofs:
 
 clean:
 	$(MAKE) -C proofs clean
-	rm -rf site .venv .mypy_cache .ruff_cache .pytest_cache results
+	rm -rf site .venv .mypy_cache .ruff_cache .pytest_cache .coverage results

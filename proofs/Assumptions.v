@@ -3,7 +3,7 @@
 
 From Coq Require Import ZArith Reals List.
 From Flocq Require Import Core.
-From Kleene Require Import Sums Attention Thresholds Adders Averages Composition.
+From Kleene Require Import Sums Attention Thresholds Adders Averages Composition Walk.
 Open Scope Z_scope. Open Scope R_scope.
 
 Check Sums.sums_are_exact.
@@ -62,3 +62,7 @@ Check Composition.empty_head_agrees.
 Print Assumptions Composition.empty_head_agrees.
 Check Composition.averaging_head_agrees.
 Print Assumptions Composition.averaging_head_agrees.
+Check Walk.walk_sound.
+Print Assumptions Walk.walk_sound.
+Check Walk.check_variable_sound.
+Print Assumptions Walk.check_variable_sound.

@@ -210,8 +210,8 @@ def compile(machine: Any, **options: Any) -> Any:
     A program becomes a `Transformer`. Options:
 
     - `lowering`: "thresholds" for few hidden units, "rules" for one unit a transition rule.
-    - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default
-      what the program declares.
+    - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default a
+      decoder where the program declares `max_tokens`, else universal.
     - `layers`: how many layers an encoder runs.
     - `length`: the longest input that heads which average must resolve.
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
@@ -569,7 +569,8 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
     A language model gives the interdependence of all pairs of words, and each word's contribution to the next. Options:
 
     - `target`: the next word to explain; by default the likeliest.
-    - `bias_rule`: how biases are shared out, "focus" or "murdoch".
+    - `bias_rule`: "focus" gives words in focus the product of the gates' biases; "murdoch", the original rule,
+      does not.
     - `read`: where a pair is read, at its "right" word or at the "end" of the sentence.
 
     >>> import kleene as kl
