@@ -302,3 +302,20 @@ def test_parity_takes_the_tasks_of_one_part(tmp_path):
     with pytest.raises(InputError, match="no task is so called"):
         parity("tiny", folder=tmp_path / "none", progress=False, plan=Plan(only=("x*",)))
     assert not (tmp_path / "none").exists()
+
+
+def test_a_result_of_a_program_that_changed_is_made_again(tmp_path):
+    calls = []
+
+    def work(x, folder, deadline):
+        calls.append(x)
+        return {"x": x}
+
+    for _ in range(2):
+        run_tasks(work, {"t": {"x": 1}}, tmp_path, plan=Plan(workers=1), progress=False)
+    assert calls == [1]
+    saved = json.loads((tmp_path / "t.json").read_text())
+    saved["result"]["code"]["library/parity.py"] = "another"
+    (tmp_path / "t.json").write_text(json.dumps(saved))
+    run_tasks(work, {"t": {"x": 1}}, tmp_path, plan=Plan(workers=1), progress=False)
+    assert calls == [1, 1]

@@ -18,11 +18,12 @@ from typing import Any
 
 from kleene.errors import InputError
 from kleene.files import read_json, write_json
-from kleene.papers.provenance import commit, loaded_code
+from kleene.papers.provenance import changed_code, commit, loaded_code
 from kleene.papers.report import device
 
 Work = Callable[..., dict[str, Any]]
 Tasks = Mapping[str, Mapping[str, Any]]
+MEANING = ("library/", "machines/", "lowering/")  # what programs say and mean: a result of another program is none
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,9 @@ def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, A
     if not path.exists():
         return {}
     saved: dict[str, Any] = read_json(path)
-    new = _plain(arguments)
+    new, code = _plain(arguments), saved["result"].get("code", {})
+    if changed_code({file: known for file, known in code.items() if file.startswith(MEANING)}):
+        return {}
     old = dict(saved["arguments"])
     made, asked = old.pop("steps", None), new.pop("steps", None)
     if old != new:
