@@ -88,7 +88,7 @@ def table(made: Mapping[str, Any]) -> str:
         cells = [row["name"], paper, row["ours"], number, _verdict(row), row.get("note", "")]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     if criteria:
-        lines += ["", "## Criteria", "", "Fixed in the code before the runs.", ""]
+        lines += ["", "## Criteria", "", "A run that is older than its criterion gets no verdict.", ""]
         lines += [f"{number}. {text}." for number, text in enumerate(criteria, 1)]
     return "\n".join(lines) + "\n"
 
