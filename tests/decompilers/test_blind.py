@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import kleene as kl
+from kleene.cli import app
 from kleene.decompilers.blind import Found, put_in_order
 from kleene.lowering.forms import Form
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import GuardedUpdate, Updates
 from kleene.lowering.updates import Test as Condition
 
@@ -83,15 +86,14 @@ class Names:
             assert len({other for other, _ in told}) == 1, told
             self.of[told[0][0]] = name
             self.index[name] = [index for _, index in told]
-        spec = kl.Updates if False else ordered
         for head in found.heads:
             if head.scalar:
                 original = next(o for o, given in self.of.items() if given == head.name)
                 values = [str(v) for v in net_kind(net, original)]
                 passed = [0]
-                for segment in spec.layout:
+                for segment in ordered.layout:
                     if segment.coding == "scratch" and segment.name.startswith(f"{head.name}≥"):
-                        old = place[dims[found.scratch[_scratch_number(spec.layout, segment)]]][0]
+                        old = place[dims[found.scratch[_scratch_number(ordered.layout, segment)]]][0]
                         passed.append(values.index(old.partition("≥")[2]))
                 self.index[head.name] = sorted(passed)
 
@@ -108,7 +110,7 @@ class Names:
 
 
 def net_kind(net: Any, head: str) -> Any:
-    return [kl.Fraction(v) if False else v for v in net.description["program"]["heads"][head]["values"]]
+    return net.description["program"]["heads"][head]["values"]
 
 
 def _scratch_number(layout: Any, segment: Any) -> int:
@@ -119,11 +121,18 @@ def _possible(update: GuardedUpdate) -> bool:
     return all(set(test.form.values) & test.allowed for test in update.guard)
 
 
-@pytest.mark.parametrize("lowering", ["thresholds", "rules"])
-@pytest.mark.parametrize("name", PROGRAMS)
+LONG = {"addition", "addition_scratchpad", "subleq"}
+LONG_AS_RULES = {"most_frequent", "parity_scratchpad", "histogram", "sort_unique"}
+CASES = [pytest.param(name, "thresholds", marks=[pytest.mark.slow] * (name in LONG)) for name in PROGRAMS]
+CASES += [
+    pytest.param(name, "rules", marks=[pytest.mark.slow] * (name in LONG_AS_RULES))
+    for name in PROGRAMS
+    if name not in LONG | {"dyck2"}  # of those, thousands of rules
+]
+
+
+@pytest.mark.parametrize(("name", "lowering"), CASES)
 def test_the_updates_of_the_library_come_back_up_to_names(name, lowering):
-    if lowering == "rules" and name in ("addition_scratchpad", "subleq", "addition", "dyck2"):
-        pytest.skip("thousands of rules")
     program = PROGRAMS[name]()
     net = kl.compile(program, lowering=lowering)
     hidden, dims = permuted(net, random.Random(len(name)))
@@ -146,8 +155,6 @@ def test_what_is_read_blind_runs_like_the_network():
     hidden, _ = permuted(kl.compile(program), random.Random(5))
     found, chance = kl.decompile(hidden, blind=True), random.Random(0)
     inputs = [program.sample(chance, 8) if hasattr(program, "sample") else [0] * 8 for _ in range(20)]
-    from kleene.lowering.rule_machine import RuleMachine
-
     assert RuleMachine(found).run_batch(inputs) == hidden.run_batch(inputs)
 
 
@@ -166,3 +173,9 @@ def test_a_weight_that_breaks_a_group_is_noticed():
         kl.decompile(broken, blind=True)
     again = replace(kl.decompile(net, blind=True).spec, name="x")
     assert len(again.variables) == 2
+
+
+def test_on_the_command_line(tmp_path):
+    kl.compile(LIBRARY.parity_relative).save(tmp_path / "net")
+    done = CliRunner().invoke(app, ["decompile", str(tmp_path / "net"), "--blind"])
+    assert done.exit_code == 0 and "v0" in done.stdout and "parity" not in done.stdout.split("\n", 1)[1]

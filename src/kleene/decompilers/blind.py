@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import torch
 
 from kleene.common.residual import Layout, Segment
 from kleene.errors import NotExact
-from kleene.machines.program import Categorical, HeadSpec, Kind, Numerical, Spec, VariableSpec
+from kleene.machines.program import Categorical, HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec
 from kleene.networks.transformer.model import Block, BlockShape, Config, Transformer
 
 INPUTS, LAYERS = 200, 24  # random inputs that states are taken from, and layers of each
@@ -129,7 +130,7 @@ def _groups(net: Transformer, blocks: list[Block], mine: np.ndarray) -> list[Dim
                 sets.join(pairs)
     sets.join(np.nonzero((_numbers(net.unembedding) != 0).any(axis=0))[0].tolist())
     states = _states(net, mine)
-    return _joined(net, sets, states)
+    return _joined(net, blocks, sets, states)
 
 
 def _matched(block: Block, h: int) -> tuple[list[int], list[int]]:
@@ -157,7 +158,7 @@ def _states(net: Transformer, mine: np.ndarray) -> np.ndarray:
     for _ in range(4):
         lengths = [chance.randint(1, longest) for _ in range(INPUTS // 4)]
         size = max(lengths)
-        given = torch.tensor([[chance.randrange(config.tokens) for _ in range(size)] for _ in lengths])
+        given = torch.tensor([_tokens(chance, config.tokens, size) for _ in lengths])
         mask = torch.arange(size)[None] < torch.tensor(lengths)[:, None]
         x = net.embed(given.to(net.device))
         good = mask.to(net.device)
@@ -174,10 +175,17 @@ def _states(net: Transformer, mine: np.ndarray) -> np.ndarray:
             f"{net.config.name}: the embeddings do not have the same number of dimensions on for every token; "
             "words (numbers in binary) are not read without a description"
         )
-    return states != 0
+    on: np.ndarray = states != 0
+    return on
 
 
-def _joined(net: Transformer, sets: _Sets, states: np.ndarray) -> list[Dims]:
+def _tokens(chance: random.Random, tokens: int, size: int) -> list[int]:
+    """A random input, mostly of a few different tokens."""
+    few = [chance.randrange(tokens) for _ in range(chance.choice((1, 2, 3, 8)))]
+    return [chance.choice(few) if chance.random() < 0.9 else chance.randrange(tokens) for _ in range(size)]
+
+
+def _joined(net: Transformer, blocks: list[Block], sets: _Sets, states: np.ndarray) -> list[Dims]:
     """Join sets until each state has exactly one dimension on in each group: a state in which all but one dimension
     have their group says which group the last one is in."""
     parts = [sorted(group) for group in sets.all() if states[:, sorted(group)].any()]  # the others are never on
@@ -193,7 +201,28 @@ def _joined(net: Transformer, sets: _Sets, states: np.ndarray) -> list[Dims]:
     groups: list[list[int]] = [[] for _ in range(count)]
     for part, group in enumerate(colour):
         groups[group] += parts[part]
+    idle = [sorted(group) for group in sets.all() if not states[:, sorted(group)].any()]
+    _attach(blocks, groups, idle)
     return [tuple(sorted(group)) for group in groups]
+
+
+def _attach(blocks: list[Block], groups: list[list[int]], idle: list[list[int]]) -> None:
+    """Values that were never seen: what clears them is guarded as what clears the other values of their variable."""
+    guards: dict[int, set[Any]] = {}
+    for number, block in enumerate(blocks):
+        reads, bias, writes = _numbers(block.in2), _numbers(block.bias2), _numbers(block.out2)
+        for unit in range(len(bias)):
+            cleared = np.nonzero(writes[:, unit])[0]
+            if len(cleared) == 1 and writes[cleared[0], unit] < 0 and reads[unit, cleared[0]] > 0:
+                guard = reads[unit].copy()
+                guard[cleared[0]] = 0
+                guards.setdefault(int(cleared[0]), set()).add((number, guard.tobytes(), float(bias[unit])))
+    known = [set().union(*(guards.get(dim, set()) for dim in group)) for group in groups]
+    for part in idle:
+        wanted = set().union(*(guards.get(dim, set()) for dim in part))
+        fitting = [i for i, told in enumerate(known) if wanted and wanted <= told]
+        if len(fitting) == 1:
+            groups[fitting[0]] += part
 
 
 def _coloured(on: np.ndarray, apart: np.ndarray) -> list[int] | None:
@@ -252,7 +281,7 @@ def _ordered(net: Transformer, blocks: list[Block], groups: list[Dims]) -> list[
     if read and read[0] in of:
         group = of[read[0]]
         order[group] = [*read, *sorted(set(groups[group]) - set(read))]
-    matches = [pairs for block in blocks for h in range(len(block.heads)) if (pairs := _pairs(block, h))]
+    matches = [pairs for pairs in _all_pairs(blocks) if not _is_set(pairs)]
     while len(order) < len(groups):
         if not _align(groups, of, order, matches):
             free = min(set(range(len(groups))) - order.keys())
@@ -270,6 +299,29 @@ def _pairs(block: Block, h: int) -> list[tuple[int, int]]:
         for q in np.nonzero(query[row] > 0)[0]
         for k in np.nonzero(key[row] > 0)[0]
     ]
+
+
+def _all_pairs(blocks: list[Block]) -> list[list[tuple[int, int]]]:
+    return [pairs for block in blocks for h in range(len(block.heads)) if (pairs := _pairs(block, h))]
+
+
+def _is_set(pairs: list[tuple[int, int]]) -> bool:
+    """Whether a query matches several keys, or several a key: then its values are sets."""
+    return len({q for q, _ in pairs}) < len(pairs) or len({k for _, k in pairs}) < len(pairs)
+
+
+def _kinds(blocks: list[Block], variables: dict[str, Dims]) -> dict[str, Kind]:
+    """Categories, and sets of another variable's values where a head asks for several."""
+    kinds: dict[str, Kind] = {name: Categorical(len(dims)) for name, dims in variables.items()}
+    for pairs in filter(_is_set, _all_pairs(blocks)):
+        query = next(name for name, dims in variables.items() if pairs[0][0] in dims)
+        key = next(name for name, dims in variables.items() if pairs[0][1] in dims)
+        place = {dim: i for i, dim in enumerate(variables[key])}
+        values = tuple(frozenset(place[k] for q, k in pairs if q == dim) for dim in variables[query])
+        if len(set(values)) < len(values):
+            raise NotExact("a head asks for the same set of values by two different ones")
+        kinds[query] = Subset(len(place), values)
+    return kinds
 
 
 def _align(
@@ -292,7 +344,9 @@ def _align(
 
 
 def _by_weights(blocks: list[Block], group: Dims) -> list[int]:
-    rows = np.concatenate([_numbers(block.in1)[:, group] for block in blocks] + [_numbers(b.in2)[:, group] for b in blocks])
+    rows = np.concatenate(
+        [_numbers(block.in1)[:, group] for block in blocks] + [_numbers(b.in2)[:, group] for b in blocks]
+    )
     if not len(rows):
         return list(group)
     best = max(rows, key=lambda row: len(np.unique(row)))
@@ -302,9 +356,7 @@ def _by_weights(blocks: list[Block], group: Dims) -> list[int]:
 # --- heads --------------------------------------------------------------------------------------------------
 
 
-def _heads(
-    net: Transformer, blocks: list[Block], variables: dict[str, Dims], unused: set[int]
-) -> list[FoundHead]:
+def _heads(net: Transformer, blocks: list[Block], variables: dict[str, Dims], unused: set[int]) -> list[FoundHead]:
     found: list[FoundHead] = []
     for number, block in enumerate(blocks):
         alone = _numbers(block.in1)[np.count_nonzero(_numbers(block.in1), axis=1) == 1]
@@ -446,21 +498,17 @@ def _between(boundaries: list[tuple[Fraction, int]]) -> list[Fraction]:
     at = [boundary for boundary, _ in boundaries]
     if not at:
         return [Fraction(0)]
-    gap = min([b - a for a, b in zip(at, at[1:])], default=Fraction(1)) / 2
-    return [at[0] - gap, *((a + b) / 2 for a, b in zip(at, at[1:])), at[-1] + gap]
+    gap = min([b - a for a, b in pairwise(at)], default=Fraction(1)) / 2
+    return [at[0] - gap, *((a + b) / 2 for a, b in pairwise(at)), at[-1] + gap]
 
 
-def _declared(
-    net: Transformer, found: Found, layout: Layout, buckets: dict[str, list[tuple[Fraction, int]]]
-) -> Spec:
+def _declared(net: Transformer, found: Found, layout: Layout, buckets: dict[str, list[tuple[Fraction, int]]]) -> Spec:
     """Kinds and names; everything else is read from the weights afterwards."""
-    variables = {
-        name: VariableSpec(name, Categorical(len(dims)), (0,) * net.config.tokens, None, 0)
-        for name, dims in found.variables.items()
-    }
+    kinds = _kinds(_blocks(net), found.variables)
+    variables = {name: VariableSpec(name, kinds[name], (0,) * net.config.tokens, None, 0) for name in found.variables}
     heads: dict[str, HeadSpec] = {}
     for head in found.heads:
-        kind: Kind = Categorical(len(head.targets))
+        kind = kinds[head.source]
         if head.scalar:
             kind = Numerical(tuple(_between(buckets[head.name])))
         heads[head.name] = HeadSpec(head.name, None, None, head.source, None, None, kind)
