@@ -1,4 +1,4 @@
-"""Certificates: they hold where the network is exact, and fail for every changed weight."""
+"""Certificates: they hold where the network is exact, and only there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import re
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
@@ -133,52 +134,85 @@ def test_other_formats_are_refused(dtype):
 MUTATED = ["parity_relative", "parity_sum", "parity_scratchpad", "histogram", "dyck1", "reverse"]
 
 
+def behaviour(made: Any, inputs: Any) -> list[Any]:
+    """What a network answers, plainly and with its reads checked."""
+    answers: list[Any] = []
+    for tokens in inputs:
+        for check in (False, True):
+            try:
+                output = made.run(tokens, check=check, max_layers=20, evaluator=None if check else "dense")
+                answers.append((list(output), output.layers))
+            except kl.KleeneError as error:
+                answers.append(f"{type(error).__name__}: {error}")
+    return answers
+
+
+def some_inputs(chosen: Any, count: int = 24) -> list[list[int]]:
+    chance, longest = random.Random(5), min(chosen.spec.positions or 6, 6)
+    longest -= chosen.spec.max_tokens or 0
+    draw = getattr(chosen, "sample", None)
+    sizes = [chance.randint(1, max(1, longest)) for _ in range(count)]
+    return [
+        draw(chance, n) if draw and chance.random() < 0.5 else [chance.randrange(chosen.spec.tokens) for _ in range(n)]
+        for n in sizes
+    ]
+
+
 def mutate_and_certify(name: str, lowering: str, count: int, seed: int) -> None:
-    """Any one entry of any tensor changed by 0.37, 1 or −1: never certified."""
+    """Any one entry of any tensor changed: refused, or it answers the same."""
     chance, spoiled = random.Random(seed), fresh(name, lowering=lowering)
+    inputs = some_inputs(program(name))
+    before_all = behaviour(spoiled, inputs)
     tensors = {label: tensor for label, tensor in spoiled.named_parameters() if tensor.numel()}
     labels = [chance.choice(list(tensors)) for _ in range(max(0, count - len(tensors)))] + list(tensors)
+    refused = 0
     for label in labels[-count:]:
         flat = tensors[label].data.view(-1)
-        place, by = chance.randrange(len(flat)), chance.choice([0.37, 1, -1])
+        place, by = chance.randrange(len(flat)), chance.choice([0.37, 1, -1, 2048, -2048])
         before = flat[place].clone()
         flat[place] += by
         if flat[place] == before:  # lost in rounding: nothing was changed
             continue
         certificate = kl.certify(spoiled)
-        assert not certificate.holds, f"{label}[{place}] {float(before)} + {by}"
-        assert certificate.reasons and certificate.max_length is None
+        if certificate.holds:
+            assert behaviour(spoiled, inputs) == before_all, f"{label}[{place}] {float(before)} + {by}"
+        else:
+            refused += 1
+            assert certificate.reasons and certificate.max_length is None
         flat[place] = before
+    assert refused > count // 2
     assert kl.certify(spoiled).holds  # all of them undone
 
 
 @pytest.mark.parametrize("name", MUTATED)
-def test_a_changed_weight_is_never_certified(name):
+def test_a_changed_weight_is_refused_or_harmless(name):
     mutate_and_certify(name, "thresholds", 24, seed=len(name))
 
 
 @pytest.mark.parametrize("name", ["parity_relative", "sort"])
-def test_a_changed_weight_of_a_rules_network_is_never_certified(name):
+def test_a_changed_weight_of_a_rules_network_is_refused_or_harmless(name):
     mutate_and_certify(name, "rules", 24, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIBRARY)
-def test_many_changed_weights_are_never_certified(name):
+def test_many_changed_weights_are_refused_or_harmless(name):
     for seed in range(4):
         mutate_and_certify(name, "thresholds", 60, seed)
 
 
 @pytest.mark.slow
 def test_every_entry_of_a_small_network():
-    spoiled = fresh("parity_relative")
+    spoiled, inputs = fresh("parity_relative"), [list(t) for n in range(1, 6) for t in product(range(3), repeat=n)]
+    right = behaviour(spoiled, inputs)
     for label, tensor in spoiled.named_parameters():
         flat = tensor.data.view(-1)
         for place in range(len(flat)):
-            for by in (0.37, 1, -1):
+            for by in (0.37, 1, -1, 1024, -2048):
                 before = flat[place].clone()
                 flat[place] += by
-                assert not kl.certify(spoiled).holds, (label, place, by)
+                if kl.certify(spoiled).holds:
+                    assert behaviour(spoiled, inputs) == right, (label, place, by)
                 flat[place] = before
 
 
@@ -282,7 +316,7 @@ def test_float64_resolves_what_float32_cannot():
     with pytest.raises(kl.NotExact):
         kl.compile(shares, length=10**6)
     made = kl.compile(shares, length=10**6, dtype="float64")
-    assert kl.certify(made).max_length == 10**6
+    assert kl.certify(made).max_length == 61  # the program's own limit
     assert made.run(ones(7, 60)) == [1] * 61
 
 
@@ -318,7 +352,7 @@ def test_a_query_that_matches_nothing_is_certified():
     assert net.run([0, 1, 2]) == Nowhere.run([0, 1, 2]) == [2, 2, 2]
     assert kl.certify(net).holds and kl.decompile(net) == kl.guarded_updates(Nowhere)
     with torch.no_grad():
-        net.blocks[0].query[0, 0, net.layout["none"].start] = 1  # now it looks for 0
+        net.blocks[0].query[0, 0, net.layout["none"].start] = 2048  # now it looks for 0
     assert not kl.certify(net).holds
 
 

@@ -476,7 +476,7 @@ INTERRUPTED: dict[str, tuple[str, list[str]]] = {
         ["parity_relative", "-o", "saved"],
     ),  # between its two files
     "verify": ("kleene.networks.transformer.model.Transformer.run_batch", ["parity_relative"]),
-    "certify": ("kleene.checks.certificates.check_functions", ["parity_relative"]),
+    "certify": ("kleene.checker.check", ["parity_relative"]),
     "decompile": ("kleene.files.os.replace", ["parity_relative", "-o", "found.json"]),
     "regex": ("kleene.networks.rnn.files.weights_to_json", ["a*b", "-o", "saved"]),
     "tm": ("kleene.networks.rnn.digit_patterns.loop", ["1RB1LB_1LA1RZ"]),

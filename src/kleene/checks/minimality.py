@@ -67,9 +67,12 @@ class MinimalProgram(ProgramClass):
 def minimal(
     program: ProgramClass, inputs: Iterable[Sequence[int]], *, definition: Literal["published", "full"] = "published"
 ) -> MinimalProgram:
-    """The minimal version of a program with respect to a set of inputs: a program like any other.
+    """Build the minimal version of a program for a set of inputs: a program that has only what their runs use.
 
-    It has `seen`: the rules that fire, and the tokens and positions that the inputs have.
+    The result has `seen`: the rules that fire, and the tokens and positions that the inputs have.
+
+    - `definition`: "published" keeps the rules that fire, as the paper's code does; "full" also drops every
+      constraint of a rule that the inputs do not need.
 
     >>> import kleene as kl
     >>> small = kl.minimal(kl.library.parity_relative, [[2, 1, 1], [2, 0]])

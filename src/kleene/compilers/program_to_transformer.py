@@ -55,9 +55,18 @@ def compile_program(
     updates = guarded_updates(program)
     units = lower(updates, lowering)
     config = configure(program.spec, units, shape, layers, shared)
-    net = assemble(updates, units, config, averages, length, dtype_name(dtype), lowering)
+    net = assemble(as_run(updates, config), units, config, averages, length, dtype_name(dtype), lowering)
     check_weights(program, net)
     return net
+
+
+def as_run(updates: Updates | Cycle, config: Config) -> Updates | Cycle:
+    """The updates of the program that the network is: an encoder runs its layers, whether or not the program halts."""
+    halt = updates.spec.halt if config.halts else {}
+    parts = [replace(p, spec=replace(p.spec, layers=config.layers, halt=halt)) for p in updates.by_layer]
+    if isinstance(updates, Updates):
+        return parts[0]
+    return Cycle(replace(updates.spec, layers=config.layers, halt=halt), tuple(parts))
 
 
 def lower(updates: Updates | Cycle, lowering: str) -> tuple[Lowering, ...]:
@@ -96,7 +105,7 @@ def configure(spec: Spec, units: tuple[Lowering, ...], shape: str | None, layers
     count = layers if layers is not None else spec.layers
     if shape == "encoder" and count is None:
         raise NotSupported(f"{spec.name}: shape='encoder' needs layers=, the fixed number of layers to run")
-    output = spec.kinds[spec.output]
+    output, turns = spec.kinds[spec.output], len(spec.by_layer)
     return Config(
         name=spec.name,
         shape=shape,
@@ -110,7 +119,7 @@ def configure(spec: Spec, units: tuple[Lowering, ...], shape: str | None, layers
         causal=spec.causal,
         halts=shape == "universal" and bool(spec.halt),
         layers=count,
-        blocks=len(spec.by_layer) if shared or shape != "encoder" else count or 1,
+        blocks=turns if shared or shape != "encoder" else turns * -(-(count or 1) // turns),  # whole turns of a cycle
         stop=spec.stop,
         max_tokens=spec.max_tokens,
     )
@@ -160,7 +169,8 @@ def assemble(
         check_magnitudes(spec, units, dtype)
         halves.append(([u for u in units if u.half == 1], [u for u in units if u.half == 2]))
         shapes.append(replace(shape, hidden=(len(halves[-1][0]), len(halves[-1][1]))))
-    limit = length or spec.positions or (DEFAULT_LENGTH if averages else None)
+    asked = [limit for limit in (length, spec.positions) if limit is not None]
+    limit = min(asked) if asked else DEFAULT_LENGTH if averages else None
     config = replace(config, cycle=tuple(shapes), max_length=limit)
     if (count := count_parameters(config)) > MAX_PARAMETERS:
         raise NotSupported(f"{spec.name}: {count:,} parameters, more than the {MAX_PARAMETERS:,} of a transformer here")

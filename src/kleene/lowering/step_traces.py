@@ -94,7 +94,9 @@ class Traces:
 
 
 def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers: int = 10_000) -> Traces:
-    """Run a program on inputs and collect every MLP input and output, each different one once.
+    """Run a program on inputs and collect every input and output of its MLP, each different pair once.
+
+    - `max_layers`: `DidNotHalt` after so many layers.
 
     >>> import kleene as kl
     >>> found = kl.traces(kl.library.parity_relative, [[2, 1, 1], [2, 0, 1]])

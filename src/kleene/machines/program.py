@@ -1,8 +1,8 @@
 """The attention-program language: variables, heads, `step`, `halt`.
 
-A program is a class. Its variables and heads are class attributes; `step` is plain Python on one
-position's state. Everything that can be checked is checked when the class is made, and what is left is
-a `Spec`: plain data that the interpreter, the lowerings and the compiler work from.
+A program is a class. Its variables and heads are class attributes; `step` is plain Python on the state of one position.
+The class statement checks everything that can be checked and makes a `Spec`: plain data from which the interpreter, the
+lowerings and the compiler work.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
 MAX_DEFAULT_POSITIONS = 512
 MAX_WORD_BITS = 32
-MAX_VALUES = 2**21  # of a variable, tokens, and positions that have tables: all are held in memory
+MAX_VALUES = 2**21  # the most values of a variable, tokens, and positions with tables: all are held in memory
 
 
 class Kind:
-    """The set of values that a variable can have, in order; `index` finds a value's place in it."""
+    """The values that a variable can have, in order. `index` finds the place of a value."""
 
     name: str
     values: Sequence[Value]
@@ -44,7 +44,7 @@ class Kind:
         return len(self.values)
 
     def index(self, value: Any) -> int | None:
-        """The place of a value among the declared ones; None where it is outside."""
+        """The place of a value among the declared ones, or None."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -55,7 +55,7 @@ class Kind:
 
 
 def _as_int(value: Any) -> int | None:
-    """`value` as an int where it is a whole number of any type, else None."""
+    """Convert a whole number of any type to an int; None for anything else."""
     if isinstance(value, str | bytes):
         return None
     try:
@@ -105,7 +105,7 @@ class Numerical(Kind):
         return {value: place for place, value in enumerate(self.values)}
 
     def nearest(self, average: Fraction | int) -> int | Fraction:
-        """The declared value nearest to an average, ties to the smaller; RangeError outside them all."""
+        """The declared value nearest to an average, the smaller one of two; RangeError far outside all of them."""
         low, high = self.values[0], self.values[-1]
         slack_low = Fraction(self.values[1] - low, 2) if len(self) > 1 else Fraction(1, 2)
         slack_high = Fraction(high - self.values[-2], 2) if len(self) > 1 else Fraction(1, 2)
@@ -171,7 +171,7 @@ class Word(Kind):
 
 
 def kind_from_json(content: Any) -> Kind:
-    """The kind that a kind's `to_json` described."""
+    """Rebuild a kind from its `to_json`."""
     name = content["kind"]
     if name == "cat":
         return Categorical(int(content["range"]))
@@ -185,7 +185,7 @@ def kind_from_json(content: Any) -> Kind:
 
 
 def as_number(value: Any) -> int | Fraction:
-    """An exact number: an int where it is whole, a Fraction otherwise."""
+    """Convert to an exact number: an int if it is whole, else a Fraction."""
     exact = Fraction(value)
     return int(exact) if exact.denominator == 1 else exact
 
@@ -195,7 +195,7 @@ def as_number(value: Any) -> int | Fraction:
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
-    """What a variable can hold and how it starts. Compared by identity."""
+    """What a variable can hold and how it starts. Two declarations are equal only if they are the same object."""
 
     kind: Kind
     token: Callable[[int], Any] | None = None
@@ -204,9 +204,10 @@ class Declaration:
 
 
 class Variable(Declaration, Generic[T]):
-    """A declared variable.
+    """A declared variable, made by `kl.cat`, `kl.num`, `kl.subset` or `kl.word`.
 
-    To a type checker `z` in `step` is an instance of the program, so `z.x` reads and writes a value of type T.
+    A type checker takes `z` in `step` for an instance of the program. As a descriptor, the variable tells it that `z.x`
+    reads and writes values of type T.
     """
 
     if TYPE_CHECKING:
@@ -221,7 +222,10 @@ class Variable(Declaration, Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Head(Generic[T]):
-    """A declared attention head. `step` reads its output as `z.x`, of type T, or it is written `into` a variable."""
+    """A declared attention head, made by `kl.attend` or `kl.relative`.
+
+    `step` reads its output as `z.x`, of type T. A head with `into` writes its output into a variable instead.
+    """
 
     query: Declaration | None
     key: Declaration | None
@@ -253,9 +257,9 @@ class CycleLayer:
 
 
 def layer(*heads: Head[Any]) -> Callable[[Callable[[Any], None]], CycleLayer]:
-    """Declares a layer of a cycle: `@kl.layer(head, …)` above its step, then `cycle = (fetch, load, store)`.
+    """Declare a layer of a cycle: `@kl.layer(head, …)` above its step, then `cycle = (fetch, load, store)`.
 
-    The layers of a cycle take turns; each has heads and a step of its own.
+    The layers of a cycle take turns. Each has its own heads and its own step.
     """
     for head in heads:
         if not isinstance(head, Head):
@@ -279,7 +283,11 @@ def cat(
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
 ) -> Variable[int]:
-    """A categorical variable with the values 0 … range − 1.
+    """Declare a categorical variable with the values 0 … range − 1.
+
+    - `token`: a function from a token to the initial value.
+    - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
+    - `default`: the initial value without either; by default 0.
 
     >>> cat(3, token=lambda t: t % 3).kind.describe()
     '0 … 2'
@@ -314,7 +322,12 @@ def num(
     position: Callable[[int], Any] | None = None,
     default: Any = None,
 ) -> Variable[Any]:
-    """A numerical variable with the declared values (numbers; Fractions for exact ones).
+    """Declare a numerical variable. A head that reads it averages.
+
+    - `values`: the numbers that the variable can have; use `Fraction` for exact ones.
+    - `token`: a function from a token to the initial value.
+    - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
+    - `default`: the initial value without either; by default 0, or the smallest value.
 
     >>> num([0, Fraction(1, 2), 1]).kind.describe()
     '0, 1/2, 1'
@@ -326,7 +339,7 @@ def num(
     if not declared:
         raise ProgramError("num: declare at least one value")
     if len(declared) > MAX_VALUES:
-        raise ProgramError(f"num: more than the {MAX_VALUES:,} values allowed are declared")
+        raise ProgramError(f"num: declare at most {MAX_VALUES:,} values")
     return _variable(Numerical(declared), token, position, default)
 
 
@@ -338,7 +351,12 @@ def subset(
     position: Callable[[int], Any] | None = None,
     default: Iterable[int] | None = None,
 ) -> Variable[AbstractSet[int]]:
-    """A variable that holds one of the declared sets of integers out of 0 … range − 1.
+    """Declare a variable that holds a set of integers out of 0 … range − 1. As a query it matches each of its members.
+
+    - `values`: the sets that the variable can hold.
+    - `token`: a function from a token to the initial value.
+    - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
+    - `default`: the initial value without either; by default the empty set, or the first set.
 
     >>> subset(3, values=[{0}, {1, 2}]).kind.describe()
     '{0}, {1, 2}'
@@ -360,7 +378,11 @@ def word(
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
 ) -> Variable[int]:
-    """A variable that holds an integer 0 … 2**bits − 1 in `bits` dimensions.
+    """Declare a variable that holds an integer 0 … 2**bits − 1 in binary, in `bits` dimensions.
+
+    - `token`: a function from a token to the initial value.
+    - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
+    - `default`: the initial value without either; by default 0.
 
     >>> word(4).kind.describe()
     '0 … 2**4 − 1'
@@ -410,14 +432,16 @@ def attend(
     into: Variable[Any] | None = None,
     replacing: Variable[Any] | None = None,
 ) -> Head[Any]:
-    """A head: at each position, the `value` of the positions whose `key` matches this one's `query`.
+    """Declare an attention head: each position reads `value` from the positions whose `key` equals its own `query`.
 
-    `offsets` limits it to those relative positions; `default` is its output where nothing is selected;
-    `output` is a declaration such as `kl.num(values=…)` where the output's kind differs from the value's.
-    `where={variable: value}` limits it to positions that look, `among=` to positions that are looked at.
-
-    `into=variable` writes the output into a variable before `step`, wherever `where` holds. With `replacing=old`
-    it does so only where a position is selected, whose `old` must be what the variable holds there.
+    - `offsets`: select only positions at these distances, as in `range(-3, 0)` for the three to the left.
+    - `default`: the output where nothing is selected. Without it, reading the head there is an error.
+    - `output`: the kind of the output where it differs from that of `value`, as in `kl.num(values=…)` for averages.
+    - `where`: `{variable: value}`; only positions with these values look.
+    - `among`: `{variable: value}`; only positions with these values are looked at.
+    - `into`: write the output into this variable before `step`, at every position where `where` holds.
+    - `replacing`: with `into`, write only where a position is selected; the selected position's `replacing` must equal
+      what the variable holds.
     """
     kind = output.kind if isinstance(output, Variable) else output
     if kind is not None and not isinstance(kind, Kind):
@@ -434,7 +458,12 @@ def relative(
     where: Mapping[Variable[int], int] | None = None,
     into: Variable[T] | None = None,
 ) -> Head[T]:
-    """A head: the `value` of the position `offset` places to the right (to the left where negative)."""
+    """Declare a head that reads `value` from the position `offset` places to the right, or to the left if negative.
+
+    - `default`: the output where there is no such position. Without it, reading the head there is an error.
+    - `where`: `{variable: value}`; only positions with these values look.
+    - `into`: write the output into this variable before `step`, at every position where `where` holds.
+    """
     return Head(None, None, value, frozenset([int(offset)]), default, where=where, into=into)
 
 
@@ -443,7 +472,7 @@ def relative(
 
 @dataclass(frozen=True)
 class VariableSpec:
-    """A variable by name, with its initial values as tables of indices into `kind.values`."""
+    """A variable by name. Its initial values are indices into `kind.values`."""
 
     name: str
     kind: Kind
@@ -452,7 +481,7 @@ class VariableSpec:
     default: int
 
     def initial(self, token: int, position: int) -> int:
-        """The index of the value that the variable starts with."""
+        """The index of the initial value."""
         if self.by_token is not None:
             return self.by_token[token]
         if self.by_position is not None:
@@ -462,7 +491,7 @@ class VariableSpec:
 
 @dataclass(frozen=True)
 class HeadSpec:
-    """A head by name. `kind` is its output's; `default` an index into its values, or None."""
+    """A head by name. `kind` is the kind of its output; `default` is an index into the values of `kind`, or None."""
 
     name: str
     query: str | None
@@ -471,8 +500,8 @@ class HeadSpec:
     offsets: frozenset[int] | None
     default: int | None
     kind: Kind
-    where: tuple[tuple[str, int], ...] = ()  # (variable, index): positions that look have these values
-    among: tuple[tuple[str, int], ...] = ()  # the same of positions that are looked at
+    where: tuple[tuple[str, int], ...] = ()  # (variable, index): positions with these values look
+    among: tuple[tuple[str, int], ...] = ()  # (variable, index): positions with these values are looked at
     into: str | None = None
     replacing: str | None = None
 
@@ -520,8 +549,8 @@ class HeadSpec:
 class Spec:
     """A program without its Python: everything but `step`.
 
-    `heads` are read in `step`; `moves` are the heads that write into a variable. `cycle` names the layers that
-    take turns, each with its heads and moves; without one, every layer has them all.
+    `step` reads `heads`; `moves` are the heads that write into a variable. `cycle` names the layers that take turns,
+    each with its heads and moves. Without a cycle, every layer has all of them.
     """
 
     name: str
@@ -530,7 +559,7 @@ class Spec:
     variables: dict[str, VariableSpec]
     heads: dict[str, HeadSpec]
     output: str
-    halt: dict[str, int]  # variable → index of the value that it has when done
+    halt: dict[str, int]  # variable → index of its value when the program is done
     layers: int | None = None
     causal: bool = False
     stop: int | None = None
@@ -546,7 +575,7 @@ class Spec:
 
     @cached_property
     def by_layer(self) -> tuple[Spec, ...]:
-        """The program as each layer of its cycle sees it: with that layer's heads only."""
+        """The program as each layer of its cycle sees it: with the heads of that layer alone."""
         if not self.cycle:
             return (self,)
         return tuple(
@@ -560,7 +589,7 @@ class Spec:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; `from_json` gives an equal Spec back."""
+        """Plain data, from which `from_json` rebuilds an equal Spec."""
         return {
             "name": self.name,
             "tokens": self.tokens,
@@ -587,7 +616,7 @@ class Spec:
 
     @classmethod
     def from_json(cls, content: Any) -> Spec:
-        """The Spec that `to_json` described."""
+        """Rebuild a Spec from its `to_json`."""
 
         def table(entry: Any) -> tuple[int, ...] | None:
             return None if entry is None else tuple(int(index) for index in entry)
@@ -616,7 +645,7 @@ class Spec:
         )
 
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
-        """The input as a list of ints, or an InputError that says what is wrong with it."""
+        """Convert an input to a list of ints, or raise an InputError that says what is wrong."""
         try:
             given = list(tokens)
         except TypeError:
@@ -640,7 +669,7 @@ class Spec:
 
 
 class _Body(dict[str, Any]):
-    """A class body that refuses to declare one variable's name twice."""
+    """A class body that rejects a second variable of the same name."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         if isinstance(self.get(name), Variable | Head):
@@ -649,7 +678,7 @@ class _Body(dict[str, Any]):
 
 
 class ProgramClass(type):
-    """The class of programs: checks a program when it is made, and gives it its verbs."""
+    """The metaclass of programs. It checks a program when its class is made, and adds `run`, `trace` and `spec`."""
 
     spec: Spec
     by_layer: tuple[ProgramClass | LayerProgram, ...]  # the program itself, or each layer of its cycle
@@ -672,13 +701,17 @@ class ProgramClass(type):
         return cls
 
     def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
-        """Run the program as written; the outputs, position by position, with `.layers`."""
+        """Run the program on the interpreter. The result lists the output of each position and has `.layers`.
+
+        - `layers`: run this many layers instead of until the program halts.
+        - `max_layers`: raise `DidNotHalt` after this many layers.
+        """
         from kleene.machines.interpreter import run
 
         return run(cls, tokens, layers=layers, max_layers=max_layers)
 
     def trace(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
-        """Run the program as written and keep every variable, position and layer."""
+        """Run the program on the interpreter and keep every variable, position and layer. Options as for `run`."""
         from kleene.machines.interpreter import trace
 
         return trace(cls, tokens, layers=layers, max_layers=max_layers)
@@ -688,7 +721,7 @@ class ProgramClass(type):
 
 
 class LayerProgram:
-    """One layer of a program with a cycle, as if it were a program by itself: constants are the program's."""
+    """One layer of a program with a cycle, as a program of its own. Constants come from the whole program."""
 
     def __init__(self, program: ProgramClass, spec: Spec, declared: CycleLayer) -> None:
         self.program, self.spec, self.step = program, spec, declared.step
@@ -712,15 +745,15 @@ class Program(metaclass=ProgramClass):
     [0, 1, 0]
     """
 
-    tokens: ClassVar[int]
-    output: ClassVar[Variable[int]]
-    halt: ClassVar[Mapping[Variable[int], int]]
-    positions: ClassVar[int | None]
-    layers: ClassVar[int | None]
-    causal: ClassVar[bool]
-    stop: ClassVar[int | None]
-    max_tokens: ClassVar[int | None]
-    cycle: ClassVar[Sequence[CycleLayer]]
+    tokens: ClassVar[int]  # the size of the input alphabet
+    output: ClassVar[Variable[int]]  # the variable that holds the result
+    halt: ClassVar[Mapping[Variable[int], int]]  # the program is done when every position has these values
+    positions: ClassVar[int | None]  # the longest input
+    layers: ClassVar[int | None]  # how many layers to run, without `halt`
+    causal: ClassVar[bool]  # whether heads see only positions to the left
+    stop: ClassVar[int | None]  # of a decoder: the token after which it stops
+    max_tokens: ClassVar[int | None]  # of a decoder: the most tokens to append
+    cycle: ClassVar[Sequence[CycleLayer]]  # the layers that take turns, instead of one `step`
 
     if TYPE_CHECKING:
 
@@ -764,7 +797,7 @@ def _specify(cls: ProgramClass) -> Spec:
 
 
 class _Checker:
-    """Turns a class body into a `Spec`, or says which variable breaks which rule."""
+    """Turn a class body into a `Spec`, or say which variable breaks which rule."""
 
     def __init__(self, name: str, body: dict[str, Any], names: dict[int, str]) -> None:
         self.name, self.body, self.names = name, body, names
@@ -794,7 +827,7 @@ class _Checker:
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
         stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
         if not halt and layers is None:
-            raise self.fail("say when it ends: halt = {variable: value}, or layers = a number")
+            raise self.fail("say when the program ends: halt = {variable: value}, or layers = a number")
         if max_tokens is not None and (halt or layers is None):
             raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
         if max_tokens is not None and cycle:
@@ -825,7 +858,7 @@ class _Checker:
         for place, one in enumerate(declared):
             for head in one.heads:
                 if id(head) not in self.names:
-                    raise self.fail(f"layer {place + 1} of the cycle has a head that is no attribute of this program")
+                    raise self.fail(f"layer {place + 1} of the cycle has a head that is not in this program")
             made.append((names.get(id(one), f"layer {place + 1}"), tuple(self.names[id(head)] for head in one.heads)))
         idle = heads.keys() - {name for _, used in made for name in used}
         if idle:
@@ -833,7 +866,7 @@ class _Checker:
         return tuple(made)
 
     def _check_moves(self, moves: list[HeadSpec], heads: list[HeadSpec]) -> None:
-        """Two heads of a layer cannot write one variable, nor one that decides where heads of it look."""
+        """Reject two heads of a layer that write one variable, and heads that write where a head of the layer looks."""
         written: dict[str, str] = {}
         for head in moves:
             assert head.into is not None
@@ -844,7 +877,7 @@ class _Checker:
             for name, _ in (*head.where, *head.among):
                 if name in written:
                     raise self.fail(
-                        f"'{written[name]}' writes into '{name}', by which '{head.name}' is limited in the same layer"
+                        f"'{written[name]}' writes into '{name}', which limits '{head.name}' in the same layer"
                     )
 
     def _limits(self, head: str, side: str, given: Any) -> tuple[tuple[str, int], ...]:
@@ -862,7 +895,7 @@ class _Checker:
         return tuple(sorted(limits))
 
     def _into(self, name: str, head: Head[Any], kind: Kind) -> tuple[str | None, str | None]:
-        """The variable that a head writes into, and the one whose value it replaces."""
+        """The variable that a head writes into, and the variable whose value it replaces."""
         if head.into is None:
             if head.replacing is not None:
                 raise self.fail(f"the head '{name}' has replacing= without into=")
@@ -877,7 +910,7 @@ class _Checker:
             return into, None
         replaced = self._named(name, "replacing", head.replacing)
         if head.replacing is head.value:
-            raise self.fail(f"the head '{name}' replaces '{replaced}' by itself")
+            raise self.fail(f"the head '{name}' replaces '{replaced}' with itself")
         if head.replacing.kind != kind or head.default is not None:
             raise self.fail(f"the head '{name}': replacing= takes a variable of the kind of '{into}', and no default")
         return into, replaced
@@ -931,11 +964,11 @@ class _Checker:
                 self._initial(name, variable, variable.position, "position", p) for p in range(positions)
             )
         if isinstance(kind, Word) and (by_token or by_position) and not any(by_token or by_position or ()):
-            return VariableSpec(name, kind, None, None, 0)  # zero everywhere, which weights cannot tell from no table
+            return VariableSpec(name, kind, None, None, 0)  # zero everywhere: weights cannot tell that from no table
         return VariableSpec(name, kind, by_token, by_position, self._default(name, kind, variable.default))
 
     def _default(self, name: str, kind: Kind, value: Any) -> int:
-        if value is None:  # the natural zero of the kind where it has one, else its first value
+        if value is None:  # zero or the empty set where the kind has it, else its first value
             zero = kind.index(frozenset() if isinstance(kind, Subset) else 0)
             return 0 if zero is None else zero
         index = kind.index(value)

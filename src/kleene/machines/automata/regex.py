@@ -36,10 +36,12 @@ EMPTY_IS_NON_BOUNDARY = re.fullmatch(r"\B", "") is not None  # Python changed it
 
 
 def regex(pattern: str, alphabet: Iterable[str] | None = None, *, flags: int = 0, limit: int = 100_000) -> DFA:
-    """The minimal automaton of the words over `alphabet` that a Python regular expression matches in full.
+    """Build the minimal automaton of the words that a Python regular expression matches in full.
 
-    Without an alphabet, it is the characters that the pattern names (for \\d, \\w and \\s the ASCII ones);
-    `.` and `[^…]` then mean those of them that they match. More than `limit` states are refused.
+    - `alphabet`: the symbols of the words. By default the characters that the pattern names (for \\d, \\w and \\s the
+      ASCII ones); `.` and `[^…]` then mean those of them that they match.
+    - `flags`: flags of the `re` module, such as `re.IGNORECASE`.
+    - `limit`: the most states that the automaton may have before it is minimised.
 
     >>> even = regex("(0|10*1)*", alphabet="01")
     >>> len(even), even.accepts("0110"), even.accepts("010")

@@ -23,19 +23,23 @@ MAX_BLOCKS = 100_000
 def save_transformer(net: Transformer, folder: str | Path) -> None:
     """Write a transformer to a folder, whole or not at all."""
     weights = save({name: tensor.contiguous().cpu() for name, tensor in net.state_dict().items()})
-    content = {
-        "kind": "transformer",
-        "version": VERSION,
-        "dtype": str(net.dtype).removeprefix("torch."),
-        "config": dataclasses.asdict(net.config),
-        "description": net.description,
-        "weights": hashlib.sha256(weights).hexdigest(),
-    }
+    content = {**content_of(net), "weights": hashlib.sha256(weights).hexdigest()}
     with written_atomically(folder) as beside:
         beside.mkdir()
         (beside / "weights.safetensors").write_bytes(weights)
         text = json.dumps({**content, "digest": _digest(content)}, ensure_ascii=False)
         (beside / "kleene.json").write_text(text, encoding="utf-8")
+
+
+def content_of(net: Transformer) -> dict[str, Any]:
+    """What kleene.json says of a transformer, without the digests of the files."""
+    return {
+        "kind": "transformer",
+        "version": VERSION,
+        "dtype": str(net.dtype).removeprefix("torch."),
+        "config": dataclasses.asdict(net.config),
+        "description": net.description,
+    }
 
 
 def _digest(content: dict[str, Any]) -> str:
