@@ -82,3 +82,7 @@ Check Attention.growth_is_linear.
 Print Assumptions Attention.growth_is_linear.
 Check Averages.stern_brocot_neighbours.
 Print Assumptions Averages.stern_brocot_neighbours.
+Check Tables.recheck_clearing_sound.
+Print Assumptions Tables.recheck_clearing_sound.
+Check Tables.first_half_writes_scratch.
+Print Assumptions Tables.first_half_writes_scratch.

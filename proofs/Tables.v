@@ -317,3 +317,81 @@ Proof.
   intros l vs H. induction H as [| v vals vs l Hv H IH]; simpl; auto.
   apply in_flat_map. exists v. split; [apply in_seq; lia | now apply in_map].
 Qed.
+
+(** ** Clearing: heads and scratch values are zero again after the block *)
+
+Definition touches (d : nat) (u : raw_unit) : bool := existsb (fun '(e, w) => Nat.eqb d e && negb (w =? 0)) (writes u).
+
+Definition clears (d : nat) (u : raw_unit) : bool :=
+  match reads u, writes u with
+  | [(e, w)], [(e', w')] => Nat.eqb d e && (w =? 1) && Nat.eqb d e' && (w' =? -1) && (bias u =? 0)
+  | _, _ => false
+  end.
+
+Definition cleared (b : raw_block) (d : nat) : bool :=
+  match filter (touches d) (second_half b) with
+  | [u] => clears d u
+  | _ => false
+  end.
+
+Definition recheck_clearing (b : raw_block) (dims scratch : list nat) : bool :=
+  forallb (cleared b) dims
+  && forallb (fun u => forallb (fun '(d, w) => (w =? 0) || existsb (Nat.eqb d) scratch) (writes u)) (first_half b).
+
+Local Open Scope R_scope.
+
+Definition dot_real (r : row) (x : nat -> R) : R := fold_right (fun '(d, w) s => IZR w * x d + s) 0 r.
+
+(** A half of the block: x + B · clip(A · x + b). *)
+Definition after_half (us : list raw_unit) (x : nat -> R) (d : nat) : R :=
+  x d + fold_right (fun u s => dot_real (writes u) (fun e => if Nat.eqb d e then 1 else 0)
+                               * clip (IZR (bias u) + dot_real (reads u) x) + s) 0 us.
+
+Lemma untouched : forall d r, existsb (fun '(e, w) => Nat.eqb d e && negb (w =? 0)%Z) r = false ->
+  dot_real r (fun e => if Nat.eqb d e then 1 else 0) = 0.
+Proof.
+  induction r as [| [e w] r IH]; simpl; auto. intros H. apply orb_false_iff in H. destruct H as [H1 H2].
+  rewrite IH by auto. destruct (Nat.eqb d e); simpl in H1; [| lra].
+  apply negb_false_iff, Z.eqb_eq in H1. subst. lra.
+Qed.
+
+Theorem cleared_sound : forall b d x, cleared b d = true -> 0 <= x d <= 1 -> after_half (second_half b) x d = 0.
+Proof.
+  intros b d x C B. unfold cleared in C. unfold after_half.
+  assert (F : forall us, fold_right (fun u s => dot_real (writes u) (fun e => if Nat.eqb d e then 1 else 0)
+      * clip (IZR (bias u) + dot_real (reads u) x) + s) 0 us
+    = fold_right (fun u s => dot_real (writes u) (fun e => if Nat.eqb d e then 1 else 0)
+      * clip (IZR (bias u) + dot_real (reads u) x) + s) 0 (filter (touches d) us)).
+  { induction us as [| u us IH]; simpl; auto. destruct (touches d u) eqn:T; simpl; rewrite IH; auto.
+    rewrite (untouched d (writes u) T). lra. }
+  rewrite F. destruct (filter (touches d) (second_half b)) as [| u [| v l]]; try discriminate.
+  unfold clears in C. destruct (reads u) as [| [e w] [| ? ?]] eqn:R; try discriminate.
+  destruct (writes u) as [| [e' w'] [| ? ?]] eqn:W; try discriminate.
+  rewrite !andb_true_iff, !Nat.eqb_eq, !Z.eqb_eq in C. destruct C as [[[[<- ->] <-] ->] Bi].
+  simpl. rewrite R, W, Bi. simpl. rewrite Nat.eqb_refl.
+  replace (0 + (1 * x d + 0)) with (x d) by lra. pose proof (clear_unit_interval (x d) B). lra.
+Qed.
+
+Theorem recheck_clearing_sound : forall b dims scratch, recheck_clearing b dims scratch = true ->
+  forall x d, In d dims -> 0 <= x d <= 1 -> after_half (second_half b) x d = 0.
+Proof.
+  intros b dims scratch H x d I B. apply andb_true_iff in H. destruct H as [H _].
+  rewrite forallb_forall in H. now apply cleared_sound; auto.
+Qed.
+
+Theorem first_half_writes_scratch : forall b dims scratch, recheck_clearing b dims scratch = true ->
+  forall x d, ~ In d scratch -> after_half (first_half b) x d = x d.
+Proof.
+  intros b dims scratch H x d N. apply andb_true_iff in H. destruct H as [_ H]. unfold after_half.
+  assert (Z : forall us, forallb (fun u => forallb (fun '(d, w) => (w =? 0)%Z || existsb (Nat.eqb d) scratch) (writes u)) us = true ->
+    fold_right (fun u s => dot_real (writes u) (fun e => if Nat.eqb d e then 1 else 0)
+      * clip (IZR (bias u) + dot_real (reads u) x) + s) 0 us = 0).
+  { induction us as [| u us IH]; simpl; intros K; auto. apply andb_true_iff in K. destruct K as [K1 K2].
+    rewrite IH by auto. rewrite untouched; [lra |].
+    destruct (existsb (fun '(e, w) => Nat.eqb d e && negb (w =? 0)%Z) (writes u)) eqn:E; auto. exfalso.
+    apply existsb_exists in E. destruct E as ([e w] & I & E). apply andb_true_iff in E. destruct E as [E1 E2].
+    apply Nat.eqb_eq in E1. subst e. rewrite forallb_forall in K1. specialize (K1 _ I). simpl in K1.
+    destruct (w =? 0)%Z; [discriminate |]. simpl in K1. apply existsb_exists in K1. destruct K1 as (f & J & Q).
+    apply Nat.eqb_eq in Q. now subst. }
+  rewrite Z by auto. lra.
+Qed.

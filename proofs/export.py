@@ -6,7 +6,8 @@ It uses the standard library, NumPy and safetensors, and nothing of Kleene. What
 and the program as data, says which residual dimensions each value switches on, and which rows belong to which half.
 Everything that follows (tables, sums, the walk, the comparison) is done by functions that Coq proved.
 
-In scope: the MLP blocks as far as they write categorical variables, and heads that select by categorical variables.
+In scope: the MLP blocks as far as they write categorical variables, the clearing of heads and scratch values, and heads
+that select by categorical variables.
 Taken as given: the buckets of averages and comparisons of words, which are variables with values of their own here.
 Left out, and listed: variables that are words, heads that select by words, heads that write into variables.
 """
@@ -93,7 +94,10 @@ class Block:
         self.halves = []
         for half in "12":
             reads, bias, writes = (self.tensor(name + half) for name in ("in", "bias", "out"))
-            keep = ~(reads[:, scalars] != 0).any(axis=1)
+            averages = np.isin(np.arange(self.dim), scalars)
+            targets = averages if half == "2" else np.isin(np.arange(self.dim), self.scratch)
+            aside = (reads[:, averages] != 0).any(axis=1) & ~(reads[:, ~averages] != 0).any(axis=1)
+            keep = ~(aside & ~(writes[~targets] != 0).any(axis=0))  # they only clear averages, or only make buckets
             if half == "1":
                 self.bucket_dims = sorted(np.nonzero(writes[:, ~keep].any(axis=1))[0].tolist())
                 keep &= ~(writes[list(self.predicates.values())] != 0).any(axis=0)
@@ -141,6 +145,18 @@ class Block:
             elif s["coding"] != "scratch" and name not in self.variables and name not in self.heads:
                 zero += self.dims(name)
         return zero
+
+    @property
+    def scratch(self) -> list[int]:
+        """Dimensions that the first half may write."""
+        return [s["start"] for s in self.layout.values() if s["coding"] == "scratch"]
+
+    @property
+    def cleared(self) -> list[int]:
+        """Dimensions that the second half must clear: heads (but averages) and the scratch values of this block."""
+        made = {*np.nonzero(self.tensor("out1").any(axis=1))[0].tolist()}
+        heads = [d for name in self.heads if self.layout[name]["coding"] != "scalar" for d in self.dims(name)]
+        return [*heads, *(d for d in self.scratch if d in made)]
 
     # --- updates ---
 
@@ -210,7 +226,7 @@ class Block:
         for reads, bias, writes in self.halves:
             words += listed([*sparse(reads[u]), int(bias[u]), *sparse(writes[:, u])] for u in range(len(bias)))
         words += listed([kind, *listed(map(listed, values))] for kind, values in self.atoms.values())
-        words += listed(self.idle)
+        words += [*listed(self.idle), str(self.number), *listed(self.cleared), *listed(self.scratch)]
         words += listed(filter(None, map(self.variable, self.variables)))
         return words + listed(filter(None, (self.head(h) for h in range(len(self.shape["heads"])))))
 
@@ -230,7 +246,9 @@ class Block:
     def head(self, h: int) -> Text | None:
         label = self.shape["heads"][h]
         names = [name for name in label.split("+") if name in self.heads]
-        selections = {json.dumps([self.heads[n][k] for k in ("query", "key", "offsets", "where", "among")]) for n in names}
+        selections = {
+            json.dumps([self.heads[n][k] for k in ("query", "key", "offsets", "where", "among")]) for n in names
+        }
         if len(selections) != 1:
             self.left_out.append(f"head {label}")
             return None

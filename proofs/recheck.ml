@@ -1,6 +1,6 @@
 (* Reads what export.py wrote of a saved network and re-checks it with the functions that Coq proved and extracted.
 
-     recheck FILE        prints a line for each variable and head; exit code 0: all hold, 1: one does not, 2: bad file
+     recheck FILE        prints a line for each block's clearing, each variable and each head; exit code 0: all hold, 1: one does not, 2: bad file
 
    Only the reading of the file is written by hand. *)
 
@@ -91,6 +91,10 @@ let block () =
   let atoms = many atom in
   let idle = many count in
   let b = { first_half; second_half; atoms; idle } in
+  let name = next () in
+  let dims = many count in
+  let scratch = many count in
+  say "clearing" name (recheck_clearing b dims scratch);
   ignore (many (variable b));
   ignore (many head)
 
