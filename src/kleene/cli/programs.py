@@ -416,7 +416,7 @@ def count_inputs(tokens: int, lengths: range) -> int:
 def saved_machine(net: Any) -> Any:
     """The machine that is described in a saved network."""
     from kleene.checks.certificates import saved_updates
-    from kleene.machines.program import Spec
+    from kleene.machines.spec import Spec
 
     description = getattr(net, "description", {})
     if "program" not in description:
