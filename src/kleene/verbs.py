@@ -573,7 +573,8 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
     A language model gives the interdependence of all pairs of words, and each word's contribution to the next. Options:
 
     - `target`: the next word to explain; by default the likeliest.
-    - `bias_rule`: how biases are shared out, "focus" or "murdoch".
+    - `bias_rule`: "focus" gives words in focus the product of the gates' biases; "murdoch", the original rule,
+      does not.
     - `read`: where a pair is read, at its "right" word or at the "end" of the sentence.
 
     >>> import kleene as kl

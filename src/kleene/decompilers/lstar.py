@@ -46,12 +46,16 @@ def extract(
     random: int = 2000,
     seed: int = 0,
 ) -> ExtractedDFA:
-    """The automaton that a recurrent classifier behaves like.
+    """Learn the automaton that a classifier of words behaves like, by L*.
 
-    `model`: anything with `accepts_batch(words)`, a function from a list of words to answers, or a torch
-    module from codes (batch, time) to one logit a word (positive: accept) or two (the larger).
-    Counterexamples are looked for among all short words, `random` words of up to `length` symbols, and words
-    that lead through every transition of the automaton so far.
+    - `model`: anything with `accepts_batch(words)`, a function from a list of words to answers, or a torch module from
+      codes (batch, time) to one logit a word (positive: accept) or two (the larger one wins).
+    - `alphabet`: the symbols of the words.
+    - `max_states`: stop at this many states; the result then says that it is not complete.
+    - `length`: the longest random word.
+    - `random`: how many random words to try as counterexamples, beside all short words and words that lead through
+      every transition of the automaton so far.
+    - `seed`: the seed of the random words.
 
     >>> from kleene.machines.automata.regex import regex
     >>> target = regex("(ab)*")

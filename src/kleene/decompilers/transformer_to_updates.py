@@ -27,7 +27,8 @@ from kleene.lowering.guarding import leaves, merged, merged_words
 from kleene.lowering.symbolic import Assignment
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate, simplify_guard
 from kleene.lowering.words import WordAssignment, WordPredicate, normalised
-from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec, Word
+from kleene.machines.kinds import Kind, Numerical, Subset, Word
+from kleene.machines.spec import HeadSpec, Spec, VariableSpec
 from kleene.networks.transformer.model import Block, Transformer
 
 MAX_GRID = 20_000

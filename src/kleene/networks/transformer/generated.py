@@ -16,14 +16,15 @@ from numba import njit
 from torch import Tensor
 
 from kleene.networks.transformer.active_rows import Array, Lookup
-from kleene.networks.transformer.evaluators import HALTED, PAUSED, WATCHED, Watch, WholeNumbers, written_dims
+from kleene.networks.transformer.lookup import WholeNumberRun, written_dims
 from kleene.networks.transformer.model import Block
+from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, Watch
 
 Item = tuple[int, int]  # (dimension, weight)
 SHARED = 3  # sums of fewer terms are not kept
 
 
-class Generated(WholeNumbers):
+class GeneratedRun(WholeNumberRun):
     """A run by code that is generated from the weights."""
 
     evaluator = "generated"
@@ -58,7 +59,7 @@ def _compiled(source: str) -> Any:
 class _Writer:
     """Writes the source of one function that runs layers."""
 
-    def __init__(self, running: WholeNumbers) -> None:
+    def __init__(self, running: WholeNumberRun) -> None:
         self.net, self.known, self.table_of = running.net, running.known, running.table_of
 
     def source(self) -> str:
