@@ -21,7 +21,8 @@ import torch
 
 from kleene.common.residual import Layout, Segment
 from kleene.errors import NotExact
-from kleene.machines.program import Categorical, HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec
+from kleene.machines.kinds import Categorical, Kind, Numerical, Subset
+from kleene.machines.spec import HeadSpec, Spec, VariableSpec
 from kleene.networks.transformer.model import Block, BlockShape, Config, Transformer
 
 INPUTS, LAYERS = 200, 24  # random inputs that states are taken from, and layers of each
