@@ -27,7 +27,8 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.program import Head, Program, Variable, attend, cat, layer, num, relative, subset, word
+from kleene.machines.declarations import Head, Variable, attend, cat, layer, num, relative, subset, word
+from kleene.machines.program import Program
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
 if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time `__getattr__` imports it
