@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from kleene.common.residual import Layout
+from kleene.decompilers.blind import put_in_order
 from kleene.decompilers.weights import FINE, Half, State, WeightsFunction, whole_halves
 from kleene.errors import NotExact
 from kleene.lowering.forms import Form, Grid, variable_form
@@ -33,8 +34,13 @@ from kleene.networks.transformer.model import Block, Transformer
 MAX_GRID = 20_000
 
 
-def decompile_transformer(net: Transformer) -> Updates | Cycle:
-    """The guarded updates that the weights implement, with the Spec read from the weights too."""
+def decompile_transformer(net: Transformer, *, blind: bool = False) -> Updates | Cycle:
+    """The guarded updates that the weights implement, with the Spec read from the weights too.
+
+    blind: use no saved description; variables, heads and their values get new names (see blind.py).
+    """
+    if blind:
+        net, _ = put_in_order(net)
     spec = read_spec(net)
     by_layer = tuple(_read_block(net, net.block(layer), part) for layer, part in enumerate(spec.by_layer))
     return Cycle(spec, by_layer) if spec.cycle else by_layer[0]
