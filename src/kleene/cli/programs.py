@@ -425,7 +425,7 @@ def count_inputs(tokens: int, lengths: range) -> int:
 def saved_machine(net: Any) -> Any:
     """The machine that is described in a saved network."""
     from kleene.checks.certificates import saved_updates
-    from kleene.machines.program import Spec
+    from kleene.machines.spec import Spec
 
     description = getattr(net, "description", {})
     if "program" not in description:
@@ -462,6 +462,9 @@ def decompile(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Save it: .json; a machine in any of its formats."),
     ] = None,
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Read a transformer's weights alone; everything gets new names.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read back from the weights what a network does.
@@ -470,7 +473,7 @@ def decompile(
     """
     net = find_network(network, as_json)
     with busy(f"decompiling {network}", as_json):
-        found = verbs.decompile(net)
+        found = verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
     content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}
     content |= {"updates": found.to_json()} if content else found.to_json()
     if output is not None:
