@@ -94,7 +94,6 @@ def derive(at: Path, experiment: Experiment, scale: str, command: str = "") -> P
         "code": {file: known for run in runs.values() for file, known in run.get("code", {}).items()},
         "config": config,
         "rows": experiment.derive(config, runs),
-        **({"remark": before["remark"]} if before.get("remark") else {}),
     }
     write_json(path, made)
     write_text(at.with_name(at.name + ".md"), table(made))
