@@ -233,11 +233,12 @@ class Update:
     terms: dict[str, int] = field(default_factory=dict)
     constant: int = 0
     modulus: int | None = None
+    reads: str | None = None  # a reading: it changes nothing, but raises where this head is undefined
 
     @cached_property
     def mentions(self) -> frozenset[str]:
         """Every atom or word that it depends on."""
-        names = {*self.terms, *(self.form.tables if self.form else ())}
+        names = {*self.terms, *(self.form.tables if self.form else ()), *([self.reads] if self.reads else ())}
         return frozenset(names.union(*(test.form.tables for test in self.guard)))
 
 
@@ -579,6 +580,11 @@ class Block:
             )
         return {**made, **dict.fromkeys(self.predicates.values(), 2)}
 
+    def atoms_of(self, name: str) -> list[Atom]:
+        """The atoms of a variable or head: its bits where it is a word."""
+        kind = self.net.program.kinds.get(name)
+        return [(name, bit) for bit in range(kind.size)] if kind is not None and kind.name == "word" else [name]
+
     def head_of(self, atom: Atom) -> Head | None:
         """The head whose output an atom is, or None."""
         return self.layer.heads.get(atom[0] if isinstance(atom, tuple) else atom)
@@ -680,7 +686,7 @@ def prove_shapes(net: Net) -> dict[str, Any]:
     decoder, halts = data["max_tokens"] is not None, bool(program.halt)
     need(c["shape"] in ("universal", "encoder", "decoder"), f"there is no shape {c['shape']!r}")
     need((c["shape"] == "decoder") == decoder, "a decoder is a program with max_tokens, and only that")
-    need(not (decoder and halts) and not (decoder and data["causal"] is not True), "a decoder is causal, without halt")
+    need(not (decoder and halts), "a decoder runs a fixed number of layers, and its program halts")
     need(c["shape"] != "encoder" or not halts, "an encoder runs a fixed number of layers, and its program halts")
     for name in ("name", "tokens", "layers", "causal", "stop", "max_tokens"):
         same = type(c[name]) is type(data[name]) and c[name] == data[name]
@@ -829,7 +835,6 @@ def prove_decoding(net: Net) -> dict[str, Any]:
     if net.config["shape"] != "decoder":
         return {"decoder": False}
     need(net.config["causal"] is True and net.program.data["causal"] is True, "a decoder looks ahead")
-    need(not any(layer.moves for layer in net.program.layers), "a decoder has heads that write into variables")
     return {"decoder": True, "max_tokens": net.config["max_tokens"]}
 
 
@@ -1373,25 +1378,13 @@ def prove_updates(net: Net) -> dict[str, Any]:
         if block.same:
             continue
         for name in net.program.variables:
-            mine = tuple(update for update in block.layer.updates if update.variable == name)
-            cases = Cases(block, name, mine, ())
-            try:
-                cases.prove()
-            except Undefined:  # where a head is undefined `step` may read it, and raise: look at the read guards too
-                cases = Cases(block, name, mine, block.layer.reads)
-                try:
-                    cases.prove()
-                except Undefined as error:
-                    raise Refused(str(error)) from None
+            cases = Cases(block, name)
+            cases.prove()
             facts["variables"] += 1
             facts["units"] += len(cases.bias)
             facts["cases"] += cases.count
             facts["states"] += cases.states
     return facts
-
-
-class Undefined(Exception):
-    """A difference where a head is undefined."""
 
 
 @dataclass
@@ -1411,20 +1404,28 @@ class Cases:
     Directions are enumerated together, each sum once; what depends on one atom is compared atom by atom.
     """
 
-    def __init__(self, block: Block, name: str, updates: tuple[Update, ...], reads: Any) -> None:
+    def __init__(self, block: Block, name: str) -> None:
         self.block, self.name, self.net = block, name, block.net
         self.kind, self.segment = self.net.program.kinds[name], self.net.layout[name]
-        self.updates = [*updates, *(Update("", (*guard, whole_test(block, head))) for head, guard in reads)]
-        self.count_updates = len(updates)
+        mine = [update for update in block.layer.updates if update.variable == name]
         out = block["out2"][self.segment.slice]
         units = np.nonzero(out.any(axis=0))[0]
         self.rows, self.bias = block["in2"][units], block["bias2"][units]
         self.columns = out[:, units].T.astype(np.float64)  # (unit, own dimension)
         self.scratch = [d for d in block.scratch if d not in block.predicates and self.rows[:, d].any()]
         self.through = self.rows[:, self.scratch]
+        asked = {n for update in mine for n in update.mentions} | {h for h in block.layer.heads if self._depends_on(h)}
+        reads = [Update("", guard, reads=h) for h, guard in block.layer.reads if h in asked]
+        self.updates, self.count_updates = [*mine, *reads], len(mine)  # a reading changes nothing
         self._read_tables()
         self.seen: set[Any] = set()
         self.count = self.states = 0
+
+    def _depends_on(self, head: str) -> bool:
+        """Whether a unit of this variable reads a head, or a scratch value that is made from it."""
+        dims = [d for atom in self.block.atoms_of(head) for d in dims_of(self.block, atom)]
+        made = [self.block.scratch[d][0] for d in self.scratch]
+        return bool(self.rows[:, dims].any()) or any(row[dims].any() for row in made)
 
     def _read_tables(self) -> None:
         """Tables of every atom that units, scratch values or updates read."""
@@ -1433,7 +1434,7 @@ class Cases:
         self.low: dict[Atom, Array] = {}
         self.high: dict[Atom, Array] = {}
         self.into_scratch: dict[Atom, tuple[Array, Array]] = {}
-        named = {n for update in self.updates for n in update.mentions}
+        named = {atom for update in self.updates for n in update.mentions for atom in block.atoms_of(n)}
         for atom in block.atoms:
             low, high = block.table(atom, self.rows)
             one, two = block.table(atom, directions)
@@ -1495,9 +1496,9 @@ class Cases:
         self.seen.add(key)
         split = self._split_for_updates(domain, units, alive)
         if split is not None:
-            yield from (({**domain, split[0]: part}, units, total, alive) for part in split[1])
+            yield from ((self._with(domain, split[0], part), units, total, alive) for part in split[1])
             return
-        if any(self._poisoned(u, domain) and not self._open_tests(u, domain) for u in alive):
+        if any(u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive):
             return  # an undefined head is read: the program raises
         atom = self._atom_to_split(domain, units, blurred, alive)
         if atom is not None:
@@ -1567,12 +1568,10 @@ class Cases:
 
     def _atoms_of(self, update: Update) -> Iterator[Atom]:
         for name in update.mentions:
-            if name in self.low:
-                yield name
-            else:
-                yield from ((name, b) for b in range(self.net.program.kinds[name].size) if (name, b) in self.low)
+            yield from (atom for atom in self.block.atoms_of(name) if atom in self.low)
 
-    def _poisoned(self, u: int, domain: Domain) -> bool:
+    def _blind(self, u: int, domain: Domain) -> bool:
+        """Whether an update or a reading depends on a head that is undefined: a reading then raises."""
         return any(self._undefined(atom, domain) for atom in self._atoms_of(self.updates[u]))
 
     def _open_tests(self, u: int, domain: Domain) -> list[Test]:
@@ -1622,6 +1621,18 @@ class Cases:
             if none in part and len(part) > 1 and (atom in named or blurs):
                 return atom, [part[:-1], (none,)]
         return None
+
+    def _with(self, domain: Domain, atom: Atom, part: tuple[int, ...]) -> Domain:
+        """A box with fewer values of an atom; the bits of a head are undefined together."""
+        changed = {atom: part}
+        if isinstance(atom, tuple) and self.block.head_of(atom) is not None:
+            undefined = part == (2,)
+            changed |= {
+                a: (2,) if undefined else tuple(i for i in domain[a] if i != 2)
+                for a in domain
+                if a[0] == atom[0] and a != atom and isinstance(a, tuple)
+            }
+        return {**domain, **changed}
 
     def _atom_to_split(self, domain: Domain, units: Array, blurred: Array, alive: tuple[int, ...]) -> Atom | None:
         """An atom without which units that read several have fewer directions; None where there are few already."""
@@ -1683,23 +1694,17 @@ class Cases:
         yield atom, part[: len(part) // 2]
         yield atom, part[len(part) // 2 :]
 
-    def _difference(self, domain: Domain, what: str = "") -> Exception:
-        undefined = False
+    def _difference(self, domain: Domain, what: str = "") -> Refused:
         shown = []
         for atom, part in domain.items():
-            if len(part) == 1 and not isinstance(atom, tuple):
-                none = self._undefined(atom, domain)
-                undefined |= none
+            if self._undefined(atom, domain):
+                shown.append(f"{atom[0] if isinstance(atom, tuple) else atom} = undefined")
+            elif len(part) == 1 and not isinstance(atom, tuple):
                 kind = self.net.program.kinds.get(atom)
-                value = "undefined" if none else part[0] if kind is None else kind.values[part[0]]
-                shown.append(f"{atom} = {value}")
-            elif len(part) == 1 and self._undefined(atom, domain):
-                undefined = True
-                shown.append(f"{atom[0]} = undefined")
+                shown.append(f"{atom} = {part[0] if kind is None else kind.values[part[0]]}")
         where = f" where {', '.join(dict.fromkeys(shown))}" if shown else ""
-        shown_as = f"in {self.net.format.name} the weights change '{self.name}'"
-        message = f"{shown_as} differently from the saved updates{where}{what}"
-        return Undefined(message) if undefined else Refused(message)
+        weights = f"in {self.net.format.name} the weights change '{self.name}'"
+        return Refused(f"{weights} differently from the saved updates{where}{what}")
 
     # --- comparing ---
 
@@ -1738,7 +1743,7 @@ class Cases:
         for u in alive:
             joint.tests[u] = [(joint.add(self._of_form(t.form, domain)), t) for t in self._open_tests(u, domain)]
             form = self.updates[u].form
-            if form is not None and not self._poisoned(u, domain):
+            if form is not None and not self._blind(u, domain):
                 linear = self._of_form(form, domain)
                 values = [linear.base + linear.factor * int(v) for t in linear.tables.values() for v in t]
                 if len(linear.tables) > 1 or any(v not in self.updates[u].table for v in (linear.base, *values)):
@@ -1773,11 +1778,11 @@ class Cases:
         for number, row in enumerate(kinds):
             known = {**fixed, **dict(zip(joint.scratch, row[1:].tolist()))}
             applied = [u for u, on in zip(applies, row[1 + len(joint.scratch) :].tolist()) if on]
-            if any(self._poisoned(u, domain) for u in applied):
+            if any(u >= self.count_updates and self._blind(u, domain) for u in applied):
                 continue
             applied = [u for u in applied if u < self.count_updates]
-            if len(applied) > 1:
-                return False
+            if len(applied) > 1 or any(self._blind(u, domain) for u in applied):
+                return False  # two updates at once, or one that asks an undefined head that nothing reads
             chosen = np.nonzero(group.ravel() == number)[0]
             same = self._words_agree if self.kind.name == "word" else self._codes_agree
             if not same(domain, units, total, known, applied, joint, chosen):
@@ -1970,14 +1975,6 @@ class Joint:
         return result
 
 
-def whole_test(block: Block, head: str) -> Test:
-    """A test that every value of a head passes: it mentions the head, as reading it does."""
-    kind = block.net.program.kinds[head]
-    if kind.name == "word":
-        return Test(Form(0, {head: (0, 0)}, 1), frozenset([0]))
-    return Test(Form(0, {head: tuple(range(kind.size))}, 1), frozenset(range(kind.size)))
-
-
 def dims_of(block: Block, atom: Atom) -> list[int]:
     """The residual dimensions that an atom is read from."""
     layout = block.net.layout
@@ -2018,6 +2015,11 @@ def prove_reads(net: Net) -> dict[str, Any]:
             need((entry["at_least"], entry["at_most"]) == bounds, f"'{name}' is defined where it should not be")
             need(all(type(entry[key]) is int for key in ("at_least", "at_most")), f"'{name}' has no whole bounds")
             need(entry["range"] == average_range(net, head), f"'{name}' is checked for another range")
+            for test in guard:
+                for other in test.form.tables.keys() & layer.heads.keys():
+                    before = (earlier for n, earlier in layer.reads[: layer.reads.index((name, guard))] if n == other)
+                    known = any(all(implied(t, guard) for t in earlier) for earlier in before)
+                    need(known, f"'{name}' is read where '{other}' has a value, and '{other}' is not read before")
             need(len(entry["tests"]) == len(guard), f"a read guard of '{name}' has other tests")
             for given, test in zip(entry["tests"], guard):
                 need(same_test(block, given, test), f"a read guard of '{name}' tests something else")
@@ -2026,6 +2028,11 @@ def prove_reads(net: Net) -> dict[str, Any]:
         found = [{key: value for key, value in entry.items() if key != "head"} for entry in said["moves"]]
         need(json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True), "the moves are described wrongly")
     return {"guards": guards}
+
+
+def implied(test: Test, guard: Iterable[Test]) -> bool:
+    """Whether a guard has a test on the same form that is as strong."""
+    return any(t.form == test.form and t.allowed <= test.allowed for t in guard)
 
 
 def average_range(net: Net, head: Head) -> list[float] | None:
