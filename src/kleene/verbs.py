@@ -241,7 +241,7 @@ def compile(machine: Any, **options: Any) -> Any:
 
 
 @overload
-def decompile(network: Transformer) -> Updates | Cycle: ...
+def decompile(network: Transformer, *, blind: bool = False) -> Updates | Cycle: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -266,7 +266,11 @@ def decompile(network: Any, **options: Any) -> Any:
     """Read the machine that the weights of `network` implement.
 
     A transformer gives its guarded updates (a `Cycle` of them where its layers differ), a `Decider` its Turing
-    machine, a `Memoriser` its instruction table. An RNN gives a DFA. Options for an RNN:
+    machine, a `Memoriser` its instruction table. Option for a transformer:
+
+    - `blind`: read the weights alone, without the saved description; everything gets new names.
+
+    An RNN gives a DFA. Options for an RNN:
 
     - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
       and ones (integer weights with SLU).

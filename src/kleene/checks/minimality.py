@@ -34,7 +34,8 @@ from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.rules import Rules, lower_to_rules, one_step
 from kleene.lowering.updates import GuardedUpdate, Updates, index_test
 from kleene.machines.interpreter import State, checked_write
-from kleene.machines.program import ProgramClass, Spec, VariableSpec, step_of
+from kleene.machines.program import ProgramClass, step_of
+from kleene.machines.spec import Spec, VariableSpec
 from kleene.machines.written_rules import Rule, show_state
 
 Array = np.ndarray[Any, Any]

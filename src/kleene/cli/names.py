@@ -14,7 +14,8 @@ from typing import Any
 from kleene import library, verbs
 from kleene.cli import busy
 from kleene.errors import FileError, InputError, KleeneError, ProgramError
-from kleene.machines.program import MAX_VALUES, Program, ProgramClass
+from kleene.machines.kinds import MAX_VALUES
+from kleene.machines.program import Program, ProgramClass
 
 
 def library_programs() -> dict[str, Any]:

@@ -386,15 +386,24 @@ def verify(
     net = find_network(first, as_json)
     reference = machine if machine is not None else saved_machine(net)
     tokens = [reference.spec.check_input(given) for given in tokens]
-    options: dict[str, Any] = {"inputs": tokens} if tokens else {"seed": seed}
-    if not tokens:
-        options |= {"lengths": read_lengths(lengths)} if lengths is not None else {}
-        options |= {"random": random or DEFAULT_RANDOM} if random is not None or lengths is None else {}
+    options = verify_options(tokens, read_lengths(lengths) if lengths is not None else None, random, seed)
     total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
         report = verbs.verify(reference, net, progress=progress, **options)
     print_json(report.to_json()) if as_json else show(str(report))
     finish(report.holds)
+
+
+def verify_options(tokens: list[Any], lengths: range | None, random: int | None, seed: int) -> dict[str, Any]:
+    """What kl.verify is asked for: given inputs, all of some lengths, or random ones where nothing is asked for."""
+    if tokens:
+        return {"inputs": tokens}
+    options: dict[str, Any] = {"seed": seed}
+    if lengths is not None:
+        options["lengths"] = lengths
+    if random is not None or lengths is None:
+        options["random"] = random or DEFAULT_RANDOM
+    return options
 
 
 def read_lengths(text: str) -> range:
@@ -416,7 +425,7 @@ def count_inputs(tokens: int, lengths: range) -> int:
 def saved_machine(net: Any) -> Any:
     """Read the machine that is saved with a network."""
     from kleene.checks.certificates import saved_updates
-    from kleene.machines.program import Spec
+    from kleene.machines.spec import Spec
 
     description = getattr(net, "description", {})
     if "program" not in description:
@@ -455,6 +464,9 @@ def decompile(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Save the result: .json, or any format of a machine."),
     ] = None,
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Read a transformer's weights alone; everything gets new names.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read from the weights what a network does.
@@ -463,7 +475,7 @@ def decompile(
     """
     net = find_network(network, as_json)
     with busy(f"decompiling {network}", as_json):
-        found = verbs.decompile(net)
+        found = verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
     content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}
     content |= {"updates": found.to_json()} if content else found.to_json()
     if output is not None:

@@ -16,7 +16,9 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.thresholds import averaging_heads
 from kleene.lowering.updates import Updates
 from kleene.machines.interpreter import Layer, run_step
-from kleene.machines.program import HeadSpec, ProgramClass, Spec, Word
+from kleene.machines.kinds import Word
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput
 from kleene.networks.transformer.model import Transformer
 

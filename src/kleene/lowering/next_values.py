@@ -19,7 +19,8 @@ import numpy as np
 from kleene.lowering.forms import Form, Number, variable_form
 from kleene.lowering.updates import GuardedUpdate, ReadGuard, Updates, WordUpdate
 from kleene.lowering.words import normalised
-from kleene.machines.program import Spec, Word
+from kleene.machines.kinds import Word
+from kleene.machines.spec import Spec
 
 UNREAD = -1  # the result where an undefined head is read
 SPOILED = ...  # a partial sum that an undefined head is in

@@ -18,7 +18,7 @@ from kleene.lowering.identity import Opaque
 
 if TYPE_CHECKING:
     from kleene.lowering.symbolic import Path
-    from kleene.machines.program import Spec
+    from kleene.machines.spec import Spec
 
 Terms = tuple[tuple[str, int], ...]  # (word, coefficient), sorted by word; no coefficient is zero
 

@@ -13,19 +13,10 @@ from typing import Any
 
 from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
-from kleene.machines.program import (
-    Head,
-    HeadSpec,
-    LayerProgram,
-    Numerical,
-    ProgramClass,
-    Spec,
-    Subset,
-    Value,
-    Variable,
-    as_number,
-    step_of,
-)
+from kleene.machines.declarations import Head, Variable
+from kleene.machines.kinds import Numerical, Subset, Value, as_number
+from kleene.machines.program import LayerProgram, ProgramClass, step_of
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
 
 

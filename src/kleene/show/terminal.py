@@ -16,7 +16,8 @@ from kleene.lowering.forms import Form, Number
 from kleene.lowering.layout import show_value
 from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate
-from kleene.machines.program import Kind, Numerical, Spec, Subset
+from kleene.machines.kinds import Kind, Numerical, Subset
+from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.machines.written_rules import Rule
 

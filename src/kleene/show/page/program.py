@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kleene.lowering.layout import show_value
-from kleene.machines.program import HeadSpec, ProgramClass, Spec
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Trace
 from kleene.show.page import Numbered, Page, gaps
 from kleene.show.page.weights import weights_data

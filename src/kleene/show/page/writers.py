@@ -10,7 +10,9 @@ import numpy as np
 
 from kleene.errors import RangeError
 from kleene.lowering.rule_machine import UNDEFINED, RuleMachine
-from kleene.machines.program import Kind, Numerical, ProgramClass, Spec, step_of
+from kleene.machines.kinds import Kind, Numerical
+from kleene.machines.program import ProgramClass, step_of
+from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.show.page import Numbered, gaps
 from kleene.show.terminal import assignment_text, guard_text
