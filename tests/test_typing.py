@@ -203,6 +203,16 @@ def test_the_docstring_of_a_verb_names_each_option(name: str) -> None:
     assert missing == set()
 
 
+PUBLIC_FUNCTIONS = [name for name in kl.__all__ if inspect.isfunction(getattr(kl, name)) and not hasattr(verbs, name)]
+
+
+@pytest.mark.parametrize("name", PUBLIC_FUNCTIONS)
+def test_the_docstring_of_a_public_function_names_each_option(name: str) -> None:
+    function = getattr(kl, name)
+    missing = {option for option in options_of(function) if f"`{option}`" not in (function.__doc__ or "")}
+    assert missing == set()
+
+
 def test_types_cost_no_import() -> None:
     """`import kleene` imports neither torch nor what only checkers need."""
     script = (

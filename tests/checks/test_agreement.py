@@ -485,7 +485,9 @@ def test_an_encoder_of_more_layers_than_the_program_has():
         def step(z):
             z.x = z.left
 
-    assert kl.verify(Shift, kl.compile(Shift, shape="encoder", layers=3), lengths=range(1, 6)).holds
+    net = kl.compile(Shift, shape="encoder", layers=3)
+    assert kl.verify(Shift, net, lengths=range(1, 6), layers=3).holds
+    assert not kl.verify(Shift, net, lengths=range(1, 6)).holds  # the program shifts once, the network three times
 
 
 def test_options_that_are_none():
@@ -498,3 +500,54 @@ def test_options_that_are_none():
         kl.compile(kl.library.parity_relative, shapes="encoder")
     with pytest.raises(kl.InputError, match="length=-3; the longest input has 1 token or more"):
         kl.compile(kl.library.parity_relative, length=-3)
+
+
+class Counting(kl.Program):
+    """Counts up and halts at 1, but goes on counting where it is not stopped."""
+
+    tokens = 2
+    count = kl.cat(5, token=lambda t: 0)
+    done = kl.cat(2)
+    output = count
+    halt = {done: 1}
+
+    def step(z):
+        z.count = min(z.count + 1, 4)
+        z.done = 1
+
+
+def test_an_encoder_of_a_halting_program_is_compared_as_it_is():
+    net = kl.compile(Counting, shape="encoder", layers=3)
+    assert (Counting.run([0]), net.run([0])) == ([1], [3])
+    report = kl.verify(Counting, net, lengths=[1, 2])
+    assert report.mismatches == report.checked == 6 and not report.holds
+    assert "expected [1], found [3]" in str(report)
+    assert not kl.verify(kl.guarded_updates(Counting), net, lengths=[1, 2]).holds
+    assert kl.verify(Counting, net, lengths=[1, 2], layers=3).holds
+    settled = kl.verify(PARITY, kl.compile(PARITY, shape="encoder", layers=9), lengths=range(1, 5))
+    assert settled.holds and not settled.layers and "and layers" not in str(settled)
+
+
+def test_an_encoder_with_its_own_weights_has_no_more_layers_than_it_has():
+    class Turns(kl.Program):
+        tokens = 2
+        layers = 3
+        count = kl.cat(8)
+        output = count
+
+        @kl.layer()
+        def up(z):
+            z.count = min(z.count + 1, 7)
+
+        @kl.layer()
+        def twice(z):
+            z.count = min(2 * z.count, 7)
+
+        cycle = [up, twice]
+
+    net = kl.compile(Turns, shape="encoder", layers=3, shared=False)
+    assert [net.run([0], layers=n) for n in range(4)] == [Turns.run([0], layers=n) for n in range(4)]
+    with pytest.raises(kl.NotSupported, match="layers=5; this encoder has 3 layers, each with its own weights"):
+        net.run([0], layers=5)
+    assert kl.compile(Turns, shape="encoder", layers=3).run([0], layers=5) == Turns.run([0], layers=5)
+    assert kl.compile(Turns, shape="encoder", layers=1, shared=False).run([0]) == Turns.run([0], layers=1)

@@ -15,8 +15,9 @@ from data_sets import EFORTH, needs_eforth
 from kleene.cli import app
 from kleene.cli.computer import library_programs, read_program
 from kleene.drivers.subleq import TransformerMachine, computer_network, run_on_transformer
-from kleene.networks.transformer.active_rows import changing
-from kleene.networks.transformer.evaluators import Watch, start
+from kleene.networks.transformer.active_rows import find_active_rows
+from kleene.networks.transformer.evaluators import start
+from kleene.networks.transformer.pausable import Watch
 
 EVERY = ("dense", "rows", "lookup", "generated")
 
@@ -118,7 +119,7 @@ def test_decompile_save_and_load(tmp_path):
 def test_only_the_processor_works():
     net = computer_network(8)
     x = net.embed(torch.tensor([[0] * 256]))[0]
-    known = changing(net, x)
+    known = find_active_rows(net, x)
     assert known.working == (0,) and known.resting_done
     with pytest.raises(kl.NotSupported, match="use 'dense'"):
         start(kl.compile(kl.library.parity_relative), [2, 1, 0], "lookup")

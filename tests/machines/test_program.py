@@ -56,7 +56,7 @@ def test_a_missing_part_is_named(missing):
 
 def test_a_program_must_end():
     message = refused("halt", "layers", layers=MISSING)
-    assert "say when it ends" in message
+    assert "say when the program ends" in message
 
 
 @pytest.mark.parametrize("attribute", ["tokens", "layers", "positions"])

@@ -292,10 +292,13 @@ def test_wrong_replacement_is_the_same_everywhere():
     "body, message",
     [
         ({"again": lambda x, y: kl.relative(x, 1, into=y, default=0)}, "write into 'y' in the same layer"),
-        ({"left": lambda x, y: kl.relative(x, -1, default=0, where={y: 1}, into=y)}, "limited in the same layer"),
+        (
+            {"left": lambda x, y: kl.relative(x, -1, default=0, where={y: 1}, into=y)},
+            "which limits .* in the same layer",
+        ),
         ({"left": lambda x, y: kl.relative(x, -1, default=0, where={y: 7})}, "not a value of a kl.cat"),
         ({"left": lambda x, y: kl.attend(x, x, y, replacing=y)}, "without into="),
-        ({"left": lambda x, y: kl.attend(x, x, x, into=y, replacing=x)}, "by itself"),
+        ({"left": lambda x, y: kl.attend(x, x, x, into=y, replacing=x)}, "with itself"),
         ({"cycle": lambda x, y: (1, 2)}, "@kl.layer"),
     ],
 )

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -158,13 +158,16 @@ def landscape(
     rules: RuleSet | ProgramClass,
     data: Iterable[Sequence[int]],
     *,
-    regulariser: str = "l1",
+    regulariser: Literal["l1", "l2"] = "l1",
     alpha: Fraction | str | float = Fraction(1, 2),
 ) -> Landscape:
-    """The loss around the compiled MLP of a rule set on assignments, or of a program on its runs on inputs.
+    """Measure the loss around the compiled MLP of a program on its runs on inputs, or of a rule set on assignments.
 
-    Of a program, heads count as variables and rules that clear heads are left out; numerical heads are
-    taken by the values they are rounded to.
+    The heads of a program count as variables, with numerical heads at their rounded values. Rules that clear heads are
+    left out.
+
+    - `regulariser`: the norm of the weights that is added to the loss, "l1" or "l2".
+    - `alpha`: the weight of the regulariser.
 
     >>> import kleene as kl
     >>> print(kl.landscape(kl.library.parity_relative, [[2, 1, 0], [2, 0, 0]]))

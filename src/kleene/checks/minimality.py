@@ -34,7 +34,8 @@ from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.rules import Rules, lower_to_rules, one_step
 from kleene.lowering.updates import GuardedUpdate, Updates, index_test
 from kleene.machines.interpreter import State, checked_write
-from kleene.machines.program import ProgramClass, Spec, VariableSpec, step_of
+from kleene.machines.program import ProgramClass, step_of
+from kleene.machines.spec import Spec, VariableSpec
 from kleene.machines.written_rules import Rule, show_state
 
 Array = np.ndarray[Any, Any]
@@ -67,9 +68,12 @@ class MinimalProgram(ProgramClass):
 def minimal(
     program: ProgramClass, inputs: Iterable[Sequence[int]], *, definition: Literal["published", "full"] = "published"
 ) -> MinimalProgram:
-    """The minimal version of a program with respect to a set of inputs: a program like any other.
+    """Build the minimal version of a program for a set of inputs: a program that has only what their runs use.
 
-    It has `seen`: the rules that fire, and the tokens and positions that the inputs have.
+    The result has `seen`: the rules that fire, and the tokens and positions that the inputs have.
+
+    - `definition`: "published" keeps the rules that fire, as the paper's code does; "full" also drops every
+      constraint of a rule that the inputs do not need.
 
     >>> import kleene as kl
     >>> small = kl.minimal(kl.library.parity_relative, [[2, 1, 1], [2, 0]])

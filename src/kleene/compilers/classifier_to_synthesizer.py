@@ -17,10 +17,15 @@ def soft_instruction(
     instructions: int = 2,
     describe: Describe = by_itself,
 ) -> Synthesizer:
-    """A Synthesizer whose run writes the classifier's answer into memory, at `classes`.
+    """Make a Synthesizer whose run writes the classifier's answer into memory, at the address `classes`.
 
-    The instruction is `subleq(&−class, &output, 0)`. It halts as Algorithm 1 is written, on the operand C = 0:
-    a class above 0 leaves the result above 0, so that the branch itself is not taken.
+    The instruction is `subleq(&−class, &output, 0)`. The run halts on the operand C = 0, as Algorithm 1 is written: a
+    class above 0 leaves the result above 0, so the branch itself is not taken.
+
+    - `classes`: how many classes the classifier has.
+    - `addresses`: how many addresses there are; by default one for each class and one for the output.
+    - `instructions`: how many instructions the Synthesizer can number.
+    - `describe`: how an input is given to the classifier; by default as it is.
 
     >>> import torch
     >>> machine = soft_instruction(nn.Identity(), classes=3)

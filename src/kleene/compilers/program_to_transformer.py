@@ -26,7 +26,9 @@ from kleene.lowering.thresholds import (
     lower_to_thresholds,
 )
 from kleene.lowering.updates import Cycle, Updates
-from kleene.machines.program import HeadSpec, ProgramClass, Spec, Word
+from kleene.machines.kinds import Word
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.networks.transformer.files import count_parameters
 from kleene.networks.transformer.model import DTYPES, Block, BlockShape, Config, Transformer
 

@@ -11,7 +11,7 @@ from kleene.common.residual import Layout
 from kleene.errors import NotExact
 from kleene.lowering.averages import PRECISION, Boundary, clearing_scale
 from kleene.lowering.thresholds import Lowering, Unit
-from kleene.machines.program import Spec
+from kleene.machines.spec import Spec
 from kleene.networks.transformer.model import Block
 
 

@@ -14,8 +14,9 @@ from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, RangeError
 from kleene.library.computer import computer
 from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, Result, dialect_of, image_of
-from kleene.networks.transformer.evaluators import EVALUATORS, HALTED, PAUSED, WATCHED, Running, Watch, start
+from kleene.networks.transformer.evaluators import EVALUATORS, start
 from kleene.networks.transformer.model import Transformer
+from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
 
 LAYERS = 3  # an instruction
 FETCH, LOAD = 0, 1  # the layers of an instruction that look words up
@@ -63,7 +64,7 @@ class TransformerMachine(Port):
             )
         self.net = computer_network(bits, "alta" if plain else "eforth", input_adds)
         words = [0, *(word % self.size for word in self.image.words)]  # the processor's own first
-        self.running: Running = start(self.net, [*words, *[0] * (count - len(words))], evaluator)
+        self.running: PausableRun = start(self.net, [*words, *[0] * (count - len(words))], evaluator)
         layout = self.net.layout
         self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "talks")}
         self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import factorial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -398,13 +398,16 @@ def decompose(
     vectors: Tensor,
     focus: Tensor | Iterable[Any],
     *,
-    bias_rule: str = "focus",
+    bias_rule: Literal["focus", "murdoch"] = "focus",
     dtype: torch.dtype = torch.float64,
 ) -> Decomposition:
-    """What the words in `focus` contribute to every hidden state and prediction of an LSTM.
+    """Split every hidden state and prediction of an LSTM into what the words in `focus` contribute, and the rest.
 
-    `vectors` is one sentence (time × features), or a batch of one length (sentences × time × features) with
-    one focus for all or one a sentence. `focus` is a set of positions, a Boolean mask, or a list of them.
+    - `vectors`: one sentence (time × features), or a batch of sentences of one length (sentences × time × features).
+    - `focus`: a set of positions or a Boolean mask; for a batch also a list of them, one a sentence.
+    - `bias_rule`: "focus" gives words in focus the product of the gates' biases; "murdoch", the original rule,
+      does not.
+    - `dtype`: the number format of the computation.
 
     >>> _ = torch.manual_seed(0); lstm = nn.LSTM(3, 4); decoder = nn.Linear(4, 5); x = torch.randn(6, 3)
     >>> parts = decompose(lstm, decoder, x, focus=[1, 4])

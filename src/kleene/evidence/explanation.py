@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -70,8 +70,8 @@ def explain_language_model(
     sentence: str | Sequence[str] | Sequence[int] | Tensor,
     *,
     target: str | None = None,
-    bias_rule: str = "focus",
-    read: str = "right",
+    bias_rule: Literal["focus", "murdoch"] = "focus",
+    read: Literal["right", "end"] = "right",
 ) -> Explanation:
     """Interdependence of all pairs, and each word's contribution to the next (the likeliest, or `target`).
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -90,16 +90,19 @@ def interdependence(
     decoder: nn.Linear | Tensor | None,
     sentences: Tensor | Sequence[Tensor],
     *,
-    read: str = "right",
-    bias_rule: str = "focus",
+    read: Literal["right", "end"] = "right",
+    bias_rule: Literal["focus", "murdoch"] = "focus",
     dtype: torch.dtype = torch.float64,
     noise: bool = True,
 ) -> Interdependence:
-    """The interdependence of all pairs of words of all sentences, each a tensor of time × features.
+    """Measure the interdependence of all pairs of words of all sentences, each a tensor of time × features.
 
-    It is read where the pair's right word has just been read, or at the sentence's end. Without a decoder
-    (None) the hidden states themselves are compared. In float32 the result says how far off it is on the
-    first sentences (`noise`), unless that is not wanted.
+    - `decoder`: the layer from hidden states to logits; None compares the hidden states themselves.
+    - `read`: where a pair is read, after its "right" word or at the "end" of the sentence.
+    - `bias_rule`: "focus" gives words in focus the product of the gates' biases; "murdoch", the original rule,
+      does not.
+    - `dtype`: the number format of the computation.
+    - `noise`: in float32, measure the error on the first sentences and keep it with the result.
 
     >>> _ = torch.manual_seed(0); lstm = nn.LSTM(3, 4); decoder = nn.Linear(4, 9)
     >>> found = interdependence(lstm, decoder, [torch.randn(5, 3), torch.randn(2, 3)])

@@ -16,7 +16,7 @@ from typing import Any
 from kleene.library.encoding import TextProgram
 from kleene.lowering.symbolic import among, table
 from kleene.machines import scan_grammar
-from kleene.machines.program import attend, cat, relative
+from kleene.machines.declarations import attend, cat, relative
 from kleene.machines.scan_grammar import ACTIONS, JOINS, TIMES, TURNS, VERBS, WORDS, interpret
 
 # --- the grammar ------------------------------------------------------------------------------------------

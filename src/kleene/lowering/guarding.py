@@ -19,7 +19,8 @@ from kleene.lowering.updates import (
     simplify_guard,
 )
 from kleene.lowering.words import WordAssignment, normalised
-from kleene.machines.program import ProgramClass, Spec
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
 Leaf = Assignment | WordAssignment | None

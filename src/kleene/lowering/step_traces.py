@@ -20,7 +20,8 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.layout import average_scale
 from kleene.lowering.rule_machine import UNDEFINED, RuleMachine, _selected_sums, _whole
 from kleene.lowering.updates import Cycle, Updates
-from kleene.machines.program import ProgramClass, Spec
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 
 Array = np.ndarray[Any, Any]
 BATCH = 1_000
@@ -94,7 +95,9 @@ class Traces:
 
 
 def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers: int = 10_000) -> Traces:
-    """Run a program on inputs and collect every MLP input and output, each different one once.
+    """Run a program on inputs and collect every input and output of its MLP, each different pair once.
+
+    - `max_layers`: `DidNotHalt` after so many layers.
 
     >>> import kleene as kl
     >>> found = kl.traces(kl.library.parity_relative, [[2, 1, 1], [2, 0, 1]])

@@ -23,7 +23,8 @@ from kleene.lowering.identity import Opaque, watched
 from kleene.lowering.words import Terms, WordAssignment, WordPredicate, WordValue
 from kleene.lowering.words import assign as assign_word
 from kleene.machines.interpreter import checked_write, class_constant, executing_line
-from kleene.machines.program import ProgramClass, Value, Word, step_of
+from kleene.machines.kinds import Value, Word
+from kleene.machines.program import ProgramClass, step_of
 
 T = TypeVar("T")
 K = TypeVar("K", contravariant=True)

@@ -23,7 +23,8 @@ from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, simplify_guard
 from kleene.lowering.words import Terms, WordPredicate
-from kleene.machines.program import MAX_WORD_BITS, HeadSpec, Numerical, Spec, Subset, Word
+from kleene.machines.kinds import MAX_WORD_BITS, Numerical, Subset, Word
+from kleene.machines.spec import HeadSpec, Spec
 
 AnyUpdate = TypeVar("AnyUpdate", GuardedUpdate, WordUpdate)
 Dim = tuple[str, int]  # (variable or scratch name, place in its segment)

@@ -45,7 +45,7 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class Changing:
+class ActiveRows:
     """The rows that work, and the heads of each block as lookups."""
 
     working: tuple[int, ...]
@@ -53,7 +53,7 @@ class Changing:
     resting_done: bool  # whether every row at rest has the halt value
 
 
-def changing(net: Transformer, x: torch.Tensor) -> Changing:
+def find_active_rows(net: Transformer, x: torch.Tensor) -> ActiveRows:
     """What can change in a run that starts from the residual stream `x` (position, dim)."""
     if net.config.causal:
         raise NotSupported(f"{net.config.name}: a causal network has no rows at rest; use 'dense'")
@@ -79,7 +79,7 @@ def changing(net: Transformer, x: torch.Tensor) -> Changing:
     halt, bias = net.halt_weight.double().cpu().numpy(), float(net.halt_bias)
     if reached[np.nonzero(halt)[0]].any():
         raise NotSupported(f"{net.config.name}: rows at rest decide when it halts; use 'dense'")
-    return Changing(
+    return ActiveRows(
         tuple(working), tuple(tuple(lookups) for lookups in heads), bool((start[rest] @ halt + bias > 0).all())
     )
 
@@ -178,15 +178,15 @@ def _bit(one: dict[str, Array], place: int) -> Any:
     return (q, k, scale) if fits and not more and not others else None
 
 
-def codes(x: Array, dims: tuple[int, ...]) -> Array:
+def words_held(x: Array, dims: tuple[int, ...]) -> Array:
     """The words that some dimensions hold, a row each."""
     held: Array = (x[:, list(dims)].astype(np.int64) << np.arange(len(dims))).sum(axis=1)
     return held
 
 
-def index(net: Transformer, x: Array, dims: tuple[int, ...]) -> Array:
-    """By word, the row that holds it in these dimensions; −1 where none does."""
-    found = codes(x, dims)
+def row_by_word(net: Transformer, x: Array, dims: tuple[int, ...]) -> Array:
+    """Map each word to the row that holds it in these dimensions, or −1."""
+    found = words_held(x, dims)
     if len(np.unique(found)) < len(found):
         raise NotSupported(f"{net.config.name}: two rows have the same key; use 'dense'")
     table = np.full(1 << len(dims), -1, dtype=np.int32)

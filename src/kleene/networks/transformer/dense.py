@@ -9,15 +9,17 @@ from torch import Tensor
 
 from kleene.common.output import Output
 from kleene.errors import DidNotHalt
-from kleene.networks.transformer.model import Transformer
+from kleene.networks.transformer.active_rows import Array
+from kleene.networks.transformer.model import Block, Transformer
+from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
 from kleene.networks.transformer.read_checks import check_moves, check_reads
 
-Watch = Callable[[int, Tensor, Tensor], None]
+Watcher = Callable[[int, Tensor, Tensor], None]  # sees the layer, the rows of the batch, and the residual stream
 
 
 @torch.no_grad()
 def run_dense(
-    net: Transformer, inputs: list[list[int]], fixed: int | None, max_layers: int, check: bool, watch: Watch | None
+    net: Transformer, inputs: list[list[int]], fixed: int | None, max_layers: int, check: bool, watch: Watcher | None
 ) -> list[Output]:
     """Outputs after `fixed` layers, or where that is None, of each sequence when it halts."""
     tokens, mask = pad(inputs, net.device)
@@ -66,3 +68,41 @@ def pad(inputs: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, 
     padded = [[*tokens, *[0] * (longest - len(tokens))] for tokens in inputs]
     lengths = torch.tensor([len(tokens) for tokens in inputs], device=device)
     return torch.tensor(padded, device=device), torch.arange(longest, device=device) < lengths[:, None]
+
+
+class DenseRun(PausableRun):
+    """Softmax over all tokens, for every row."""
+
+    evaluator = "dense"
+
+    def begin(self, x: Tensor) -> None:
+        self.x = x[None].clone()
+        self.mask = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
+
+    @torch.no_grad()
+    def run(self, layers: int, watch: Watch | None = None) -> str:
+        for _ in range(layers):
+            if self.halted:
+                break
+            place = self.layers % len(self.net.blocks)
+            self.layer(self.net.block(self.layers))
+            self.layers += 1
+            self.halted = self.done()
+            if not self.halted and watch is not None and watch.sees(place, self.row):
+                return WATCHED
+        return HALTED if self.halted else PAUSED
+
+    def layer(self, block: Block) -> None:
+        self.x = block(self.x, self.mask)
+
+    def done(self) -> bool:
+        return self.net.config.halts and bool(self.net.done(self.x, self.mask).all())
+
+    def residual(self) -> Tensor:
+        return self.x[0].float().cpu().clone()
+
+    def row(self, position: int) -> Array:
+        return self.x[0, position].float().cpu().numpy()
+
+    def put(self, position: int, start: int, values: Sequence[int]) -> None:
+        self.x[0, position, start : start + len(values)] = torch.tensor(values, dtype=self.x.dtype)

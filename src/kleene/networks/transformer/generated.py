@@ -16,14 +16,15 @@ from numba import njit
 from torch import Tensor
 
 from kleene.networks.transformer.active_rows import Array, Lookup
-from kleene.networks.transformer.evaluators import HALTED, PAUSED, WATCHED, Watch, WholeNumbers
+from kleene.networks.transformer.lookup import WholeNumberRun, written_dims
 from kleene.networks.transformer.model import Block
+from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, Watch
 
 Item = tuple[int, int]  # (dimension, weight)
 SHARED = 3  # sums of fewer terms are not kept
 
 
-class Generated(WholeNumbers):
+class GeneratedRun(WholeNumberRun):
     """A run by code that is generated from the weights."""
 
     evaluator = "generated"
@@ -58,7 +59,7 @@ def _compiled(source: str) -> Any:
 class _Writer:
     """Writes the source of one function that runs layers."""
 
-    def __init__(self, running: WholeNumbers) -> None:
+    def __init__(self, running: WholeNumberRun) -> None:
         self.net, self.known, self.table_of = running.net, running.known, running.table_of
 
     def source(self) -> str:
@@ -69,7 +70,8 @@ class _Writer:
         lines += ["    while count < layers:"]
         for place, lookups in enumerate(self.known.blocks):
             lines.append(f"        if place == {place}:")
-            body = [*self.attention(lookups), *self.units(self.net.block(place)), *self.after(place)]
+            block = self.net.block(place)
+            body = [*self.attention(lookups), *self.units(block, lookups), *self.after(place)]
             lines += [f"            {line}" for line in body]
         lines.append("    return count, 0, 0")
         return "\n".join(lines) + "\n"
@@ -116,7 +118,7 @@ class _Writer:
 
     # --- units ---
 
-    def units(self, block: Block) -> Iterator[str]:
+    def units(self, block: Block, lookups: tuple[Lookup, ...]) -> Iterator[str]:
         halves = [_Half(block.in1, block.bias1, block.out1), _Half(block.in2, block.bias2, block.out2)]
         for row in self.known.working:
             used = sorted({dim for half in halves for dim in half.dims})
@@ -126,6 +128,10 @@ class _Writer:
                 yield from half.code()
             for dim in sorted({dim for half in halves for dim in half.written}):
                 yield f"here{row}[{dim}] = v{dim}"
+            written = written_dims(block, lookups)
+            for start in range(0, len(written), 50):
+                held = " | ".join(f"here{row}[{dim}]" for dim in written[start : start + 50])
+                yield f"if ({held}) & -2: return count, 0, 3"
 
     # --- after a layer ---
 

@@ -7,7 +7,6 @@ is the null value. The MLP block is two residual halves, each x + B·clip(A·x +
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
-from kleene.errors import DidNotHalt, InputError, NotSupported, RangeError
+from kleene.errors import InputError, NotSupported
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
     Head,
@@ -285,7 +284,7 @@ class Transformer(nn.Module):
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         check_transformer(self)
         check_layers(self.config.name, layers)
-        count = self.config.layers if layers is None else layers
+        count = self._count(layers)
         if count is None:
             raise InputError(f"{self.config.name}: forward needs layers=, since it halts by itself only in run")
         x = self.embed(tokens)
@@ -318,7 +317,7 @@ class Transformer(nn.Module):
         watch: Callable[[int, Tensor, Tensor], None] | None = None,
     ) -> list[Output]:
         """Outputs for many inputs of any lengths. Evaluators: "dense"; on a CPU also "sparse"; for networks in
-        which few rows change also "rows", "lookup" and "generated" (see running.py). By default the quickest that
+        which few rows change also "rows", "lookup" and "generated" (see evaluators.py). By default the quickest that
         runs these weights. `watch(layer, rows, residual)` sees every layer (dense)."""
         if not inputs:
             return []
@@ -327,61 +326,25 @@ class Transformer(nn.Module):
         check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
         if self.config.shape == "decoder":
             return self.decode_batch(checked, layers=layers, check=check)
-        from kleene.networks.transformer.dense import run_dense
+        from kleene.networks.transformer.evaluators import run_many
 
-        fixed = self._count(layers)
-        if evaluator not in (None, "dense", "sparse", "rows", "lookup", "generated"):
-            raise NotSupported(
-                f"there is no evaluator {evaluator!r}; there are 'dense', 'sparse', 'rows', 'lookup' and 'generated'"
-            )
-        if check or watch or evaluator == "dense" or (evaluator is None and not self._prefers_sparse(checked)):
-            return run_dense(self, checked, fixed, max_layers, check, watch)
-        if evaluator in ("rows", "lookup", "generated"):
-            return [self._run_one(tokens, fixed, max_layers, evaluator) for tokens in checked]
-        from kleene.networks.transformer.sparse import NotSparse
-
-        try:
-            return self._sparse_copy().run_batch(checked, fixed, max_layers)
-        except NotSparse as why:
-            if evaluator == "sparse":
-                raise NotSupported(
-                    f"{self.config.name}: these weights do not run sparse ({why}); use 'dense'"
-                ) from None
-        if len(self.config.cycle) > 1:
-            with suppress(NotSupported, RangeError):  # where a head finds nothing, dense goes on with zeros
-                return [self._run_one(tokens, fixed, max_layers, "lookup") for tokens in checked]
-        return run_dense(self, checked, fixed, max_layers, check, watch)
-
-    def _run_one(self, tokens: list[int], fixed: int | None, max_layers: int, evaluator: str) -> Output:
-        from kleene.networks.transformer.evaluators import HALTED, start
-
-        if fixed is not None and self.config.halts:
-            raise NotSupported(f"{self.config.name}: with layers= a network that halts runs 'dense', not {evaluator!r}")
-        run = start(self, tokens, evaluator)
-        if run.run(max_layers if fixed is None else fixed) != HALTED and fixed is None:
-            raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
-        return Output(run.outputs(), layers=run.layers)
+        return run_many(self, checked, self._count(layers), max_layers, evaluator, check, watch)
 
     def preferred_evaluator(self) -> str:
         """ "sparse" where these weights run so: on a CPU, in float32 or float64; otherwise "dense"."""
-        from kleene.networks.transformer.sparse import NotSparse
+        from kleene.networks.transformer.evaluators import runs_sparse
 
-        if self.device.type != "cpu" or self.config.shape == "decoder":
-            return "dense"
-        try:
-            self._sparse_copy()
-        except NotSparse:
-            return "dense"
-        return "sparse"
-
-    def _prefers_sparse(self, inputs: list[list[int]]) -> bool:
-        """Sparse on a CPU, unless the work is too small to be worth its start-up."""
-        return self.device.type == "cpu" and sum(map(len, inputs)) * self.config.dim > 10_000
+        return "sparse" if runs_sparse(self) else "dense"
 
     def _count(self, layers: int | None) -> int | None:
-        return layers if layers is not None else None if self.config.halts else self.config.layers
+        config = self.config
+        if layers is not None and config.blocks > len(config.cycle) and layers > config.blocks:
+            raise NotSupported(
+                f"{config.name}: layers={layers}; this encoder has {config.blocks} layers, each with its own weights"
+            )
+        return layers if layers is not None else None if config.halts else config.layers
 
-    def _sparse_copy(self) -> SparseTransformer:
+    def sparse_copy(self) -> SparseTransformer:
         """Sparse weights for the CPU, made again when a weight has changed."""
         from kleene.networks.transformer.sparse import SparseTransformer
 

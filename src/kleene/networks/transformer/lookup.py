@@ -1,0 +1,340 @@
+"""The evaluator "lookup": attention as exact lookup, units without their zeros, for the rows that can change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from kleene.errors import NotSupported, RangeError
+from kleene.networks.transformer.active_rows import ActiveRows, Array, Lookup, find_active_rows, row_by_word, words_held
+from kleene.networks.transformer.model import Block, Transformer
+from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
+
+
+class WholeNumberRun(PausableRun):
+    """A run on whole numbers, which the residual stream of an exact network holds. Weights that are none, and rows that
+    hold anything but zeros and ones after a layer, are refused: dense runs them."""
+
+    def begin(self, x: Tensor) -> None:
+        self.known: ActiveRows = find_active_rows(self.net, x)
+        check_whole(self.net, self.known)
+        start = x.double().cpu().numpy()
+        self.x: Array = np.ascontiguousarray(start.astype(np.int8))
+        if not (self.x == start).all():
+            raise NotSupported(f"{self.net.config.name}: its residual stream has more than whole numbers; use 'dense'")
+        self.tables: list[Array] = []  # one for each different set of dimensions that is looked up
+        self.table_of: dict[tuple[int, ...], int] = {}
+        for lookups in self.known.blocks:
+            for head in lookups:
+                dims = head.key if head.looking is not None else head.query
+                if dims and dims not in self.table_of:
+                    self.table_of[dims] = len(self.tables)
+                    self.tables.append(row_by_word(self.net, self.x, dims))
+
+    def residual(self) -> Tensor:
+        return torch.from_numpy(self.x.astype(np.float32))
+
+    def row(self, position: int) -> Array:
+        row: Array = self.x[position]
+        return row
+
+    def words(self, dims: tuple[int, ...]) -> Array:
+        return words_held(self.x, dims)
+
+    def put(self, position: int, start: int, values: Sequence[int]) -> None:
+        self.x[position, start : start + len(values)] = values
+
+    def check_broken(self, broken: int) -> None:
+        """Stop where a run leaves what is known to be exact: the interpreter raises there, or did before."""
+        where = f"{self.net.config.name}: in layer {self.layers + 1:,}"
+        if broken in (1, 3):
+            kind = "at rest" if broken == 1 else "that works"
+            raise NotSupported(f"{where} a row {kind} holds something else than zeros and ones; use 'dense'")
+        if broken:
+            raise RangeError(f"{where} a head looks for a word that no row has")
+
+
+def check_whole(net: Transformer, known: ActiveRows) -> None:
+    """Refuse weights that are no whole numbers, and sums that a byte cannot hold."""
+    for number, (block, lookups) in enumerate(zip(net.blocks, known.blocks)):
+        assert isinstance(block, Block)
+        parts = {name: getattr(block, name).double() for name in ("in1", "bias1", "out1", "in2", "bias2", "out2")}
+        parts |= {f"head {block.heads[head.number]!r}": torch.tensor(head.copies.weights) for head in lookups}
+        parts |= {"halt_weight": net.halt_weight.double(), "halt_bias": net.halt_bias.double()}
+        for name, weights in parts.items():
+            if not bool((weights == weights.round()).all()) or bool((weights.abs() >= 2**31).any()):
+                raise NotSupported(
+                    f"{net.config.name}: {name} of block {number} has weights that are no whole numbers; use 'dense'"
+                )
+        reach = 1 + parts["out1"].abs().sum(dim=1).cpu() + parts["out2"].abs().sum(dim=1).cpu()
+        for head in lookups:
+            reach.index_add_(0, torch.tensor(head.copies.targets), torch.tensor(head.copies.weights).abs().double())
+        if float(reach.max()) > 127:
+            raise NotSupported(f"{net.config.name}: block {number} can write more than a byte holds; use 'dense'")
+
+
+def written_dims(block: Any, lookups: Sequence[Lookup]) -> list[int]:
+    """The dimensions that the units and heads of a block write."""
+    by_units = (block.out1 != 0).any(dim=1) | (block.out2 != 0).any(dim=1)
+    by_heads = {int(target) for head in lookups for target in head.copies.targets}
+    return sorted(by_heads | set(torch.nonzero(by_units).flatten().tolist()))
+
+
+class LookupRun(WholeNumberRun):
+    """Attention as exact lookup, units without their zeros, for the rows that can change."""
+
+    evaluator = "lookup"
+
+    def begin(self, x: Tensor) -> None:
+        super().begin(x)
+        self.working = np.array(self.known.working)
+        self.table = np.stack([np.resize(t, max(map(len, self.tables))) for t in self.tables])
+        self.heads, self.units = self._flat_heads(), self._flat_units()
+        written = [written_dims(block, lookups) for block, lookups in zip(self.net.blocks, self.known.blocks)]
+        starts = np.cumsum([0, *map(len, written)]).astype(np.int32)
+        self.checked = Checked(starts, np.array([dim for dims in written for dim in dims], dtype=np.int32))
+        weight = self.net.halt_weight.cpu().numpy().astype(np.int64)
+        can_halt = self.net.config.halts and self.known.resting_done
+        dims = np.nonzero(weight)[0][: len(weight) if can_halt else 0]
+        self.halt = Halting(dims, weight[dims], int(self.net.halt_bias))
+
+    def _flat_heads(self) -> FlatHeads:
+        """The heads of all blocks in flat arrays: Numba is quick with these, and slow with tuples of arrays."""
+        heads: list[Any] = []
+        looking: list[int] = []
+        dims: list[int] = []
+        copies: list[Any] = []
+        written: list[int] = []
+        starts = [(0, 0)]
+        for lookups in self.known.blocks:
+            for head in lookups:
+                asked = head.query if head.looking is not None else head.key
+                looked = head.key if head.looking is not None else head.query
+                rows = head.looking if head.looking is not None else (head.seen or 0,)
+                heads.append(
+                    (
+                        self.table_of[looked] if looked else -1,
+                        head.looking is None,
+                        len(looking),
+                        len(rows),
+                        len(dims),
+                        len(asked),
+                        len(copies),
+                        len(copies) + len(head.copies.sources),
+                    )
+                )
+                looking += rows
+                dims += asked
+                copies += list(zip(head.copies.sources, head.copies.targets, head.copies.weights))
+            written += sorted({int(t) for head in lookups for t in head.copies.targets})
+            starts.append((len(heads), len(written)))
+        parts = (starts, heads, looking, dims, copies, written)
+        return FlatHeads(*(np.array(part, dtype=np.int32) for part in parts))
+
+    def _flat_units(self) -> FlatUnits:
+        """The units of both halves of all blocks: for each what it reads and writes, without the zeros."""
+        bias: list[int] = []
+        lists: list[list[Any]] = [[0], [], [], [0], [], []]  # reads: starts, dims, weights; writes: the same
+        starts = [0]
+        for b in range(len(self.known.blocks)):
+            block = self.net.block(b)
+            for into, add, out in ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)):
+                bias += add.int().tolist()
+                for part, matrix in enumerate((into, out.T)):
+                    for row in matrix.cpu().numpy():
+                        used = np.nonzero(row)[0]
+                        lists[3 * part + 1] += used.tolist()
+                        lists[3 * part + 2] += row[used].tolist()
+                        lists[3 * part].append(len(lists[3 * part + 1]))
+                starts.append(len(bias))
+        kinds: list[Any] = [np.int32] * 8
+        kinds[3] = kinds[6] = np.uint32  # places that are never negative are found without looking at the sign
+        return FlatUnits(*(np.array(part, dtype=kind) for part, kind in zip((starts, bias, *lists), kinds)))
+
+    def run(self, layers: int, watch: Watch | None = None) -> str:
+        if self.halted:
+            return HALTED
+        stop = Stop(watch.place, watch.row, watch.dim) if watch else Stop(-1, 0, 0)
+        place = self.layers % len(self.known.blocks)
+        done, reason, broken = _run(
+            self.x, self.working, self.table, self.heads, self.units, self.checked, self.halt, stop, layers, place
+        )
+        self.layers += done
+        self.check_broken(broken)
+        self.halted = reason == 1
+        return (PAUSED, HALTED, WATCHED)[reason]
+
+
+# --- kernels: flat arrays in named tuples, which Numba unpacks once ---------------------------------------
+
+
+class FlatHeads(NamedTuple):
+    """The heads of all blocks, one after the other."""
+
+    starts: Array  # block → its first head, and its first entry in `written`
+    heads: Array  # table, inverse, looking (start, count), asked dims (start, count), copies (start, end)
+    looking: Array
+    dims: Array
+    copies: Array  # source dim, target dim, weight
+    written: Array  # dims that the heads of a block write
+
+
+class FlatUnits(NamedTuple):
+    """The units of both halves of all blocks: for each what it reads and writes, without the zeros."""
+
+    starts: Array
+    bias: Array
+    read_ptr: Array
+    read_dims: Array
+    read_weights: Array
+    write_ptr: Array
+    write_dims: Array
+    write_weights: Array
+
+
+class Checked(NamedTuple):
+    """The dimensions that each block writes, which must hold zeros and ones after it."""
+
+    starts: Array
+    dims: Array
+
+
+class Halting(NamedTuple):
+    """The dimensions that decide when to halt; none where the network does not."""
+
+    dims: Array
+    weights: Array
+    bias: int
+
+
+class Stop(NamedTuple):
+    """`Watch` as numbers; place −1 where nothing is watched."""
+
+    place: int
+    row: int
+    dim: int
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _word(x, row, dims, begin, count):  # type: ignore[no-untyped-def]
+    word = np.int64(0)
+    for k in range(count):
+        word |= np.int64(x[row, dims[begin + k]]) << k
+    return word
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add(x, working, flat, h, target, source, added, hits, count):  # type: ignore[no-untyped-def]
+    """What a head adds to a working row is kept until all heads have read; a row at rest is noted in `hits`."""
+    first, last = flat.heads[h, 6], flat.heads[h, 7]
+    w = np.searchsorted(working, target)
+    if w < len(working) and working[w] == target:
+        for k in range(first, last):
+            added[w, flat.copies[k, 1]] += flat.copies[k, 2] * x[source, flat.copies[k, 0]]
+        return count
+    hits[count, 0], hits[count, 1], hits[count, 2], hits[count, 3] = target, source, first, last
+    return count + 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _look(x, working, table, flat, place, added, hits):  # type: ignore[no-untyped-def]
+    """Let the heads of a block look; the number of hits, or −1 where a head finds no row."""
+    count = 0
+    for h in range(flat.starts[place, 0], flat.starts[place + 1, 0]):
+        which, inverse = flat.heads[h, 0], flat.heads[h, 1]
+        for r in range(flat.heads[h, 2], flat.heads[h, 2] + flat.heads[h, 3]):
+            here = flat.looking[r]
+            there = here
+            if which >= 0:
+                there = table[which, _word(x, here, flat.dims, flat.heads[h, 4], flat.heads[h, 5])]
+            if there < 0:
+                if inverse:
+                    continue
+                return -1
+            target, source = (there, here) if inverse else (here, there)
+            count = _add(x, working, flat, h, target, source, added, hits, count)
+    return count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _write_resting(x, copies, hits, count):  # type: ignore[no-untyped-def]
+    """Add to rows at rest what heads write there; false where one is left with more than zeros and ones."""
+    for n in range(count):
+        target, source = hits[n, 0], hits[n, 1]
+        for k in range(hits[n, 2], hits[n, 3]):
+            x[target, copies[k, 1]] += copies[k, 2] * x[source, copies[k, 0]]
+        for k in range(hits[n, 2], hits[n, 3]):
+            if not 0 <= x[target, copies[k, 1]] <= 1:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _half(row, units, half, on):  # type: ignore[no-untyped-def]
+    """One half of the MLP block on one row."""
+    starts, bias, read_ptr, read_dims, read_weights, write_ptr, write_dims, write_weights = units
+    for u in range(starts[half], starts[half + 1]):
+        total = bias[u]
+        for k in range(read_ptr[u], read_ptr[u + 1]):
+            total += read_weights[k] * row[read_dims[k]]
+        on[u] = min(max(total, 0), 1)
+    for u in range(starts[half], starts[half + 1]):
+        if on[u]:
+            for k in range(write_ptr[u], write_ptr[u + 1]):
+                row[write_dims[k]] += write_weights[k]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _done(x, working, halt):  # type: ignore[no-untyped-def]
+    """Whether every working row has the halt value."""
+    if not len(halt.dims):
+        return False
+    for w in range(len(working)):
+        total = halt.bias
+        for k in range(len(halt.dims)):
+            total += halt.weights[k] * x[working[w], halt.dims[k]]
+        if total <= 0:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _run(x, working, table, flat, units, checked, halt, stop, layers, place):  # type: ignore[no-untyped-def]
+    """The number of layers run; why it stopped (0 enough, 1 halted, 2 watched); and what broke (1 a row at rest, 2 a
+    lookup, 3 a row that works)."""
+    added = np.zeros((len(working), x.shape[1]), dtype=np.int32)
+    hits = np.zeros((len(flat.looking), 4), dtype=np.int64)  # each row that looks hits one at most
+    on = np.zeros(len(units.bias), dtype=np.int32)
+    blocks = len(flat.starts) - 1
+    for layer in range(layers):
+        first, last = flat.starts[place, 1], flat.starts[place + 1, 1]
+        for w in range(len(working)):
+            for k in range(first, last):
+                added[w, flat.written[k]] = 0
+        count = _look(x, working, table, flat, place, added, hits)
+        if count < 0:
+            return layer, 0, 2
+        if not _write_resting(x, flat.copies, hits, count):
+            return layer, 0, 1
+        for w in range(len(working)):
+            row = x[working[w]]
+            for k in range(first, last):
+                row[flat.written[k]] += added[w, flat.written[k]]
+            _half(row, units, 2 * place, on)
+            _half(row, units, 2 * place + 1, on)
+            held = 0
+            for k in range(checked.starts[place], checked.starts[place + 1]):
+                held |= row[checked.dims[k]]
+            if held & -2:
+                return layer, 0, 3
+        if _done(x, working, halt):
+            return layer + 1, 1, 0
+        if place == stop.place and x[stop.row, stop.dim] == 1:
+            return layer + 1, 2, 0
+        place = (place + 1) % blocks
+    return layers, 0, 0

@@ -1,0 +1,83 @@
+"""Evaluators on whole numbers refuse what they would not evaluate faithfully."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+import torch
+
+import kleene as kl
+from kleene.drivers.subleq import computer_network
+from kleene.networks.transformer.evaluators import start
+
+LAYERS = 12
+
+
+def _tokens() -> list[int]:
+    return kl.library.computer(4).encode([9, 10, 3, 11, 11, -1, 0, 0, 0, 7, 3, 0])
+
+
+def _residuals(net, evaluator):
+    """The residual stream after each layer; None where the evaluator refuses, or finds nothing."""
+    found = []
+    try:
+        run = start(net, _tokens(), evaluator)
+        for _ in range(LAYERS):
+            ended = run.run(1)
+            found.append(run.residual())
+            if ended == "halted":
+                break
+    except (kl.NotSupported, kl.RangeError):
+        return None
+    return found
+
+
+def _changed(net, chance, by):
+    """The network with one weight that is not zero changed."""
+    other = copy.deepcopy(net)
+    block = other.blocks[chance.randrange(len(other.blocks))]
+    names = ("in1", "bias1", "out1", "in2", "bias2", "out2", "value", "out")
+    weight = getattr(block, chance.choice([name for name in names if getattr(block, name).any()]))
+    at = tuple(torch.nonzero(weight)[chance.randrange(int(torch.count_nonzero(weight)))].tolist())
+    with torch.no_grad():
+        weight[at] += by
+    return other
+
+
+@pytest.mark.parametrize("by", [0.25, -0.5, 1.0, -1.0, 2.0])
+def test_a_changed_weight_is_evaluated_as_dense_does_or_refused(by):
+    net, chance, refused = computer_network(4), random.Random(0), 0
+    for _ in range(15):
+        other = _changed(net, chance, by)
+        wanted = _residuals(other, "dense")
+        for evaluator in ("rows", "lookup"):
+            found = _residuals(other, evaluator)
+            refused += found is None
+            assert found is None or all(map(torch.equal, found, wanted)), evaluator
+    assert refused > 0
+
+
+@pytest.mark.parametrize("evaluator", ["lookup", "generated"])
+def test_weights_that_are_no_whole_numbers_are_refused(evaluator):
+    net = copy.deepcopy(computer_network(4))
+    with torch.no_grad():
+        net.blocks[0].bias2[0] += 0.25
+    with pytest.raises(kl.NotSupported, match="bias2 of block 0 has weights that are no whole numbers; use 'dense'"):
+        start(net, _tokens(), evaluator)
+
+
+def test_a_row_that_works_is_looked_at_too():
+    """Units that write 2 where they should write 1: the row is no row of bits any more."""
+    net, said = computer_network(4), set()
+    for number in range(len(net.blocks)):
+        for at in torch.nonzero(net.blocks[number].out2 > 0).tolist():
+            other = copy.deepcopy(net)
+            with torch.no_grad():
+                other.blocks[number].out2[tuple(at)] += 1
+            try:
+                start(other, _tokens(), "lookup").run(3)
+            except kl.NotSupported as error:
+                said.add(str(error).partition(" a row ")[2])
+    assert "that works holds something else than zeros and ones; use 'dense'" in said
