@@ -556,7 +556,7 @@ def same(values):
     "make, said",
     [
         (lambda: kl.cat(10**11), "100,000,000,000 values are more than"),
-        (lambda: kl.num(range(10**11)), "num: more than"),
+        (lambda: kl.num(range(10**11)), "num: declare at most"),
         (lambda: kl.library.sort(values=10**11), "values are more than|'tokens' is"),
         (lambda: kl.library.parity_absolute(10**9), "more than"),
         (lambda: kl.compile(same(40_000)), "parameters, more than the 2,000,000,000"),
