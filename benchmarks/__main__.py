@@ -19,6 +19,7 @@ from kleene.papers.report import commit
 PARTS = (
     "benchmarks.programs",
     "benchmarks.automata",
+    "benchmarks.automata_libraries",
     "benchmarks.interdependence",
     "benchmarks.computer",
     "benchmarks.synthesizer",
