@@ -6,15 +6,15 @@
     are exact, and the head's output is the average of the m best values, rounded once.  A null key whose score
     lies between mismatch and match, by G on either side, decides what is computed where nothing matches.
 
-    Where it is used.  The heads of a block: kleene/checker.py proves the gap of the scores from the weights, and
-    continues with "the one selected position", "the rounded average" or "the null value"; the gap that the
-    compilers use is 1024 (at least 768 is asked for).
+    Where it is used.  The heads of a block: kleene/checker.py proves the gap of the scores from the weights
+    ([prove_hard_attention], [Format]), and continues with "the one selected position", "the rounded average" or "the
+    null value" ([prove_copies], [prove_averages]).  The gap that the compilers use is 1024.
 
     What is not true.  The normalised weights w_j / Σ w are *not* 1/m: they are 1/m rounded, [softmax_weights],
     and three of them add up to more than 1 in float32 and bfloat16 ([thirds_exceed_one_float32]).  A network that
     normalises first and averages then would round each part.  Kleene's block therefore divides after the sum.
     Where a head averages one-hots, its parts are still rounded one by one, and their sum may exceed 1 by a
-    trifle: [parts_exceed_little] bounds it. *)
+    trifle: [parts_exceed_little] and [sums_nearly_exact] bound it; the trifle of [Cases] is that bound. *)
 
 From Coq Require Import ZArith Reals List Permutation Lia Lra Bool.
 From Flocq Require Import Core Relative BinarySingleNaN.
