@@ -1,6 +1,6 @@
 """Kleene: programs into neural networks and neural networks back into programs, exactly.
 
-This file is the list of what users may rely on. Names that need torch are imported when first used.
+This file lists what users may rely on. Names that need torch are imported on first use.
 """
 
 from __future__ import annotations

@@ -57,18 +57,19 @@ def compile_program(
     updates = guarded_updates(program)
     units = lower(updates, lowering)
     config = configure(program.spec, units, shape, layers, shared)
-    net = assemble(as_run(updates, config), units, config, averages, length, dtype_name(dtype), lowering)
+    net = assemble(as_run(updates, shape, layers), units, config, averages, length, dtype_name(dtype), lowering)
     check_weights(program, net)
     return net
 
 
-def as_run(updates: Updates | Cycle, config: Config) -> Updates | Cycle:
-    """The updates of the program that the network is: an encoder runs its layers, whether or not the program halts."""
-    halt = updates.spec.halt if config.halts else {}
-    parts = [replace(p, spec=replace(p.spec, layers=config.layers, halt=halt)) for p in updates.by_layer]
-    if isinstance(updates, Updates):
-        return parts[0]
-    return Cycle(replace(updates.spec, layers=config.layers, halt=halt), tuple(parts))
+def as_run(updates: Updates | Cycle, shape: str | None, layers: int | None) -> Updates | Cycle:
+    """The updates of the program as it is run: an encoder runs its layers, whether or not the program halts."""
+    halt = {} if shape == "encoder" else updates.spec.halt
+    count = updates.spec.layers if layers is None else layers
+    parts = [replace(part, spec=replace(part.spec, layers=count, halt=halt)) for part in updates.by_layer]
+    return (
+        parts[0] if isinstance(updates, Updates) else Cycle(replace(updates.spec, layers=count, halt=halt), (*parts,))
+    )
 
 
 def lower(updates: Updates | Cycle, lowering: str) -> tuple[Lowering, ...]:

@@ -98,14 +98,19 @@ class UpdatesFunction:
         for f in self.ends[place]:
             if new[f] is None or new[f] is SPOILED:
                 continue  # a test on an undefined head is left open: its update's other tests decide
-            for u, allowed in self.testing[f]:
-                if new[f] not in allowed:
-                    alive &= ~(1 << u)
+            alive = self._tested(alive, f, new[f])
             if f not in self.valued:
                 new[f] = None
         if alive != state[0]:
             new = [s if s is not None and self._used(f, alive) else None for f, s in enumerate(new)]
         return alive, poisoned & alive, tuple(new)
+
+    def _tested(self, alive: int, form: int, total: Any) -> int:
+        """The updates of `alive` whose tests on a form allow its sum."""
+        for u, allowed in self.testing[form]:
+            if total not in allowed:
+                alive &= ~(1 << u)
+        return alive
 
     def key(self, state: State) -> Hashable:
         key: Hashable = state

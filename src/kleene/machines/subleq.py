@@ -375,14 +375,8 @@ class Machine(Port):
             a, b, c = code[at : at + 3]
             goes_on = rules.word(self.counter + following) if rules.masked else self.counter + following
             if rules.io and a == IO:
-                b = self._address(b)
-                if self._input:
-                    value = self._input.pop(0)
-                elif self._ended:
-                    value = -1
-                else:
+                if not self._read(self._address(b)):
                     return "input"
-                memory[b] = rules.word(value + (memory[b] if self.input_adds else 0))
                 self.counter = goes_on
             elif rules.io and b == IO:
                 self._output.append(memory[self._address(a)] & 0xFF)
@@ -394,6 +388,14 @@ class Machine(Port):
                 memory[b] = rules.word(memory[b] - memory[a])
                 self.counter = c if memory[b] <= 0 else goes_on
             self.steps += 1
+
+    def _read(self, address: int) -> bool:
+        """Read one byte of input into memory, −1 after the end of the input; False where it has to wait."""
+        if not self._input and not self._ended:
+            return False
+        value = self._input.pop(0) if self._input else -1
+        self.memory[address] = self.dialect.word(value + (self.memory[address] if self.input_adds else 0))
+        return True
 
     def _address(self, address: int) -> int:
         inside = address & 0xFFFF if self.dialect.masked else address
