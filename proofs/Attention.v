@@ -656,3 +656,21 @@ Proof.
   assert (X : 0 <= INR n * d) by (apply Rmult_le_pos; auto; apply pos_INR).
   set (x := INR n * d) in *. assert (x ^ 2 <= x) by (simpl; nra). lra.
 Qed.
+
+(** What a computed sum over an undefined head differs from the sum over the true averages by: [ideal] is that sum, [S]
+    the sum of sizes over true averages; the rounded parts add d · S, and the summation errs by [height] roundings. *)
+
+Theorem trifle : forall d g t x S ideal, 0 <= d -> 0 <= S ->
+  Forall (multiple g) (addends t) -> computes (accurate d g) t x ->
+  size (addends t) <= (1 + d) * S -> Rabs (total (addends t) - ideal) <= d * S ->
+  Rabs (x - ideal) <= ((1 + d) ^ (Datatypes.S (height t)) - 1) * S.
+Proof.
+  intros d g t x S ideal D P M C B E.
+  destruct (sums_nearly_exact d g t x D M C) as [_ H].
+  pose proof (growth_ge_0 d (height t) D) as G.
+  replace (x - ideal) with ((x - total (addends t)) + (total (addends t) - ideal)) by ring.
+  apply Rle_trans with (1 := Rabs_triang _ _).
+  assert (((1 + d) ^ height t - 1) * size (addends t) <= ((1 + d) ^ height t - 1) * ((1 + d) * S))
+    by now apply Rmult_le_compat_l.
+  simpl. lra.
+Qed.
