@@ -33,7 +33,7 @@ class Probe:
 
 
 def layer_of(stack: Stack, models: slice) -> LSTMLayer:
-    """The stack's LSTMs as the decomposition takes them."""
+    """The LSTMs of a stack as one layer for the decomposition."""
     return LSTMLayer.of(
         stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach()
     )
