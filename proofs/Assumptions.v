@@ -3,7 +3,7 @@
 
 From Coq Require Import ZArith Reals List.
 From Flocq Require Import Core.
-From Kleene Require Import Sums Attention Thresholds Adders Averages Composition Walk.
+From Kleene Require Import Sums Attention Thresholds Adders Averages Composition Walk Tables.
 Open Scope Z_scope. Open Scope R_scope.
 
 Check Sums.sums_are_exact.
@@ -66,3 +66,23 @@ Check Walk.walk_sound.
 Print Assumptions Walk.walk_sound.
 Check Walk.check_variable_sound.
 Print Assumptions Walk.check_variable_sound.
+Check Tables.recheck_variable_sound.
+Print Assumptions Tables.recheck_variable_sound.
+Check Tables.sums_are_dot_products.
+Print Assumptions Tables.sums_are_dot_products.
+Check Tables.average_inside.
+Print Assumptions Tables.average_inside.
+Check Tables.recheck_head_sound.
+Print Assumptions Tables.recheck_head_sound.
+Check Tables.every_combination.
+Print Assumptions Tables.every_combination.
+Check Attention.gap_by_logarithm.
+Print Assumptions Attention.gap_by_logarithm.
+Check Attention.growth_is_linear.
+Print Assumptions Attention.growth_is_linear.
+Check Averages.stern_brocot_neighbours.
+Print Assumptions Averages.stern_brocot_neighbours.
+Check Tables.recheck_clearing_sound.
+Print Assumptions Tables.recheck_clearing_sound.
+Check Tables.first_half_writes_scratch.
+Print Assumptions Tables.first_half_writes_scratch.

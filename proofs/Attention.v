@@ -404,6 +404,17 @@ Proof.
     + rewrite <- (Z.add_opp_r emin 1), bpow_plus. simpl. lra.
 Qed.
 
+(** Any gap beyond (1 - emin) · ln 2 will do: [Format.gap] of kleene/checker.py takes this and one more. *)
+
+Theorem gap_by_logarithm : forall p emin G, generic_format radix2 (FLT_exp emin p) G ->
+  IZR (1 - emin) * ln 2 < G -> underflowing p emin G.
+Proof.
+  intros p emin G F H. split; auto.
+  replace (bpow radix2 emin / 2) with (bpow radix2 (emin - 1)).
+  - rewrite bpow_exp. apply exp_increasing. simpl. rewrite minus_IZR in *. lra.
+  - rewrite <- (Z.add_opp_r emin 1), bpow_plus. simpl. lra.
+Qed.
+
 (** ** The story of 3 × fl(1/3) > 1
 
     The prose lemma once said that an average of one-hots stays within [0, 1] in every sum.  It does not. *)
@@ -624,4 +635,24 @@ Corollary rough_unit_is_silent : forall d g t x excess, 0 <= d ->
 Proof.
   intros d g t x excess D M C B E.
   destruct (sums_nearly_exact d g t x D M C) as [_ H]. apply Rabs_le_inv in H. lra.
+Qed.
+
+(** The growth of the error in a form that is quick to compute: twice the number of operations times 2^(-p), as long as
+    that number is at most 2^p. *)
+
+Theorem growth_is_linear : forall d n, 0 <= d -> INR n * d <= 1 -> (1 + d) ^ n - 1 <= 2 * (INR n * d).
+Proof.
+  intros d n D H.
+  assert (G : (1 + d) ^ n - 1 <= INR n * d + (INR n * d) ^ 2).
+  { revert H. induction n as [| n IH]; intros H; [simpl; lra |].
+    rewrite S_INR in *. pose proof (pos_INR n).
+    assert (N : INR n * d <= 1) by nra. specialize (IH N). cbn [pow] in *. set (t := INR n) in *.
+    assert (T0 : 0 <= t * d * d) by (repeat apply Rmult_le_pos; auto).
+    assert (T : t * d * (t * d * d) <= t * d * d).
+    { rewrite <- (Rmult_1_l (t * d * d)) at 2. now apply Rmult_le_compat_r. }
+    assert (S : (1 + d) * (1 + d) ^ n <= (1 + d) * (1 + (t * d + t * d * (t * d * 1)))).
+    { apply Rmult_le_compat_l; lra. }
+    assert (0 <= d * d) by now apply Rmult_le_pos. lra. }
+  assert (X : 0 <= INR n * d) by (apply Rmult_le_pos; auto; apply pos_INR).
+  set (x := INR n * d) in *. assert (x ^ 2 <= x) by (simpl; nra). lra.
 Qed.

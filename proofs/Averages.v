@@ -158,6 +158,45 @@ Proof.
     rewrite (Unfold (S (Z.to_nat b))) by lia. f_equal; lia.
 Qed.
 
+(** kleene/checker.py finds the same neighbours by a walk down the Stern–Brocot tree, in leaps.  Whatever the leaps, what
+    it ends with is right: the ends stay unimodular and on their sides of m. *)
+
+Definition lower_leap (mn md : Z) (below above : Z * Z) : Z :=
+  (mn * snd below - fst below * md) / (fst above * md - mn * snd above).
+
+Definition upper_leap (mn md : Z) (below above : Z * Z) : Z :=
+  (fst above * md - mn * snd above - 1) / (mn * snd below - fst below * md).
+
+Inductive descends (N mn md : Z) : Z * Z -> Z * Z -> Prop :=
+| descends_start : descends N mn md (mn / md, 1) (mn / md + 1, 1)
+| descends_lower : forall a b c d k, descends N mn md (a, b) (c, d) -> 1 <= k ->
+    k <= lower_leap mn md (a, b) (c, d) -> descends N mn md (a + k * c, b + k * d) (c, d)
+| descends_upper : forall a b c d k, descends N mn md (a, b) (c, d) -> 1 <= k ->
+    mn * b = a * md \/ k <= upper_leap mn md (a, b) (c, d) -> descends N mn md (a, b) (c + k * a, d + k * b).
+
+Theorem stern_brocot_neighbours : forall N mn md below above, 0 < md -> descends N mn md below above ->
+  N < snd below + snd above -> neighbouring N mn md below above.
+Proof.
+  intros N mn md below above M D E.
+  assert (I : 0 < snd below /\ 0 < snd above /\ fst above * snd below - fst below * snd above = 1 /\
+    fst below * md <= mn * snd below /\ mn * snd above < fst above * md).
+  { clear E. induction D as [| a b c d k D IH K L | a b c d k D IH K L]; cbn [fst snd] in *.
+    - pose proof (Z.div_mod mn md). pose proof (Z.mod_pos_bound mn md). repeat split; try lia; nia.
+    - destruct IH as (B & C & U & V & W). unfold lower_leap in L. cbn [fst snd] in L.
+      assert (P : 0 < c * md - mn * d) by lia.
+      assert (Q : k * (c * md - mn * d) <= mn * b - a * md).
+      { pose proof (Z.mul_div_le (mn * b - a * md) (c * md - mn * d) P). nia. }
+      repeat split; try nia.
+    - destruct IH as (B & C & U & V & W). unfold upper_leap in L. cbn [fst snd] in L.
+      assert (Q : k * (mn * b - a * md) < c * md - mn * d).
+      { destruct L as [L | L]; [nia |].
+        destruct (Z.eq_dec (mn * b - a * md) 0) as [Z | NZ]; [nia |].
+        assert (P : 0 < mn * b - a * md) by lia.
+        pose proof (Z.mul_div_le (c * md - mn * d - 1) (mn * b - a * md) P). nia. }
+      repeat split; try nia. }
+  destruct I as (B & C & U & V & W). now constructor.
+Qed.
+
 (** ** Under rounding *)
 
 Local Open Scope R_scope.

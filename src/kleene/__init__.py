@@ -1,6 +1,6 @@
 """Kleene: programs into neural networks and neural networks back into programs, exactly.
 
-This file is the list of what users may rely on. Names that need torch are imported when first used.
+This file lists what users may rely on. Names that need torch are imported on first use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.program import Head, Program, Variable, attend, cat, layer, num, relative, subset, word
+from kleene.machines.declarations import Head, Variable, attend, cat, layer, num, relative, subset, word
+from kleene.machines.program import Program
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
 if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time `__getattr__` imports it
@@ -39,7 +40,9 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.checks.unspecified import unspecified as unspecified
     from kleene.compilers.classifier_to_synthesizer import soft_instruction as soft_instruction
     from kleene.compilers.classifier_to_synthesizer import soft_memory as soft_memory
+    from kleene.decompilers.from_samples import from_samples as from_samples
     from kleene.decompilers.lstar import extract as extract
+    from kleene.decompilers.mealy import extract_mealy as extract_mealy
     from kleene.evidence.decomposition import decompose as decompose
     from kleene.evidence.interdependence import interdependence as interdependence
     from kleene.lowering.guarding import guarded_updates as guarded_updates
@@ -95,6 +98,8 @@ _LAZY: dict[str, str] = {
     "OracleLanguage": "kleene.machines.oracle",
     "TuringMachine": "kleene.machines.turing",
     "extract": "kleene.decompilers.lstar",
+    "extract_mealy": "kleene.decompilers.mealy",
+    "from_samples": "kleene.decompilers.from_samples",
     "minimal": "kleene.checks.minimality",
     "is_minimal": "kleene.checks.unspecified",
     "unspecified": "kleene.checks.unspecified",

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import ceil, floor, gcd, lcm, log2
+from math import ceil, floor, gcd, lcm, log2, prod
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ Atom = Any  # the name of a variable, head or comparison; (name, bit) of a word
 Domain = dict[Atom, tuple[int, ...]]  # the values that are still possible
 
 MAX_STATES = 20_000_000  # of a joint enumeration of forms
+MAX_TABLE = 4_000_000  # entries of what units add, value by value
 MAX_CASES = 300_000  # of one variable
 
 
@@ -145,12 +146,15 @@ class Kind:
     def count(self) -> int:
         return 1 << self.size if self.name == "word" else self.size
 
-    def code(self, index: int) -> Array:
-        """A value in the residual stream."""
-        if self.name == "word":
-            return np.array([index >> bit & 1 for bit in range(self.size)], dtype=np.float64)
-        one: Array = np.eye(self.size)[index]
-        return one
+    def codes(self, indices: Sequence[int]) -> Array:
+        """Values in the residual stream, a row each."""
+        rows = np.zeros((len(indices), self.size))
+        for row, index in enumerate(indices):
+            if self.name == "word":
+                rows[row] = [index >> bit & 1 for bit in range(self.size)]
+            else:
+                rows[row, index] = 1
+        return rows
 
 
 def read_kind(content: Any) -> Kind:
@@ -233,11 +237,12 @@ class Update:
     terms: dict[str, int] = field(default_factory=dict)
     constant: int = 0
     modulus: int | None = None
+    reads: str | None = None  # a reading: it changes nothing, but raises where this head is undefined
 
     @cached_property
     def mentions(self) -> frozenset[str]:
         """Every atom or word that it depends on."""
-        names = {*self.terms, *(self.form.tables if self.form else ())}
+        names = {*self.terms, *(self.form.tables if self.form else ()), *([self.reads] if self.reads else ())}
         return frozenset(names.union(*(test.form.tables for test in self.guard)))
 
 
@@ -548,8 +553,9 @@ class Block:
     def scratch(self) -> dict[int, tuple[Array, Array, Array]]:
         """Scratch dimension → (direction, thresholds, values): it is values[number of thresholds ≤ direction · x]."""
         found = {}
+        named = {s.start for s in self.net.layout.values() if s.coding == "scratch"}
         for dim in np.nonzero(self.raw["out1"].any(axis=1))[0].tolist():
-            if dim in self.buckets:
+            if dim in self.buckets or dim not in named:
                 continue
             units = np.nonzero(self["out1"][dim])[0]
             thresholds = 1 - self["bias1"][units]
@@ -578,6 +584,11 @@ class Block:
                 {(name, b): 2 for b in range(head.kind.size)} if head.kind.name == "word" else {name: head.kind.size}
             )
         return {**made, **dict.fromkeys(self.predicates.values(), 2)}
+
+    def atoms_of(self, name: str) -> list[Atom]:
+        """The atoms of a variable or head: its bits where it is a word."""
+        kind = self.net.program.kinds.get(name)
+        return [(name, bit) for bit in range(kind.size)] if kind is not None and kind.name == "word" else [name]
 
     def head_of(self, atom: Atom) -> Head | None:
         """The head whose output an atom is, or None."""
@@ -680,7 +691,7 @@ def prove_shapes(net: Net) -> dict[str, Any]:
     decoder, halts = data["max_tokens"] is not None, bool(program.halt)
     need(c["shape"] in ("universal", "encoder", "decoder"), f"there is no shape {c['shape']!r}")
     need((c["shape"] == "decoder") == decoder, "a decoder is a program with max_tokens, and only that")
-    need(not (decoder and halts) and not (decoder and data["causal"] is not True), "a decoder is causal, without halt")
+    need(not (decoder and halts), "a decoder runs a fixed number of layers, and its program halts")
     need(c["shape"] != "encoder" or not halts, "an encoder runs a fixed number of layers, and its program halts")
     for name in ("name", "tokens", "layers", "causal", "stop", "max_tokens"):
         same = type(c[name]) is type(data[name]) and c[name] == data[name]
@@ -773,7 +784,7 @@ def prove_embeddings(net: Net) -> dict[str, Any]:
     need(not places[:, ~net.of_variables].any(), "the position embedding writes what is no variable")
     for name, kind in net.program.variables.items():
         how, values = net.program.initial(name)
-        wanted = np.stack([kind.code(index) for index in values])
+        wanted = kind.codes(values)
         here, there = tokens[:, net.layout[name].slice], places[:, net.layout[name].slice]
         here, there = (there, here) if how == "position" else (here, there)
         for row in np.nonzero((here != wanted).any(axis=1))[0][:1]:
@@ -829,7 +840,6 @@ def prove_decoding(net: Net) -> dict[str, Any]:
     if net.config["shape"] != "decoder":
         return {"decoder": False}
     need(net.config["causal"] is True and net.program.data["causal"] is True, "a decoder looks ahead")
-    need(not any(layer.moves for layer in net.program.layers), "a decoder has heads that write into variables")
     return {"decoder": True, "max_tokens": net.config["max_tokens"]}
 
 
@@ -1065,14 +1075,14 @@ def wanted_copies(net: Net, block: Block) -> dict[tuple[int, int], tuple[list[tu
             listed = [(source.start + i, int(n)) for i, n in enumerate(numbers)]
             wanted[h, target.start] = (listed, int(default))
             continue
-        null = np.zeros(target.size) if head.default is None else head.kind.code(head.default)
+        null = np.zeros(target.size) if head.default is None else head.kind.codes([head.default])[0]
         for i in range(target.size):
             wanted[h, target.start + i] = ([(source.start + i, 1)], int(null[i]))
     numbers_of = {said["name"]: said["head"] for said in block.layer.described["moves"]}
     need(numbers_of.keys() == block.layer.moves.keys(), "the moves that are described are not the program's")
     for name, move in block.layer.moves.items():
         target, source, h = layout[move.into or ""], layout[move.value], numbers_of[name]
-        null = np.zeros(target.size) if move.default is None else move.kind.code(move.default)
+        null = np.zeros(target.size) if move.default is None else move.kind.codes([move.default])[0]
         for i in range(target.size):
             old = [] if move.replacing is None else [(layout[move.replacing].start + i, -1)]
             need((h, target.start + i) not in wanted, f"two heads write into '{move.into}'")
@@ -1211,6 +1221,9 @@ def prove_scratch(net: Net) -> dict[str, Any]:
             need((block["in1"][units] == direction).all(), f"{net.where(dim)} is made from different sums")
             need(len({*thresholds.tolist()}) == len(thresholds), f"{net.where(dim)} has two steps at one place")
             need({*values.tolist()} <= {0, 1}, f"{net.where(dim)} is neither 0 nor 1")
+            rough = any(direction[net.layout[name].slice].any() for name in block.rough)
+            moved = trifle(block, direction[None], np.abs(thresholds).max(initial=0)[None])[0]
+            need(not rough or moved <= 0.25, f"{net.format.name} rounds {net.where(dim)} by too much")
             count += 1
     return {"values": count}
 
@@ -1373,25 +1386,13 @@ def prove_updates(net: Net) -> dict[str, Any]:
         if block.same:
             continue
         for name in net.program.variables:
-            mine = tuple(update for update in block.layer.updates if update.variable == name)
-            cases = Cases(block, name, mine, ())
-            try:
-                cases.prove()
-            except Undefined:  # where a head is undefined `step` may read it, and raise: look at the read guards too
-                cases = Cases(block, name, mine, block.layer.reads)
-                try:
-                    cases.prove()
-                except Undefined as error:
-                    raise Refused(str(error)) from None
+            cases = Cases(block, name)
+            cases.prove()
             facts["variables"] += 1
             facts["units"] += len(cases.bias)
             facts["cases"] += cases.count
             facts["states"] += cases.states
     return facts
-
-
-class Undefined(Exception):
-    """A difference where a head is undefined."""
 
 
 @dataclass
@@ -1411,20 +1412,28 @@ class Cases:
     Directions are enumerated together, each sum once; what depends on one atom is compared atom by atom.
     """
 
-    def __init__(self, block: Block, name: str, updates: tuple[Update, ...], reads: Any) -> None:
+    def __init__(self, block: Block, name: str) -> None:
         self.block, self.name, self.net = block, name, block.net
         self.kind, self.segment = self.net.program.kinds[name], self.net.layout[name]
-        self.updates = [*updates, *(Update("", (*guard, whole_test(block, head))) for head, guard in reads)]
-        self.count_updates = len(updates)
+        mine = [update for update in block.layer.updates if update.variable == name]
         out = block["out2"][self.segment.slice]
         units = np.nonzero(out.any(axis=0))[0]
         self.rows, self.bias = block["in2"][units], block["bias2"][units]
         self.columns = out[:, units].T.astype(np.float64)  # (unit, own dimension)
         self.scratch = [d for d in block.scratch if d not in block.predicates and self.rows[:, d].any()]
         self.through = self.rows[:, self.scratch]
+        asked = {n for update in mine for n in update.mentions} | {h for h in block.layer.heads if self._depends_on(h)}
+        reads = [Update("", guard, reads=h) for h, guard in block.layer.reads if h in asked]
+        self.updates, self.count_updates = [*mine, *reads], len(mine)  # a reading changes nothing
         self._read_tables()
         self.seen: set[Any] = set()
         self.count = self.states = 0
+
+    def _depends_on(self, head: str) -> bool:
+        """Whether a unit of this variable reads a head, or a scratch value that is made from it."""
+        dims = [d for atom in self.block.atoms_of(head) for d in dims_of(self.block, atom)]
+        made = [self.block.scratch[d][0] for d in self.scratch]
+        return bool(self.rows[:, dims].any()) or any(row[dims].any() for row in made)
 
     def _read_tables(self) -> None:
         """Tables of every atom that units, scratch values or updates read."""
@@ -1433,7 +1442,7 @@ class Cases:
         self.low: dict[Atom, Array] = {}
         self.high: dict[Atom, Array] = {}
         self.into_scratch: dict[Atom, tuple[Array, Array]] = {}
-        named = {n for update in self.updates for n in update.mentions}
+        named = {atom for update in self.updates for n in update.mentions for atom in block.atoms_of(n)}
         for atom in block.atoms:
             low, high = block.table(atom, self.rows)
             one, two = block.table(atom, directions)
@@ -1441,13 +1450,8 @@ class Cases:
                 self.low[atom], self.high[atom] = low, high
                 self.into_scratch[atom] = (one, two)
         self.reads = {atom: (self.low[atom] != 0).any(axis=1) | (self.high[atom] != 0).any(axis=1) for atom in self.low}
-        # where a head holds an average: every addition, product and average is rounded, by 2^−precision of its size
-        sizes = np.abs(self.bias) + most(self.net, self.rows)
-        several = [a for a in self.low if self.low[a] is not self.high[a]]
-        dims = [d for atom in several for d in dims_of(block, atom)]
-        terms = (self.rows[:, dims] != 0).sum(axis=1) + (self.through != 0).sum(axis=1) + 2
-        terms = terms + sum((which.astype(int) for a, which in self.reads.items() if a not in several), start=0)
-        self.trifle = terms * sizes / (1 << self.net.format.precision)
+        self.trifle = trifle(block, self.rows, self.bias)
+        self.scratch_trifle = np.ceil(trifle(block, directions, np.zeros(len(self.scratch)))).astype(int)
 
     def prove(self) -> None:
         known = {*self.low} | {n for n, k in self.net.program.kinds.items() if k.name == "word"}
@@ -1464,7 +1468,8 @@ class Cases:
             for name in update.mentions - known:
                 raise Refused(f"an update of '{self.name}' depends on '{name}', which no scratch value holds")
         domain = {atom: tuple(range(self.low[atom].shape[1])) for atom in self.low}
-        stack = [(domain, np.arange(len(self.bias)), np.zeros(self.kind.size), tuple(range(len(self.updates))))]
+        every = np.arange(len(self.bias)), np.zeros(self.kind.size), tuple(range(len(self.updates)))
+        stack: list[Any] = [(domain, *every, None)]
         while stack:
             self.count += 1
             need(self.count < MAX_CASES, f"'{self.name}' has too many cases")
@@ -1481,7 +1486,7 @@ class Cases:
 
     # --- one box ---
 
-    def _case(self, domain: Domain, units: Array, total: Array, alive: tuple[int, ...]) -> Iterator[Any]:
+    def _case(self, domain: Domain, units: Array, total: Array, alive: tuple[int, ...], parent: Any) -> Iterator[Any]:
         """Prove a box, or give the boxes that it is split into."""
         fixed, fuzzy = self._scratch_in(domain)
         low, high, blurred = self._bounds(domain, units, fixed, fuzzy)
@@ -1489,26 +1494,33 @@ class Cases:
         keep = (low < 1) & (high > 0)
         units, blurred = units[keep], blurred[keep]
         alive = tuple(u for u in alive if not self._dead(self.updates[u], domain))
-        key = self._key(domain, units, total, alive)
-        if key in self.seen:
+        key, relevant = self._key(domain, units, total, alive)
+        if key in self.seen:  # a box is never proved by itself
+            need(key != parent, f"the proof of '{self.name}' does not come to an end")
             return
         self.seen.add(key)
-        split = self._split_for_updates(domain, units, alive)
-        if split is not None:
-            yield from (({**domain, split[0]: part}, units, total, alive) for part in split[1])
-            return
-        if any(self._poisoned(u, domain) and not self._open_tests(u, domain) for u in alive):
-            return  # an undefined head is read: the program raises
-        atom = self._atom_to_split(domain, units, blurred, alive)
-        if atom is not None:
-            parts = self._classes(domain, units, atom)
-            yield from (({**domain, atom: part}, units, total, alive) for part in parts)
-            return
-        joint = self._enumerate(domain, units, alive, fixed, fuzzy)
-        if joint is None or not self._compare(domain, units, total, alive, fixed, joint):
-            yield from (
-                ({**domain, atom: part}, units, total, alive) for atom, part in self._halves(domain, units, alive)
-            )
+        atom, parts = self._split(domain, units, blurred, alive)
+        if atom is None:
+            if any(
+                u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive
+            ):
+                return  # an undefined head is read: the program raises
+            for value_by_value in (False, True):  # sums first; where that is not enough, the values behind them
+                joint = self._enumerate(domain, units, alive, fixed, fuzzy, value_by_value)
+                if joint is not None and self._compare(domain, units, total, alive, fixed, joint):
+                    return
+            atom, parts = self._halves(domain, relevant)
+        yield from ((self._with(domain, atom, part), units, total, alive, key) for part in parts)
+
+    def _split(self, domain: Domain, units: Array, blurred: Array, alive: tuple[int, ...]) -> tuple[Atom, Any]:
+        """An atom to split, with the parts of its domain; None where the box may be compared."""
+        for_updates: tuple[Atom, Any] | None = self._split_for_updates(domain, units, alive)
+        if for_updates is not None:
+            return for_updates
+        if any(u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive):
+            return None, ()
+        atom = self._atom_to_split(domain, units, blurred)
+        return (None, ()) if atom is None else (atom, self._classes(domain, units, atom))
 
     def _scratch_in(self, domain: Domain) -> tuple[dict[int, int], set[int]]:
         """Scratch values that are the same in all of a box, and those that an average may make fractional."""
@@ -1523,7 +1535,8 @@ class Cases:
                     low, high = low + one[s, chosen].min(), high + two[s, chosen].max()
                     if (one[s, chosen] != two[s, chosen]).any():
                         fuzzy.add(s)
-            first, last = np.searchsorted(thresholds, [low - (s in fuzzy), high + (s in fuzzy)], side="right")
+            margin = self.scratch_trifle[s] if s in fuzzy else 0
+            first, last = np.searchsorted(thresholds, [low - margin, high + margin], side="right")
             if (values[first : last + 1] == values[first]).all():
                 fixed[s] = int(values[first])
                 fuzzy.discard(s)
@@ -1567,12 +1580,10 @@ class Cases:
 
     def _atoms_of(self, update: Update) -> Iterator[Atom]:
         for name in update.mentions:
-            if name in self.low:
-                yield name
-            else:
-                yield from ((name, b) for b in range(self.net.program.kinds[name].size) if (name, b) in self.low)
+            yield from (atom for atom in self.block.atoms_of(name) if atom in self.low)
 
-    def _poisoned(self, u: int, domain: Domain) -> bool:
+    def _blind(self, u: int, domain: Domain) -> bool:
+        """Whether an update or a reading depends on a head that is undefined: a reading then raises."""
         return any(self._undefined(atom, domain) for atom in self._atoms_of(self.updates[u]))
 
     def _open_tests(self, u: int, domain: Domain) -> list[Test]:
@@ -1583,25 +1594,26 @@ class Cases:
             if t.single is None and t.form.tables and not any(self._undefined(a, domain) for a in t.form.tables)
         ]
 
-    def _key(self, domain: Domain, units: Array, total: Array, alive: tuple[int, ...]) -> Any:
-        """What the rest of the proof depends on."""
+    def _key(self, domain: Domain, units: Array, total: Array, alive: tuple[int, ...]) -> tuple[Any, list[Atom]]:
+        """What the rest of the proof depends on, and the atoms that it still depends on."""
         named = {atom for u in alive for atom in self._atoms_of(self.updates[u])} | {self.name}
         constant, left = np.zeros(len(units)), []
         asked = [s for s in range(len(self.scratch)) if self.through[units, s].any()]
         for atom, part in domain.items():
             chosen = list(part)
             table = self.low[atom][units][:, chosen]
-            into = self.into_scratch[atom][0][asked][:, chosen]
-            same = (table == table[:, :1]).all() and not into.any() and self.low[atom] is self.high[atom]
+            into = any(part[asked][:, chosen].any() for part in self.into_scratch[atom])
+            same = (table == table[:, :1]).all() and not into and self.low[atom] is self.high[atom]
             if atom not in named and same:
                 constant = constant + table[:, 0]
             else:
                 left.append((atom, part))
-        return units.tobytes(), constant.tobytes(), total.tobytes(), alive, tuple(left)
+        key = units.tobytes(), constant.tobytes(), total.tobytes(), alive, tuple(left)
+        return key, [atom for atom, _ in left]
 
     # --- splitting ---
 
-    def _split_for_updates(self, domain: Domain, units: Array, alive: tuple[int, ...]) -> Any:
+    def _split_for_updates(self, domain: Domain, units: Array, alive: tuple[int, ...]) -> tuple[Atom, Any] | None:
         """An atom on which a guard depends, with the parts of its domain: undefined, passing, failing."""
         for u in alive:
             for test in self.updates[u].guard:
@@ -1623,7 +1635,19 @@ class Cases:
                 return atom, [part[:-1], (none,)]
         return None
 
-    def _atom_to_split(self, domain: Domain, units: Array, blurred: Array, alive: tuple[int, ...]) -> Atom | None:
+    def _with(self, domain: Domain, atom: Atom, part: tuple[int, ...]) -> Domain:
+        """A box with fewer values of an atom; the bits of a head are undefined together."""
+        changed = {atom: part}
+        if isinstance(atom, tuple) and self.block.head_of(atom) is not None:
+            undefined = part == (2,)
+            changed |= {
+                a: (2,) if undefined else tuple(i for i in domain[a] if i != 2)
+                for a in domain
+                if a[0] == atom[0] and a != atom and isinstance(a, tuple)
+            }
+        return {**domain, **changed}
+
+    def _atom_to_split(self, domain: Domain, units: Array, blurred: Array) -> Atom | None:
         """An atom without which units that read several have fewer directions; None where there are few already."""
         varying = {atom: self._varies(atom, domain, units) for atom in domain}
         bits = self.kind.name == "word"
@@ -1671,35 +1695,26 @@ class Cases:
             return [(value,) for value in part]
         return [tuple(values) for values in groups.values()]
 
-    def _halves(self, domain: Domain, units: Array, alive: tuple[int, ...]) -> Iterator[tuple[Atom, tuple[int, ...]]]:
+    def _halves(self, domain: Domain, relevant: list[Atom]) -> tuple[Atom, Any]:
         """A box that could not be compared, in two; one state is a counterexample."""
-        used = {a for u in alive for a in self._atoms_of(self.updates[u])} | {self.name}
-        used |= {a for a in domain if self.reads[a][units].any() or self.into_scratch[a][1].any()}
-        wide = [a for a in domain if a in used and len(domain[a]) > 1]
+        wide = [atom for atom in relevant if len(domain[atom]) > 1]
         if not wide or self.kind.name == "word":
             raise self._difference(domain)
         atom = min(wide, key=lambda a: len(domain[a]))
-        part = domain[atom]
-        yield atom, part[: len(part) // 2]
-        yield atom, part[len(part) // 2 :]
+        half = len(domain[atom]) // 2
+        return atom, (domain[atom][:half], domain[atom][half:])
 
-    def _difference(self, domain: Domain, what: str = "") -> Exception:
-        undefined = False
+    def _difference(self, domain: Domain, what: str = "") -> Refused:
         shown = []
         for atom, part in domain.items():
-            if len(part) == 1 and not isinstance(atom, tuple):
-                none = self._undefined(atom, domain)
-                undefined |= none
+            if self._undefined(atom, domain):
+                shown.append(f"{atom[0] if isinstance(atom, tuple) else atom} = undefined")
+            elif len(part) == 1 and not isinstance(atom, tuple):
                 kind = self.net.program.kinds.get(atom)
-                value = "undefined" if none else part[0] if kind is None else kind.values[part[0]]
-                shown.append(f"{atom} = {value}")
-            elif len(part) == 1 and self._undefined(atom, domain):
-                undefined = True
-                shown.append(f"{atom[0]} = undefined")
+                shown.append(f"{atom} = {part[0] if kind is None else kind.values[part[0]]}")
         where = f" where {', '.join(dict.fromkeys(shown))}" if shown else ""
-        shown_as = f"in {self.net.format.name} the weights change '{self.name}'"
-        message = f"{shown_as} differently from the saved updates{where}{what}"
-        return Undefined(message) if undefined else Refused(message)
+        weights = f"in {self.net.format.name} the weights change '{self.name}'"
+        return Refused(f"{weights} differently from the saved updates{where}{what}")
 
     # --- comparing ---
 
@@ -1727,8 +1742,11 @@ class Cases:
         used = {atom: self.low[atom][unit] for atom in domain if self.reads[atom][unit]}
         return self._linear(used, int(self.bias[unit]), domain)
 
-    def _enumerate(self, domain: Domain, units: Array, alive: tuple[int, ...], fixed: Any, fuzzy: Any) -> Joint | None:
-        """All values that the directions of a box can have together; None where there are too many."""
+    def _enumerate(
+        self, domain: Domain, units: Array, alive: tuple[int, ...], fixed: Any, fuzzy: Any, value_by_value: bool
+    ) -> Joint | None:
+        """All values that the directions of a box can have together; None where there are too many. With
+        `value_by_value` the atoms of the directions are directions, too."""
         joint = Joint(domain)
         joint.fuzzy = {s for s in fuzzy if self.through[units, s].any()}
         for s in range(len(self.scratch)):
@@ -1738,7 +1756,7 @@ class Cases:
         for u in alive:
             joint.tests[u] = [(joint.add(self._of_form(t.form, domain)), t) for t in self._open_tests(u, domain)]
             form = self.updates[u].form
-            if form is not None and not self._poisoned(u, domain):
+            if form is not None and not self._blind(u, domain):
                 linear = self._of_form(form, domain)
                 values = [linear.base + linear.factor * int(v) for t in linear.tables.values() for v in t]
                 if len(linear.tables) > 1 or any(v not in self.updates[u].table for v in (linear.base, *values)):
@@ -1749,6 +1767,14 @@ class Cases:
             several = sum(self._varies(a, domain, units).astype(int) for a in domain) > 1
             for unit in units[several].tolist():
                 joint.units[unit] = joint.add(self._of_unit(unit, domain))
+        if value_by_value:
+            used = dict.fromkeys(atom for _, tables in joint.directions.values() for atom in tables)
+            if not used or prod(len(domain[a]) for a in used) * self.kind.size > MAX_TABLE:
+                return None
+            for atom in used:
+                table = np.zeros(max(domain[atom]) + 1, dtype=np.int64)
+                table[list(domain[atom])] = np.arange(len(domain[atom]))
+                joint.places[atom] = joint.add(self._linear({atom: table}, 0, domain))
         if not joint.enumerate():
             return None
         self.states += len(joint.codes)
@@ -1773,11 +1799,11 @@ class Cases:
         for number, row in enumerate(kinds):
             known = {**fixed, **dict(zip(joint.scratch, row[1:].tolist()))}
             applied = [u for u, on in zip(applies, row[1 + len(joint.scratch) :].tolist()) if on]
-            if any(self._poisoned(u, domain) for u in applied):
+            if any(u >= self.count_updates and self._blind(u, domain) for u in applied):
                 continue
             applied = [u for u in applied if u < self.count_updates]
-            if len(applied) > 1:
-                return False
+            if len(applied) > 1 or any(self._blind(u, domain) for u in applied):
+                return False  # two updates at once, or one that asks an undefined head that nothing reads
             chosen = np.nonzero(group.ravel() == number)[0]
             same = self._words_agree if self.kind.name == "word" else self._codes_agree
             if not same(domain, units, total, known, applied, joint, chosen):
@@ -1824,7 +1850,10 @@ class Cases:
         several = np.array([u in joint.units for u in units.tolist()], dtype=bool)
         self._add_alone(domain, units[~several], moved[~several], alone)
         self._add_joint(units[several], moved[several], joint, chosen, rest)
-        for table in alone.values():
+        for atom, table in alone.items():
+            if atom in joint.places:
+                rest += table[joint.value(joint.places[atom])[chosen]]
+                continue
             if (table != table[:1]).any():
                 return False
             total = total + table[0]
@@ -1920,6 +1949,7 @@ class Joint:
         self.forms: dict[int, tuple[int, Linear]] = {}
         self.plain: dict[int, Linear] = {}
         self.units: dict[int, tuple[int, Linear]] = {}
+        self.places: dict[Atom, tuple[int, Linear]] = {}  # the place of an atom's value in its domain
         self.fuzzy: set[int] = set()
         self.codes: Array = np.zeros(1, dtype=np.int64)
 
@@ -1970,12 +2000,16 @@ class Joint:
         return result
 
 
-def whole_test(block: Block, head: str) -> Test:
-    """A test that every value of a head passes: it mentions the head, as reading it does."""
-    kind = block.net.program.kinds[head]
-    if kind.name == "word":
-        return Test(Form(0, {head: (0, 0)}, 1), frozenset([0]))
-    return Test(Form(0, {head: tuple(range(kind.size))}, 1), frozenset(range(kind.size)))
+def trifle(block: Block, rows: Array, bias: Array) -> Array:
+    """How much rounding can move sums where a head holds an average: every addition, product and average is rounded,
+    by 2^−precision of a size that no partial sum exceeds."""
+    sizes = np.abs(bias) + most(block.net, rows)
+    terms = np.full(len(rows), 2)
+    for s in block.net.layout.values():
+        used = (rows[:, s.slice] != 0).sum(axis=1)
+        terms = terms + (np.minimum(used, 1) if s.coding == "one-hot" and s.name not in block.rough else used)
+    result: Array = terms * sizes / (1 << block.net.format.precision)
+    return result
 
 
 def dims_of(block: Block, atom: Atom) -> list[int]:
@@ -2018,6 +2052,11 @@ def prove_reads(net: Net) -> dict[str, Any]:
             need((entry["at_least"], entry["at_most"]) == bounds, f"'{name}' is defined where it should not be")
             need(all(type(entry[key]) is int for key in ("at_least", "at_most")), f"'{name}' has no whole bounds")
             need(entry["range"] == average_range(net, head), f"'{name}' is checked for another range")
+            for test in guard:
+                for other in test.form.tables.keys() & layer.heads.keys():
+                    before = (earlier for n, earlier in layer.reads[: layer.reads.index((name, guard))] if n == other)
+                    known = any(all(implied(t, guard) for t in earlier) for earlier in before)
+                    need(known, f"'{name}' is read where '{other}' has a value, and '{other}' is not read before")
             need(len(entry["tests"]) == len(guard), f"a read guard of '{name}' has other tests")
             for given, test in zip(entry["tests"], guard):
                 need(same_test(block, given, test), f"a read guard of '{name}' tests something else")
@@ -2026,6 +2065,11 @@ def prove_reads(net: Net) -> dict[str, Any]:
         found = [{key: value for key, value in entry.items() if key != "head"} for entry in said["moves"]]
         need(json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True), "the moves are described wrongly")
     return {"guards": guards}
+
+
+def implied(test: Test, guard: Iterable[Test]) -> bool:
+    """Whether a guard has a test on the same form that is as strong."""
+    return any(t.form == test.form and t.allowed <= test.allowed for t in guard)
 
 
 def average_range(net: Net, head: Head) -> list[float] | None:

@@ -1,4 +1,4 @@
-"""Every error a user can meet. Each message is one line: the input, what is wrong, what would be right."""
+"""Every error that a user can meet. A message is one line: the input, what is wrong, what would be right."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ class KleeneError(Exception):
 
 
 class ProgramError(KleeneError):
-    """A program breaks a rule of the language (found when the class is made, or when it is compiled)."""
+    """A program breaks a rule of the language. Raised by the class statement, or when the program is compiled."""
 
 
 class InputError(KleeneError):
-    """An input that the machine or network cannot take: a token, a length, a word, a file's content."""
+    """A machine or network cannot take an input: a token, a length, a word, the content of a file."""
 
 
 class UnknownName(InputError, KeyError):
-    """A name that a collection does not have; the message lists those that it has."""
+    """A collection has no such name. The message lists the names that it has."""
 
     __str__ = Exception.__str__  # KeyError would show the message in quotes
 
 
 class RangeError(ProgramError):
-    """A value outside its variable's declared range."""
+    """A value is outside the declared range of its variable."""
 
 
 class UndefinedRead(KleeneError):
-    """`step` read the output of a head that selected nothing, or several where one is needed."""
+    """`step` read a head that selected no position, or several where it needs one."""
 
     def __init__(self, program: str, variable: str, position: int, layer: int, selected: int) -> None:
         self.program, self.variable = program, variable
@@ -39,7 +39,7 @@ class UndefinedRead(KleeneError):
 
 
 class WrongReplacement(KleeneError):
-    """A head with `replacing=` met a variable that holds something else than what it replaces."""
+    """A head with `replacing=` met a variable that does not hold the value to be replaced."""
 
     def __init__(self, program: str, head: str, into: str, replacing: str, position: int, layer: int) -> None:
         super().__init__(
@@ -49,32 +49,32 @@ class WrongReplacement(KleeneError):
 
 
 class StepError(KleeneError):
-    """`step` itself raised."""
+    """`step` raised an exception."""
 
 
 class DidNotHalt(KleeneError):
-    """More layers, steps or tokens than were allowed."""
+    """A run needed more layers, steps or tokens than it was allowed."""
 
 
 class TooManyPaths(ProgramError):
-    """Symbolic execution of `step` met more paths than it may follow."""
+    """`step` has more paths than symbolic execution follows."""
 
 
 class TooManyRules(ProgramError):
-    """The `rules` lowering would need more rules than it may make."""
+    """A program has more transition rules than the `rules` lowering makes."""
 
 
 class NotExact(KleeneError):
-    """What was asked for cannot be computed exactly in the number format asked for."""
+    """A number format cannot represent a computation exactly."""
 
 
 class FileError(KleeneError):
-    """A file that is missing, malformed, changed, or of an unknown version."""
+    """A file is missing, malformed, changed, or of an unknown version."""
 
 
 class NotSupported(KleeneError):
-    """A combination that Kleene does not offer; the message says what it does offer."""
+    """Kleene does not offer a combination. The message says what it offers."""
 
 
 class KleeneWarning(UserWarning):
-    """Something that was done and that the user should know of: a completed automaton, an empty language."""
+    """Kleene did something that the user should know: it completed an automaton, or found an empty language."""

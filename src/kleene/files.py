@@ -1,4 +1,4 @@
-"""Reading and writing files safely: sizes checked first, nothing half-written, nothing executed."""
+"""Read and write files safely: check sizes first, leave nothing half-written, execute nothing."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 from kleene.errors import FileError, InputError
 
 MAX_JSON_BYTES = 256 * 1024 * 1024
-MAX_PARAMETERS = 2_000_000_000  # of a network that is built or loaded
-MAX_ENTRIES = 1 << 24  # of an instruction table, and of a network that has memorised one
+MAX_PARAMETERS = 2_000_000_000  # the most in a network that is built or loaded
+MAX_ENTRIES = 1 << 24  # the most in an instruction table, and in a network that has memorised one
 
 
 def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:
-    """The text of a file of at most `limit` bytes."""
+    """Read a text file of at most `limit` bytes."""
     path = Path(path)
     try:
         size = path.stat().st_size
         if not path.is_file():
             raise FileError(f"{path}: not a file")
         if size > limit:
-            raise FileError(f"{path}: {size:,} bytes, more than the {limit:,} that are read")
-        return path.read_text(encoding="utf-8-sig")  # a byte-order mark is no text
+            raise FileError(f"{path}: {size:,} bytes; Kleene reads at most {limit:,}")
+        return path.read_text(encoding="utf-8-sig")  # without a byte-order mark
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
     except UnicodeDecodeError:
@@ -37,32 +37,32 @@ def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:
 
 
 def read_json(path: str | Path, limit: int = MAX_JSON_BYTES) -> Any:
-    """The content of a JSON file."""
+    """Read a JSON file of at most `limit` bytes."""
     try:
         return json.loads(read_text(path, limit), object_pairs_hook=_distinct)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of too many digits
+    except (ValueError, RecursionError) as error:  # ValueError: also a number with too many digits
         raise FileError(f"{path}: not JSON ({error})") from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a key that is there twice is refused, since readers disagree on which one counts."""
+    """Make a dict; reject a repeated key, since JSON readers disagree on which one counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r:.60} is there twice in one object; each key once")
+        raise ValueError(f"the key {twice!r:.60} occurs twice in one object; give each key once")
     return found
 
 
 def as_path(path: object) -> Path:
-    """A path from what a user gave as one."""
+    """Convert what a user gave to a path."""
     if not isinstance(path, str | os.PathLike) or isinstance(path, bytes):
         raise InputError(f"path {path!r:.60}: a {type(path).__name__}; it should be a file's name")
     return Path(path)
 
 
 def check_version(path: Path, content: Any, version: int) -> None:
-    """A FileError where a file was written by a Kleene that writes it in another way."""
+    """Raise a FileError if a file has another version of the format."""
     found = content.get("version") if isinstance(content, dict) else None
     if found != version:
         raise FileError(f"{path}: version {found!r}; this Kleene reads version {version}")
@@ -70,9 +70,9 @@ def check_version(path: Path, content: Any, version: int) -> None:
 
 @contextlib.contextmanager
 def written_atomically(path: str | Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes the place of `path` when the block ends without error.
+    """Give a path beside `path` to write to, and move it to `path` when the block ends without an error.
 
-    Works for a file and for a folder: whichever the block made at the path that it was given.
+    The block may make a file or a folder there.
     """
     path = Path(path).absolute()
     try:

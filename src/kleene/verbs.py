@@ -1,6 +1,6 @@
-"""The five verbs. Each looks up the arrow that fits what it is given, and imports it only then.
+"""The verbs. Each looks up the arrow for the kind of its argument, and imports it only then.
 
-A new machine or network adds a line to `ARROWS`; torch is imported by the arrow, not here.
+A new machine or network adds a line to `ARROWS` and an overload to the verb. The arrow imports torch, not this file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | Memoriser
 
     class Acceptor(Protocol):
-        """Whatever says which words it accepts."""
+        """Anything that can say which words it accepts."""
 
         def accepts_batch(self, words: Sequence[Word]) -> np.ndarray: ...
 
@@ -148,7 +148,7 @@ def _resolve(target: str) -> Any:
 
 
 def _arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str, dict[str, str]] = ARROWS) -> Any:
-    """The function that does `verb` for things of this kind, after a check that it knows the options."""
+    """Find the function that does `verb` for a thing of this kind, and check that it knows the options."""
     for cls in type(thing).__mro__:
         target = arrows[verb].get(f"{cls.__module__}.{cls.__qualname__}")
         if target is not None:
@@ -241,7 +241,7 @@ def compile(machine: Any, **options: Any) -> Any:
 
 
 @overload
-def decompile(network: Transformer) -> Updates | Cycle: ...
+def decompile(network: Transformer, *, blind: bool = False) -> Updates | Cycle: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -266,7 +266,11 @@ def decompile(network: Any, **options: Any) -> Any:
     """Read the machine that the weights of `network` implement.
 
     A transformer gives its guarded updates (a `Cycle` of them where its layers differ), a `Decider` its Turing
-    machine, a `Memoriser` its instruction table. An RNN gives a DFA. Options for an RNN:
+    machine, a `Memoriser` its instruction table. Option for a transformer:
+
+    - `blind`: read the weights alone, without the saved description; everything gets new names.
+
+    An RNN gives a DFA. Options for an RNN:
 
     - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
       and ones (integer weights with SLU).

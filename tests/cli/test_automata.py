@@ -144,7 +144,7 @@ def test_run_and_compile_take_machines_and_their_networks(tmp_path: Path) -> Non
         (["run", "even.json", "1", "--on", "rules"], "has no rules"),
         (["run", "even.json", "2"], "not in the alphabet"),
         (["compile", "even.json", "--dtype", "float64"], "holds a DFA"),
-        (["explain", "even", "1", "--target", "x"], "of language models"),
+        (["explain", "even", "1", "--target", "x"], "only for language models"),
     ):
         done = kleene(arguments[0], str(tmp_path / arguments[1]), *arguments[2:])
         assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1

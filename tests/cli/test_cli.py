@@ -14,19 +14,11 @@ import pytest
 import kleene as kl
 from kleene.cli import main
 from kleene.cli.names import find_program, library_programs, read_tokens
+from sample_programs import COPY
 
-FILE = """
-import kleene as kl
-
-class Copy(kl.Program):
-    tokens = 2
-    x = kl.cat(2, token=lambda t: t)
-    left = kl.relative(x, -1, default=0)
-    output = x
-    layers = 1
-    def step(z):
-        z.x = z.left
-
+FILE = (
+    COPY
+    + """
 class Keeps(Copy):
     def step(z):
         pass
@@ -55,6 +47,7 @@ def seven():
 
 number = 3
 """
+)
 
 
 class Result(NamedTuple):

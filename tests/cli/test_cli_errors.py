@@ -25,19 +25,11 @@ import typer
 import kleene as kl
 from kleene.cli import app, main
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
+from sample_programs import COPY
 
-PROGRAM = """
-import kleene as kl
-
-class Copy(kl.Program):
-    tokens = 2
-    x = kl.cat(2, token=lambda t: t)
-    left = kl.relative(x, -1, default=0)
-    output = x
-    layers = 1
-    def step(z):
-        z.x = z.left
-
+PROGRAM = (
+    COPY
+    + """
 class Far(Copy):
     def step(z):
         z.x = z.x + 1
@@ -53,6 +45,7 @@ class Forever(kl.Program):
 
 number = 3
 """
+)
 
 
 def registered(group: typer.Typer, path: str = "") -> dict[str, typing.Callable[..., object]]:
@@ -482,7 +475,7 @@ INTERRUPTED: dict[str, tuple[str, list[str]]] = {
     "tm": ("kleene.networks.rnn.digit_patterns.loop", ["1RB1LB_1LA1RZ"]),
     "subleq": ("kleene.machines.subleq.Machine.run", ["hello", "--on", "reference"]),
     "explain": ("kleene.evidence.network_traces.explain_transformer", ["nets/transformer", "[2,1]"]),
-    "reproduce": ("kleene.papers.alta_scan.scan", ["alta.scan", "-o", "results"]),
+    "reproduce": ("kleene.papers.protocol.run_tasks", ["alta.scan", "-o", "results"]),
     "learn trace": ("kleene.training.from_traces.train", ["parity_relative", "-o", "saved"]),
     "learn end-to-end": ("kleene.training.end_to_end.train", ["parity_relative", "-o", "saved"]),
     "export": (
@@ -563,7 +556,7 @@ def same(values):
     "make, said",
     [
         (lambda: kl.cat(10**11), "100,000,000,000 values are more than"),
-        (lambda: kl.num(range(10**11)), "num: more than"),
+        (lambda: kl.num(range(10**11)), "num: declare at most"),
         (lambda: kl.library.sort(values=10**11), "values are more than|'tokens' is"),
         (lambda: kl.library.parity_absolute(10**9), "more than"),
         (lambda: kl.compile(same(40_000)), "parameters, more than the 2,000,000,000"),

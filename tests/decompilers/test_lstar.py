@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -108,3 +109,137 @@ def test_extract_says_that_a_module_cannot_read_the_empty_word():
     with pytest.raises(InputError, match=r"cannot read the empty word .* start symbol"):
         kl.extract(model, "ab")
     assert model.training
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_tree_finds_every_automaton_with_fewer_queries(seed: int) -> None:
+    dfa = random_dfa(random.Random(seed), 8, 2)
+    found = kl.extract(dfa, dfa.alphabet, learner="tree")
+    assert found == dfa and len(found) == len(dfa.minimise()) and found.complete and found.stopped == "settled"
+
+
+@pytest.mark.parametrize("learner", ["table", "tree"])
+@pytest.mark.parametrize("most", [1, 3, 9, 40])
+def test_no_more_states_than_allowed(learner: str, most: int) -> None:
+    """A language that is not regular, and a classifier with noise: the limit holds, and the rest is said."""
+
+    def noisy(words: list[str]) -> list[bool]:
+        return [(word.count("1") % 2 == 1) != (hash_of(word) % 50 == 0) for word in words]
+
+    for model in (majority.integer_relu(), noisy):
+        found = kl.extract(model, "01", max_states=most, learner=learner)
+        assert len(found) <= most
+        if model is not noisy and most == 40:  # enough for words of up to 16 symbols
+            continue
+        assert not found.complete and found.stopped == "max_states"
+        assert found.counterexample is not None and "not settled" in str(found)
+        if model is noisy and most >= 3:
+            assert found == kl.regex("0*1(0|10*1)*") and found.agreement > 0.95
+
+
+def hash_of(word: str) -> int:
+    value = 7
+    for c in word:
+        value = (value * 31 + ord(c)) % 1_000_003
+    return value
+
+
+def test_the_best_hypothesis_is_kept() -> None:
+    """Exact at nine states on words of the length tried, wrong far away: the exact one comes back."""
+    target = kl.regex("(0{3}|1{2})*0?1?", "01")
+
+    def far(words: list[str]) -> list[bool]:
+        return [bool(a) != (len(w) > 16 and hash_of(w) % 3 == 0) for w, a in zip(words, target.accepts_batch(words))]
+
+    found = kl.extract(far, "01", max_states=60)
+    assert found == target and found.agreement == 1.0
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"max_states": 0}, "max_states=0"),
+        ({"length": -1}, "length=-1"),
+        ({"random": 1.5}, "random=1.5"),
+        ({"max_queries": 0}, "max_queries=0"),
+        ({"learner": "guess"}, "learner='guess'"),
+    ],
+)
+def test_options_out_of_range(options: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        kl.extract(kl.regex("a*", "ab"), "ab", **options)  # type: ignore[arg-type]
+
+
+def test_queries_are_counted_once_and_limited() -> None:
+    asked: list[str] = []
+
+    def odd(words: list[str]) -> list[bool]:
+        asked.extend(words)
+        return [word.count("1") % 2 == 1 for word in words]
+
+    found = kl.extract(odd, "01")
+    assert len(asked) == len(set(asked)) == found.queries
+    stopped = kl.extract(majority.integer_relu(), "01", max_queries=1)
+    assert stopped.stopped == "max_queries" and not stopped.complete
+
+
+def test_the_bound_is_clopper_and_pearsons() -> None:
+    from kleene.decompilers.lstar import error_bound
+
+    for wrong, compared in ((0, 100), (3, 50), (10, 1000), (49, 50)):
+        p = error_bound(wrong, compared)
+        tail = sum(math.comb(compared, k) * p**k * (1 - p) ** (compared - k) for k in range(wrong + 1))
+        assert abs(tail - 0.05) < 1e-6
+    assert error_bound(5, 5) == 1.0 and error_bound(0, 0) == 1.0
+
+
+class Attention(torch.nn.Module):
+    """A small transformer encoder with a start symbol; the last position answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.place = torch.nn.Embedding(3, 16), torch.nn.Embedding(64, 16)
+        self.layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        self.out = torch.nn.Linear(16, 1)
+
+    def forward(self, codes: torch.Tensor) -> torch.Tensor:
+        codes = torch.nn.functional.pad(codes, (1, 0), value=2)
+        h = self.layer(self.embed(codes) + self.place(torch.arange(codes.shape[1])))
+        return self.out(h.mean(dim=1))
+
+
+class StateSpace(torch.nn.Module):
+    """A diagonal linear recurrence with gates that depend on the input, and a read-out of the last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decay, self.drive = torch.nn.Embedding(2, 8), torch.nn.Embedding(2, 8)
+        self.first = torch.nn.Parameter(torch.zeros(8))
+        self.out = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+
+    def forward(self, codes: torch.Tensor) -> torch.Tensor:
+        h = self.first.expand(len(codes), -1)
+        for t in range(codes.shape[1]):
+            h = torch.sigmoid(self.decay(codes[:, t])) * h + self.drive(codes[:, t])
+        return self.out(h)
+
+
+@pytest.mark.parametrize("kind", [Attention, StateSpace])
+def test_transformers_and_state_space_models(kind: type[torch.nn.Module]) -> None:
+    """Trained on words of up to 8 symbols without a 0 (Tomita's first language), then taken apart."""
+    torch.manual_seed(0)
+    model, target = kind(), tomita.language(1)
+    rng = np.random.default_rng(0)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(300):
+        size = int(rng.integers(0, 9))
+        codes = (rng.random((32, size)) < rng.choice([0.5, 0.9, 1.0])).astype(np.int64)
+        wanted = target.accepts_batch(["".join("01"[c] for c in row) for row in codes])
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            model(torch.from_numpy(codes))[:, 0], torch.tensor(wanted, dtype=torch.float32)
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    found = kl.extract(model, "01", length=8, max_states=20)
+    assert found == target and found.complete and found.error_bound < 0.01

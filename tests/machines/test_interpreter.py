@@ -8,23 +8,10 @@ import pytest
 
 import kleene as kl
 from agreeing import lookup
+from sample_programs import Parity
 
 
 def test_figure_two_runs_as_printed():
-    class Parity(kl.Program):
-        tokens = 3
-        parity = kl.cat(2, token=lambda t: 0 if t == 2 else t)
-        done = kl.cat(2, token=lambda t: t == 2)
-        parity_left = kl.relative(parity, -1)
-        done_left = kl.relative(done, -1)
-        output = parity
-        halt = {done: 1}
-
-        def step(z):
-            if not z.done and z.done_left:
-                z.parity = z.parity_left ^ z.parity
-                z.done = 1
-
     output = Parity.run([2, 1, 0, 1])
     assert output == [0, 1, 1, 0] and output.layers == 3
 

@@ -16,6 +16,7 @@ from agreeing import lookup, outcome
 from kleene.errors import InputError
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
+from sample_programs import Parity
 
 
 def sides(program: Any) -> dict[str, Any]:
@@ -283,16 +284,8 @@ def test_layers_is_the_same_number_everywhere(layers):
 
 
 def test_figure_eight_as_indented_is_wrong_and_figure_two_is_right():
-    class FigureEight(kl.Program):
+    class FigureEight(Parity):
         """`done = 1` outside of the condition, as the listing's indentation has it."""
-
-        tokens = 3
-        parity = kl.cat(2, token=lambda t: 0 if t == 2 else t)
-        done = kl.cat(2, token=lambda t: t == 2)
-        parity_left = kl.relative(parity, -1)
-        done_left = kl.relative(done, -1)
-        output = parity
-        halt = {done: 1}
 
         def step(z):
             if not z.done and z.done_left:

@@ -12,7 +12,7 @@ import kleene as kl
 from kleene.lowering.forms import Form
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.updates import GuardedUpdate, Updates, index_test
-from kleene.machines.program import Subset
+from kleene.machines.kinds import Subset
 from kleene.show.terminal import trace_svg
 
 PROGRAMS = [

@@ -23,7 +23,7 @@ from kleene.exporters.transformer_to_lens import Lens
 from kleene.library.encoding import MemoryProgram, TextProgram
 from kleene.lowering.rules import Rules
 from kleene.lowering.size_report import SizeReport
-from kleene.machines.program import Spec
+from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.networks.rnn.torch_rnn import SimpleRNN
 from kleene.networks.transformer.hugging_face import KleeneModel

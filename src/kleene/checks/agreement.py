@@ -18,7 +18,8 @@ from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
-from kleene.machines.program import ProgramClass, Spec
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 from kleene.networks.trained.encoder_decoder import StandardTransformer
 from kleene.networks.trained.learned_mlp import LearnedTransformer
 from kleene.networks.transformer.model import Transformer

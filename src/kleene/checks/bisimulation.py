@@ -253,30 +253,51 @@ def _relation_from_json(content: Any, dfa: DFA, units: int, where: str) -> set[t
     return pairs
 
 
-def _check(dfa: DFA, rnn: ExactRNN, pairs: set[tuple[int, frozenset[Any]]]) -> bool:
-    """Whether the pairs are a bisimulation; the network's own code is not asked, only its numbers."""
+Hidden = frozenset[tuple[int, Fraction]]  # the units that are not zero, with their values
+
+
+class _Numbers:
+    """A network's weights as fractions: the network's own code is not asked, only its numbers."""
+
+    def __init__(self, rnn: ExactRNN) -> None:
+        self.rnn = rnn
+        self.columns: dict[int, list[tuple[int, Fraction]]] = {}
+        for (i, j), weight in rnn.V.entries.items():
+            self.columns.setdefault(j, []).append((i, Fraction(weight)))
+        self.inputs: list[dict[int, Fraction]] = [{i: Fraction(v) for i, v in rnn.b.items()} for _ in rnn.alphabet]
+        for (i, a), weight in rnn.W.entries.items():
+            self.inputs[a][i] = self.inputs[a].get(i, Fraction(0)) + weight
+        self.read = {j: Fraction(weight) for (row, j), weight in rnn.out_W.entries.items() if row == 0}
+
+    def accepts(self, hidden: Hidden) -> bool | None:
+        """What the output says of a hidden vector; None where it says neither yes nor no."""
+        y = sum((self.read.get(j, 0) * v for j, v in hidden), Fraction(self.rnn.out_b.get(0, 0)))
+        if self.rnn.criterion == "one":
+            return bool(y) if y in (0, 1) else None
+        return y > 0
+
+    def after(self, hidden: Hidden, symbol: int) -> Hidden:
+        """The hidden vector after a symbol."""
+        sums = dict(self.inputs[symbol])
+        for j, h in hidden:
+            for i, weight in self.columns.get(j, ()):
+                sums[i] = sums.get(i, Fraction(0)) + weight * h
+        return frozenset(
+            (i, min(v, Fraction(1)) if self.rnn.activation == "slu" else v) for i, v in sums.items() if v > 0
+        )
+
+
+def _check(dfa: DFA, rnn: ExactRNN, pairs: set[tuple[int, Hidden]]) -> bool:
+    """Whether the pairs are a bisimulation."""
     if set(dfa.alphabet) != set(rnn.alphabet):
         return False
     if (dfa.start, frozenset((i, Fraction(v)) for i, v in rnn.s.items())) not in pairs:
         return False
-    columns: dict[int, list[tuple[int, Fraction]]] = {}
-    for (i, j), weight in rnn.V.entries.items():
-        columns.setdefault(j, []).append((i, Fraction(weight)))
-    inputs: list[dict[int, Fraction]] = [{i: Fraction(v) for i, v in rnn.b.items()} for _ in rnn.alphabet]
-    for (i, a), weight in rnn.W.entries.items():
-        inputs[a][i] = inputs[a].get(i, Fraction(0)) + weight
-    read = {j: Fraction(weight) for (row, j), weight in rnn.out_W.entries.items() if row == 0}
-    for q, g in pairs:
-        y = sum((read.get(j, 0) * v for j, v in g), Fraction(rnn.out_b.get(0, 0)))
-        accepts = bool(dfa.accepting[q])
-        if (y != accepts) if rnn.criterion == "one" else (y > 0) != accepts:
+    numbers = _Numbers(rnn)
+    for q, hidden in pairs:
+        if numbers.accepts(hidden) is not bool(dfa.accepting[q]):
             return False
         for a, symbol in enumerate(rnn.alphabet):
-            sums = dict(inputs[a])
-            for j, h in g:
-                for i, weight in columns.get(j, ()):
-                    sums[i] = sums.get(i, Fraction(0)) + weight * h
-            after = frozenset((i, min(v, 1) if rnn.activation == "slu" else v) for i, v in sums.items() if v > 0)
-            if (int(dfa.table[q, dfa.index[symbol]]), after) not in pairs:
+            if (int(dfa.table[q, dfa.index[symbol]]), numbers.after(hidden, a)) not in pairs:
                 return False
     return True

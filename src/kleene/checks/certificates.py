@@ -16,7 +16,7 @@ import torch
 from kleene import checker
 from kleene.errors import NotSupported
 from kleene.lowering.updates import Cycle, Updates
-from kleene.machines.program import Spec
+from kleene.machines.spec import Spec
 from kleene.networks.transformer.files import content_of
 from kleene.networks.transformer.model import Block, Transformer
 

@@ -26,7 +26,8 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.symbolic import Branch, Path, execute
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate
 from kleene.machines.interpreter import checked_write, class_constant
-from kleene.machines.program import Spec, Word
+from kleene.machines.kinds import Word
+from kleene.machines.spec import Spec
 
 ALL = 1_000_000  # cases that are tried one by one
 RANDOM = 10_000  # states in a sample, beside those that the paths need

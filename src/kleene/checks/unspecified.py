@@ -19,7 +19,8 @@ import numpy as np
 
 from kleene.checks.minimality import Seen, all_rules, seen_rules
 from kleene.lowering.step_traces import traces
-from kleene.machines.program import ProgramClass, Spec
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
 Array = np.ndarray[Any, Any]

@@ -1,4 +1,4 @@
-"""The command line. Thin: parses, calls, prints. One file a group of commands."""
+"""The command line: parse, call, print. Each group of commands has its own file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: exit code 0 when what is printed holds, 1 when a check fails, 2 for bad input."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # signs that a terminal's encoding does not have
+        if isinstance(stream, io.TextIOWrapper):  # a terminal's encoding may lack some signs
             stream.reconfigure(errors="replace")
     try:
         code = app(arguments, prog_name="kleene", standalone_mode=False)
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.exit(0)
     except MemoryError:
-        sys.exit(complain("not enough memory for this; try a smaller one"))
+        sys.exit(complain("not enough memory; try a smaller input"))
     except OSError as error:
         sys.exit(complain(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
     except Exception as error:
@@ -69,13 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def complain(message: str) -> int:
-    """One line on standard error; gives the exit code for bad input."""
+    """Print one line on standard error; return the exit code for bad input."""
     print(f"kleene: {' '.join(message.split())}", file=sys.stderr)
     return 2
 
 
 def _usage_error(error: Exception) -> int:
-    """What typer finds wrong with the arguments, in one line; anything else is a mistake of ours."""
+    """Say in one line what typer finds wrong with the arguments. Any other exception is a bug of Kleene."""
     explain = getattr(error, "format_message", None)
     if explain is None:
         raise error
@@ -91,12 +91,12 @@ def _usage_error(error: Exception) -> int:
 
 
 def print_json(content: Any) -> None:
-    """A result for other programs, on standard output."""
+    """Print a result for other programs, as JSON."""
     print(json.dumps(_finite(content), ensure_ascii=False, default=str, allow_nan=False))
 
 
 def _finite(content: Any) -> Any:
-    """JSON has no number for NaN and the infinities: they become null."""
+    """Replace NaN and the infinities, which JSON does not have, by null."""
     if isinstance(content, dict):
         return {key: _finite(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -105,7 +105,7 @@ def _finite(content: Any) -> Any:
 
 
 def show(thing: Any) -> None:
-    """A result for people: text as it is, tables to fit the terminal."""
+    """Print a result for people: text as it is, tables to fit the terminal."""
     from rich.console import Console
     from rich.text import Text
 
@@ -117,7 +117,7 @@ def show(thing: Any) -> None:
 
 @contextlib.contextmanager
 def busy(doing: str, quiet: bool = False, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A moving bar on standard error, gone when the work is done; gives what says how far it is."""
+    """Show a progress bar on standard error until the work is done; yield a function that moves it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -129,7 +129,7 @@ def busy(doing: str, quiet: bool = False, total: int | None = None) -> Iterator[
 
 
 def finish(holds: bool) -> None:
-    """Exit code 1 where what was checked does not hold."""
+    """Exit with code 1 if a check failed."""
     if not holds:
         raise typer.Exit(1)
 

@@ -1,4 +1,4 @@
-"""`kleene subleq`: run a SUBLEQ program on the transformer, or on the reference interpreter; type at it."""
+"""`kleene subleq`: run a SUBLEQ program on the transformer or on the reference interpreter, from a keyboard."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FIRST, LATER = 30_000, 2_000_000  # instructions between two looks at the output
 
 
 def library_programs() -> dict[str, Any]:
-    """The programs that come with Kleene, by name."""
+    """Map the names of the programs that come with Kleene to their files."""
     folder = files("kleene.library") / "subleq_programs"
     return {Path(entry.name).stem: entry for entry in folder.iterdir() if entry.name.endswith(".subleq")}
 
 
 def read_program(name: str, dialect: str) -> Any:
-    """An image from a file, or from the library by its name."""
+    """Read an image from a file, or a program of the library by its name."""
     from kleene.machines import subleq
 
     known = library_programs()
@@ -44,24 +44,26 @@ def subleq_command(
     on: Annotated[str, typer.Option(help="transformer, or reference: the plain interpreter.")] = "transformer",
     evaluator: Annotated[
         str | None,
-        typer.Option(help="Of the transformer: generated, lookup, rows, dense; of the reference: numba, plain."),
+        typer.Option(help="For the transformer: generated, lookup, rows, dense; for the reference: numba, plain."),
     ] = None,
-    steps: Annotated[int, typer.Option(min=0, help="Stop after so many instructions.")] = 100_000_000,
+    steps: Annotated[int, typer.Option(min=0, help="Stop after this many instructions.")] = 100_000_000,
     bits: Annotated[
-        int | None, typer.Option(min=3, max=16, help="The transformer's word size, 3 to 16 (default).")
+        int | None, typer.Option(min=3, max=16, help="The word size of the transformer, 3 to 16 (default).")
     ] = None,
-    input_adds: Annotated[bool, typer.Option("--input-adds", help="Input adds to its word, not replaces.")] = False,
+    input_adds: Annotated[bool, typer.Option("--input-adds", help="Add input to its word, do not replace it.")] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Then run the reference too: output, count and every word must agree.")
+        bool, typer.Option("--compare", help="Also run the reference; output, count and every word must agree.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a SUBLEQ program; its input is standard input, its output standard output. At the end it says how many
-    instructions were run, how fast, and by which evaluator."""
+    """Run a SUBLEQ program. It reads standard input and writes standard output.
+
+    At the end, say how many instructions ran, how fast, and on which evaluator.
+    """
     if on not in ("transformer", "reference"):
-        raise InputError(f"--on {on}: there are 'transformer' and 'reference'")
+        raise InputError(f"--on {on}: unknown; use 'transformer' or 'reference'")
     if on == "reference" and bits is not None:
-        raise InputError(f"--bits {bits}: the transformer's word size; leave it out with --on reference")
+        raise InputError(f"--bits {bits}: only for the transformer; leave it out with --on reference")
     image, chosen = read_program(program, dialect), evaluator or ("generated" if on == "transformer" else "numba")
     options: dict[str, Any] = {"input_adds": input_adds, "evaluator": chosen}
     with busy("getting ready", quiet=as_json):
@@ -111,7 +113,7 @@ def subleq_command(
 
 
 def _difference(result: Any, image: Any, dialect: str, given: str, input_adds: bool) -> str:
-    """In what the reference differs after as many instructions; nothing where it agrees."""
+    """Run the reference for the same number of instructions; say how it differs, or nothing if it agrees."""
     from kleene.machines import subleq
 
     wanted = subleq.run(image, dialect=dialect, input=given, max_steps=result.steps, input_adds=input_adds)
@@ -134,8 +136,10 @@ def _unfinished(result: Any, steps: int) -> str:
 
 
 def _drive(machine: Any, steps: int, quiet: bool) -> tuple[Any, str]:
-    """Run in slices: what is written is seen at once, and a line is read when one is asked for. Gives what was
-    read, too."""
+    """Run in slices, so that output appears at once and a line is read only when the program asks for it.
+
+    Return the result and the input that was read.
+    """
     left, slice_, given = steps, FIRST, b""
     while True:
         before = machine.steps

@@ -1,4 +1,4 @@
-"""`kleene demo`: several programs, compiled, run on both sides, verified and certified."""
+"""`kleene demo`: compile several programs, run both sides, verify and certify."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kleene.machines.program import ProgramClass
 if TYPE_CHECKING:
     from rich.text import Text
 
-ADDER = "9 11 3 11 10 6 11 11 -1 5 7 0"  # adds word 9 to word 10, by way of word 11
+ADDER = "9 11 3 11 10 6 11 11 -1 5 7 0"  # adds word 9 to word 10, through word 11
 
 # program, an input, and what is compared
 DEMO: list[tuple[str, str, dict[str, Any]]] = [
@@ -57,7 +57,7 @@ def demo(as_json: AsJson = False) -> None:
 
 
 def demonstrate(name: str, text: str, options: dict[str, Any]) -> dict[str, Any]:
-    """One program: interpreter and network on one input, then the counted check and the certificate."""
+    """Run one program and its network on one input, then count agreement and certify."""
     program = find_program(name)
     tokens = read_tokens(program, text)
     start = time.perf_counter()
@@ -92,7 +92,7 @@ def answer_text(program: ProgramClass, outputs: list[int]) -> str:
 
 
 def demo_text(row: dict[str, Any]) -> Text:
-    """What happened with one program; what does not hold stands out."""
+    """Show what happened with one program, with failures marked."""
     from rich.text import Text
 
     same = "the same" if row["answer"] == row["network"] else row["network"]

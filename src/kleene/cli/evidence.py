@@ -23,14 +23,14 @@ def explain(
         str | None, typer.Option(help="the predicted word to explain; the likeliest if not given")
     ] = None,
     bias_rule: Annotated[
-        str | None, typer.Option(help="who owns the gates' bias product: focus (default) or murdoch")
+        str | None, typer.Option(help="who gets the product of the gates' biases: focus (default) or murdoch")
     ] = None,
     read: Annotated[str | None, typer.Option(help="where pairs are read: right (default) or end")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Which parts of an input did what, in a saved network."""
+    """Show which parts of an input did what in a saved network."""
     from kleene.verbs import explain as verb
     from kleene.verbs import load
 
@@ -44,7 +44,7 @@ def explain(
         evidence = verb(network, sentence, **options)
     elif options:
         option = next(iter(options)).replace("_", "-")
-        raise InputError(f"--{option}: of language models; {model} holds a {type(network).__name__}")
+        raise InputError(f"--{option}: only for language models; {model} holds a {type(network).__name__}")
     elif hasattr(network, "alphabet"):  # an RNN: the input is a word
         evidence = verb(network, read_word(network, input))
     else:
@@ -69,30 +69,43 @@ def _is_language_model(network: object) -> bool:
 
 @app.command(epilog="Example: kleene reproduce interdependence.synthetic --scale small -o results/synthetic")
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="the experiment; without it, all are listed")] = None,
+    name: Annotated[str | None, typer.Argument(help="the experiment; without it, list all")] = None,
     scale: Annotated[str, typer.Option(help="small (minutes on a CPU) or paper")] = "small",
-    data: Annotated[Path | None, typer.Option(help="folder of data sets; or KLEENE_DATA", envvar="KLEENE_DATA")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="folder of data sets (or KLEENE_DATA)", envvar="KLEENE_DATA")
+    ] = None,
     treebank: Annotated[
         Path | None, typer.Option(help="a CoNLL-U file, for experiments that measure on a treebank")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="run only tasks so named, such as '*-8-*'; may be repeated")
+        list[str] | None, typer.Option(help="run only tasks with such a name, as in '*-8-*'; may be repeated")
     ] = None,
     limit: Annotated[
-        float | None, typer.Option(min=0, help="stop cleanly after so many seconds; the same command goes on")
+        float | None, typer.Option(min=0, help="stop cleanly after this many seconds; the same command continues")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="processes that train at once")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="number of training processes")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="training steps, instead of the scale's")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="run the tasks on this Ray cluster; auto: the one here")
+    ] = None,
+    gpus: Annotated[float, typer.Option(min=0, help="with --cluster: the share of a GPU that a task takes")] = 0.0,
+    storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="with --cluster: where checkpoints are kept, as fsspec names it")
+    ] = None,
+    stale: Annotated[bool, typer.Option(help="list the published results whose code has changed since")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment of one of the papers, and set its results beside the paper's.
+    """Run an experiment of one of the papers, and show its results beside the paper's.
 
-    It goes on where it was, when it is run again with the same folder.
+    The same command with the same folder continues an interrupted run.
     """
+    from kleene.common.cluster import Cluster
     from kleene.papers import EXPERIMENTS, experiment
     from kleene.papers.tasks import Plan
 
+    if stale:
+        return _stale(as_json)
     if name is None:
         return print_json(list(EXPERIMENTS)) if as_json else typer.echo("\n".join(EXPERIMENTS))
     if scale not in ("small", "paper", "tiny"):
@@ -106,9 +119,27 @@ def reproduce(
         raise InputError(f"--treebank {treebank}: {name} reads no treebank")
     asked: dict[str, Any] = {"only": tuple(only or ()), "limit": limit, "workers": workers, "steps": steps}
     asked = {option: value for option, value in asked.items() if value not in (None, ())}
+    if cluster is not None:
+        asked["cluster"] = Cluster(cluster, gpus=gpus, storage=storage)
     if "plan" in known:
         options["plan"] = Plan(**asked)
     elif asked:
         raise InputError(f"--{next(iter(asked))}: {name} is not a list of training tasks, and runs as a whole")
     result = run(scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options)
     print_json(result.published()) if as_json else typer.echo(result.table())
+
+
+def _stale(as_json: bool) -> None:
+    """Print the published results whose code has changed; they lie in docs/results of a checkout."""
+    from kleene.papers.publish import stale
+
+    docs = Path("docs/results")
+    if not docs.is_dir():
+        raise FileError(f"{docs}: no such folder; --stale looks at the results of a checkout, from its root")
+    found = stale(docs)
+    if as_json:
+        return print_json(found)
+    for name, files in found.items():
+        more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+        typer.echo(f"{name}: {', '.join(files[:3])}{more}")
+    typer.echo(f"{len(found)} published results were made by other code than this")

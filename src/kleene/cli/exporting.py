@@ -1,4 +1,4 @@
-"""`kleene export`: networks and machines as other tools have them."""
+"""`kleene export`: write networks and machines for other tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Target(StrEnum):
 
 
 OPTIONS = {Target.transformer_lens: ("layers", "length"), Target.onnx: ("layers",)}
-PRINTED = (Target.graphviz, Target.circuit)  # text: shown where no file is named
+PRINTED = (Target.graphviz, Target.circuit)  # text: printed if no file is given
 
 
 @app.command("export")
@@ -36,16 +36,16 @@ def export(
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write here: a folder, or a file.")
     ] = None,
     layers: Annotated[
-        int | None, typer.Option(min=1, help="Unroll so many layers (transformer-lens; onnx is looped without it).")
+        int | None, typer.Option(min=1, help="Unroll this many layers (transformer-lens; without it, onnx loops).")
     ] = None,
     length: Annotated[int | None, typer.Option(min=1, help="The longest input (transformer-lens).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export a network or a machine to the tools of others.
+    """Export a network or a machine to another tool.
 
     transformer-lens: the folder of a HookedTransformer. hugging-face: a folder for from_pretrained. onnx: a file for
     onnxruntime, looped with halting, or unrolled with --layers. graphviz: an automaton's .dot. circuit: circuit.json,
-    which heads and units implement which variable. The last two are printed where -o is not given.
+    which heads and units implement which variable. Without -o, the last two are printed.
 
     Example: kleene export addition --to onnx -o addition.onnx
     """
@@ -53,9 +53,9 @@ def export(
     for key in given:
         if key not in OPTIONS.get(to, ()):
             fits = ", ".join(target for target, options in OPTIONS.items() if key in options)
-            raise InputError(f"--{key}: not an option of --to {to}; it is one of {fits}")
+            raise InputError(f"--{key}: not an option of --to {to}, but of {fits}")
     if output is None and to not in PRINTED:
-        raise InputError(f"--to {to}: say where to write it, with -o OUT")
+        raise InputError(f"--to {to}: give -o OUT, the place to write to")
     thing = None if is_folder(name) else find_machine(name)
     thing = find_network(name, as_json) if thing is None else thing
     with busy(f"exporting {name}", as_json):
@@ -71,7 +71,7 @@ def export(
 
 
 def _said(to: Target, made: Any) -> str:
-    """What one should know to use it."""
+    """What a user of the export needs to know."""
     if to is Target.transformer_lens:
         n = made.names
         return (

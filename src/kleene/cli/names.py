@@ -14,17 +14,18 @@ from typing import Any
 from kleene import library, verbs
 from kleene.cli import busy
 from kleene.errors import FileError, InputError, KleeneError, ProgramError
-from kleene.machines.program import MAX_VALUES, Program, ProgramClass
+from kleene.machines.kinds import MAX_VALUES
+from kleene.machines.program import Program, ProgramClass
 
 
 def library_programs() -> dict[str, Any]:
-    """The library's programs by name; those with parameters are functions."""
+    """Map names to the programs of the library. Programs with parameters are functions."""
     every = {name: getattr(library, name) for name in library.__all__}
     return {name: made for name, made in every.items() if isinstance(made, ProgramClass) or inspect.isfunction(made)}
 
 
 def find_program(name: str) -> ProgramClass:
-    """The program called `addition`, `sort:length=20` or `path/to/file.py:Name`."""
+    """Find a program by name: `addition`, `sort:length=20` or `path/to/file.py:Name`."""
     in_file = re.fullmatch(r"(?P<path>.+\.py)(?::(?P<name>[^:]*))?(?::(?P<parameters>[^:]*))?", name)
     if in_file is not None:
         path, inside = in_file["path"], in_file["name"]
@@ -36,12 +37,12 @@ def find_program(name: str) -> ProgramClass:
     if "/" in plain or Path(plain).exists():
         raise FileError(f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name")
     close = difflib.get_close_matches(plain, programs, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else "'kleene list' shows those there are"
+    hint = f"did you mean {' or '.join(close)}?" if close else "'kleene list' shows all"
     raise InputError(f"there is no program '{plain}'; {hint}")
 
 
 def _made(name: str, found: Any, parameters: str) -> ProgramClass:
-    """A program as it is, or made by its function from `length=20,values=10`."""
+    """Return a program, or call its function with parameters such as `length=20,values=10`."""
     if isinstance(found, ProgramClass):
         if parameters:
             raise InputError(f"{name}:{parameters}: {name} takes no parameters")
@@ -87,7 +88,7 @@ def _parameter(name: str, part: str, known: Mapping[str, inspect.Parameter]) -> 
 
 
 def _from_file(path: str, name: str | None) -> Any:
-    """What a user's Python file calls `name`. The file is run: it is the user's own code."""
+    """Find `name` in a Python file of the user. This runs the file, which is the user's own code."""
     module = _imported(Path(path))
     programs = [key for key, thing in vars(module).items() if isinstance(thing, ProgramClass) and thing is not Program]
     makers = [key for key, t in vars(module).items() if inspect.isfunction(t) and t.__module__ == module.__name__]
@@ -109,7 +110,7 @@ def _imported(path: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module
-    sys.path.insert(0, str(path.parent.resolve()))  # as Python does for a script: its neighbours can be imported
+    sys.path.insert(0, str(path.parent.resolve()))  # as for a script: it can import its neighbours
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -128,7 +129,7 @@ MACHINES = (".att", ".fst", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff")
 
 
 def find_machine(name: str) -> Any:
-    """The automaton or Turing machine in a file, or None where the name is not that of a machine's file."""
+    """Read an automaton or Turing machine from a file; None if the name is not that of a machine's file."""
     from kleene.files import read_json, read_text
     from kleene.machines.automata.dfa import DFA
     from kleene.machines.turing import TuringMachine
@@ -148,13 +149,13 @@ def find_machine(name: str) -> Any:
 
 
 def find_source(name: str) -> Any:
-    """The machine in a file, or the program of this name."""
+    """Find the machine in a file, or the program of this name."""
     machine = find_machine(name)
     return find_program(name) if machine is None else machine
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is a saved network's folder; a path that is neither that nor a file is refused."""
+    """Whether a name is the folder of a saved network. Reject a path that is neither that nor a file."""
     path = Path(name)
     if (path / "kleene.json").exists():
         return True
@@ -167,7 +168,7 @@ def is_folder(name: str) -> bool:
 
 
 def find_network(name: str, quiet: bool = False) -> Any:
-    """The network saved in a folder, or compiled from a machine's file or a program."""
+    """Load a network from a folder, or compile it from a machine's file or a program."""
     if is_folder(name):
         return verbs.load(name)
     machine = find_source(name)
@@ -179,7 +180,7 @@ NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")
 
 
 def read_tokens(machine: Any, text: str) -> list[int]:
-    """An input: tokens as `[2,1,0]`, else what the program's `encode` makes of it, else whole numbers."""
+    """Read an input: tokens as `[2,1,0]`, else text for the program's `encode`, else whole numbers."""
     name = getattr(getattr(machine, "spec", None), "name", "the network")
     listed = text.strip()
     encode = getattr(machine, "encode", None)
@@ -195,8 +196,10 @@ def read_tokens(machine: Any, text: str) -> list[int]:
 
 
 def read_word(machine: Any, arguments: Sequence[str]) -> str | list[str]:
-    """Arguments as a word of an automaton, a Turing machine or their RNN: their characters, or where symbols are
-    longer, their parts between spaces."""
+    """Read arguments as a word of an automaton, a Turing machine or their RNN.
+
+    The symbols are the characters, or the parts between spaces if the alphabet has longer symbols.
+    """
     from kleene.networks.rnn.decider import END, NUL
 
     letters = {*(machine.input_alphabet if hasattr(machine, "input_alphabet") else machine.alphabet)} - {END, NUL}
@@ -209,23 +212,23 @@ def _encoded(name: str, encode: Callable[[str], Sequence[int]], text: str) -> li
     try:
         return list(encode(text))
     except KleeneError as error:
-        raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}; tokens are taken as [2,1,0]") from None
+        raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}; write tokens as [2,1,0]") from None
     except Exception as error:
         raise InputError(f"{name}: encode raises {type(error).__name__}: {error} for the input '{text}'") from None
 
 
 def joined(words: list[str]) -> str:
-    """The words of an input as one text."""
+    """Join the words of an input to one text."""
     for word in words:
         if re.match(r"--?[A-Za-z]", word):
-            raise InputError(f"{word}: no such option; options and the input are listed by --help")
+            raise InputError(f"{word}: no such option; --help lists the options")
     return " ".join(words)
 
 
 def answer(machine: Any, outputs: list[int]) -> Any:
-    """The outputs as the program's `decode` reads them; None where it has none or cannot."""
+    """Decode the outputs with the program's `decode`; None if it has none or fails."""
     decode = getattr(machine, "decode", None)
     try:
         return None if decode is None else decode(outputs)
-    except Exception:  # outputs of an input that encode would not make
+    except Exception:  # the outputs of an input that `encode` would not make
         return None

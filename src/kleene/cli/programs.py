@@ -1,4 +1,4 @@
-"""Commands on attention programs and on the networks that they become."""
+"""Commands for attention programs and their networks."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ NetworkName = Annotated[
     str, typer.Argument(metavar="DIR", help="A folder with a saved network, a PROGRAM, or a machine's file.")
 ]
 Words = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Text, numbers, or tokens as [2,1,0].")]
-Layers = Annotated[int | None, typer.Option("--layers", min=1, help="Run exactly so many layers.")]
-MaxLayers = Annotated[int, typer.Option("--max-layers", min=1, help="Give up after so many layers.")]
-WORDS = {"ignore_unknown_options": True}  # so that an input may hold negative numbers
+Layers = Annotated[int | None, typer.Option("--layers", min=1, help="Run exactly this many layers.")]
+MaxLayers = Annotated[int, typer.Option("--max-layers", min=1, help="Give up after this many layers.")]
+WORDS = {"ignore_unknown_options": True}  # an input may contain negative numbers
 
 
 DEFAULT_RANDOM = 200
 
 
 class Evaluator(StrEnum):
-    """Who computes the answer."""
+    """What computes the answer."""
 
     interpreter = "interpreter"
     rules = "rules"
@@ -99,7 +99,7 @@ def list_programs(as_json: AsJson = False) -> None:
         name = Text(row["name"], style="bold").append(f":{values}" if values else "", style="not bold dim")
         table.add_row(name, Text(" ".join(row["about"].split())))
     show(table)
-    show("\nkleene run sort 3 1 2 takes the parameters shown; kleene run sort:length=5,values=10 3 1 2 others.")
+    show("\nkleene run sort 3 1 2 uses these parameters; kleene run sort:length=5,values=10 3 1 2 uses others.")
 
 
 def _parameters(made: Any) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def run_program(
     ],
     words: Words,
     on: Annotated[
-        Evaluator | None, typer.Option("--on", help="Who computes: interpreter (default), rules, network.")
+        Evaluator | None, typer.Option("--on", help="What computes: interpreter (default), rules, network.")
     ] = None,
     layers: Layers = None,
     max_layers: MaxLayers = 10_000,
@@ -132,7 +132,7 @@ def run_program(
         return
     if is_folder(program):
         if on not in (None, Evaluator.network):
-            raise InputError(f"{program}: a saved network, which runs --on network only; name a program for --on {on}")
+            raise InputError(f"{program}: a saved network runs only --on network; name a program for --on {on}")
         machine, evaluator = find_network(program), Evaluator.network
         tokens, runner = read_tokens(None, text), machine
         options = network_options(program, machine, layers, max_layers)
@@ -164,11 +164,11 @@ def run_program(
 
 
 def network_options(name: str, network: Any, layers: int | None, max_layers: int) -> dict[str, Any]:
-    """What a saved network's `run` is given; refused where it is no transformer, or has its own number of layers."""
+    """The options for `run` of a saved network. Reject other kinds, and --layers where layers are fixed."""
     kind = type(network).__name__
     if kind == "StandardTransformer":
         if layers is not None:
-            raise InputError(f"{name}: a trained transformer with layers of its own; leave --layers out")
+            raise InputError(f"{name}: a trained transformer has a fixed number of layers; leave --layers out")
         return {}
     if kind not in ("Transformer", "LearnedTransformer"):
         raise NotSupported(f"{name}: holds a {kind}, which 'run' cannot take; it takes a transformer")
@@ -177,7 +177,7 @@ def network_options(name: str, network: Any, layers: int | None, max_layers: int
 
 
 def _runner(program: ProgramClass, evaluator: Evaluator) -> Any:
-    """What runs a program: itself, the rule machine, or its network."""
+    """What runs a program: the interpreter, the rule machine, or its network."""
     if evaluator is Evaluator.interpreter:
         return program
     if evaluator is Evaluator.network:
@@ -207,17 +207,17 @@ def trace_program(
     ] = None,
     weights: Annotated[
         bool | None,
-        typer.Option("--weights/--no-weights", help="Weights on the page; by default where they are few."),
+        typer.Option("--weights/--no-weights", help="Show weights on the page; by default if there are few."),
     ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the tables as a picture.")] = None,
     steps: Annotated[
-        bool, typer.Option("--steps", help="What each layer does, in the program's own words (scan).")
+        bool, typer.Option("--steps", help="Say what each layer does, in the program's own words (scan).")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show every variable, position and layer of a run.
 
-    The interpreter runs; a change reads old→new, and ∅ is a head that selects nothing, or too much.
+    The interpreter runs the program. A change reads old→new; ∅ is a head that selects no position, or too many.
 
     Example: kleene trace parity_relative 101 --html parity.html
     """
@@ -229,7 +229,7 @@ def trace_program(
 
         write_text(svg, trace_svg(trace, f"kleene trace {program} {text}"))
     if weights is not None and html is None:
-        raise InputError("--weights: says what is on the page; add --html FILE")
+        raise InputError("--weights: only for a page; add --html FILE")
     if html is not None:
         with busy("making the page", as_json):
             trace.to_html(html, weights=weights, text=text)
@@ -242,15 +242,15 @@ def trace_program(
     else:
         show(trace)
     if machine.spec.max_tokens is not None:
-        show("\na decoder: these layers make the first token that it appends")
+        show("\na decoder: these layers compute the first token that it appends")
     else:
         show(f"\n{machine.spec.output} after {layers_text(trace.layers)}: {outputs_text(trace.outputs)}")
 
 
 def show_steps(machine: Any, trace: Any, as_json: bool) -> None:
-    """A run as the program itself describes it."""
+    """Show a run as the program describes it."""
     if not hasattr(machine, "describe"):
-        raise NotSupported(f"{machine.spec.name}: has no 'describe', which --steps shows; leave --steps out")
+        raise NotSupported(f"{machine.spec.name}: has no 'describe' for --steps; leave --steps out")
     columns, rows = machine.describe(trace)
     if as_json:
         return print_json([dict(zip(columns, row)) for row in rows])
@@ -269,18 +269,18 @@ def compile_program(
         str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a machine's file (.json, .jff, .yaml, .att).")
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")] = None,
-    lowering: Annotated[Lowering | None, typer.Option(help="thresholds is compact; rules has a unit a rule.")] = None,
-    shape: Annotated[Shape | None, typer.Option(help="By default what fits the program.")] = None,
+    lowering: Annotated[Lowering | None, typer.Option(help="thresholds is compact; rules has one unit a rule.")] = None,
+    shape: Annotated[Shape | None, typer.Option(help="By default the shape that fits the program.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
-    length: Annotated[int | None, typer.Option(min=1, help="The longest input that averages must resolve.")] = None,
+    length: Annotated[int | None, typer.Option(min=1, help="The longest input whose averages must be exact.")] = None,
     dtype: Annotated[Dtype | None, typer.Option(help="The number format of the weights.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Say what each update costs, and why.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Construct the network that a program or a machine is.
+    """Construct the network of a program or a machine.
 
-    A transformer, or an RNN for an automaton or a Turing machine. Its weights are not trained, and it computes
-    exactly what the program does.
+    A program becomes a transformer; an automaton or a Turing machine becomes an RNN. The weights are constructed, not
+    trained, and compute exactly what the program does.
 
     Example: kleene compile addition -o adder
     """
@@ -293,9 +293,9 @@ def compile_program(
     }
     if not isinstance(machine, ProgramClass):
         for key in [*options, *(["report"] if report else [])]:
-            raise InputError(f"--{key}: of attention programs; {program} holds a {type(machine).__name__}")
+            raise InputError(f"--{key}: only for attention programs; {program} holds a {type(machine).__name__}")
     elif layers is not None and shape is not Shape.encoder:
-        raise InputError(f"--layers {layers}: the number of layers of an encoder; add --shape encoder")
+        raise InputError(f"--layers {layers}: only for an encoder; add --shape encoder")
     with busy("importing torch", as_json):
         import torch  # noqa: F401  (it is no part of the time that compiling takes)
     start = time.perf_counter()
@@ -311,11 +311,11 @@ def compile_program(
     show(f"{program}: {sizes_text(net)}; compiled in {result['seconds']:.2f} s")
     if costs is not None:
         show(f"\n{costs}\n")
-    show(f"saved in {output}" if output is not None else "not saved; -o DIR saves it")
+    show(f"saved in {output}" if output is not None else "not saved; use -o DIR to save it")
 
 
 def check_folder(folder: Path) -> None:
-    """Saving replaces a folder as a whole: only one that is empty or holds a saved network."""
+    """Reject a folder with other files: saving replaces the whole folder."""
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: a file; -o needs the name of a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "kleene.json").exists():
@@ -353,13 +353,13 @@ def verify(
         str, typer.Argument(metavar="PROGRAM|DIR", help=f"{PROGRAM_HELP}, a machine's file, or a saved network.")
     ],
     second: Annotated[
-        str | None, typer.Argument(metavar="PROGRAM", help="The program, or the machine's file, to compare DIR with.")
+        str | None, typer.Argument(metavar="PROGRAM", help="The program or the machine's file to compare DIR with.")
     ] = None,
     lengths: Annotated[
         str | None, typer.Option(help="All inputs of these lengths (1-8, or 4), or those of --random.")
     ] = None,
     random: Annotated[
-        int | None, typer.Option(min=1, help="So many random inputs; 200 where nothing is asked for.")
+        int | None, typer.Option(min=1, help="This many random inputs; 200 if no other inputs are given.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the random inputs.")] = 0,
     inputs: Annotated[list[str] | None, typer.Option("--input", help="An input to try; may be repeated.")] = None,
@@ -367,15 +367,15 @@ def verify(
 ) -> None:
     """Compare a network with its program.
 
-    Inputs are counted; exit code 1 where an answer differs. DIR alone is compared with the guarded updates
-    that are saved in it; a PROGRAM alone is compiled first.
+    Count the inputs on which the two agree; exit with code 1 if an answer differs. Without PROGRAM, compare DIR with
+    the guarded updates that are saved in it. Without DIR, compile PROGRAM first.
 
     Example: kleene verify parity_relative --lengths 1-8
     """
     from kleene.cli.automata import verify_words
 
     found = verify_words(first, second, read_lengths(lengths) if lengths else None, random, seed, inputs)
-    if found is not None:  # an automaton or a Turing machine, or the network that it became
+    if found is not None:  # an automaton, a Turing machine, or the network of one
         print_json(found.to_json()) if as_json else show(str(found))
         return finish(found.holds)
     if second is not None and not is_folder(first):
@@ -386,10 +386,7 @@ def verify(
     net = find_network(first, as_json)
     reference = machine if machine is not None else saved_machine(net)
     tokens = [reference.spec.check_input(given) for given in tokens]
-    options: dict[str, Any] = {"inputs": tokens} if tokens else {"seed": seed}
-    if not tokens:
-        options |= {"lengths": read_lengths(lengths)} if lengths is not None else {}
-        options |= {"random": random or DEFAULT_RANDOM} if random is not None or lengths is None else {}
+    options = verify_options(tokens, read_lengths(lengths) if lengths is not None else None, random, seed)
     total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
         report = verbs.verify(reference, net, progress=progress, **options)
@@ -397,8 +394,20 @@ def verify(
     finish(report.holds)
 
 
+def verify_options(tokens: list[Any], lengths: range | None, random: int | None, seed: int) -> dict[str, Any]:
+    """What kl.verify is asked for: given inputs, all of some lengths, or random ones where nothing is asked for."""
+    if tokens:
+        return {"inputs": tokens}
+    options: dict[str, Any] = {"seed": seed}
+    if lengths is not None:
+        options["lengths"] = lengths
+    if random is not None or lengths is None:
+        options["random"] = random or DEFAULT_RANDOM
+    return options
+
+
 def read_lengths(text: str) -> range:
-    """`1-8` or `4` as a range of lengths."""
+    """Read `1-8` or `4` as a range of lengths."""
     found = re.fullmatch(r"\s*(\d+)\s*(?:(?:-|…|\.\.)\s*(\d+))?\s*", text)
     low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not 1 <= low <= high:
@@ -407,39 +416,41 @@ def read_lengths(text: str) -> range:
 
 
 def count_inputs(tokens: int, lengths: range) -> int:
-    """How many inputs of these lengths there are; refused where that is out of all proportion."""
+    """Count the inputs of these lengths; reject a count that no one can wait for."""
     if lengths[-1] * math.log10(max(tokens, 2)) > 12:
         raise InputError(f"--lengths {lengths[0]}-{lengths[-1]}: too many inputs to try all; add --random 1000")
     return sum(tokens**length for length in lengths)
 
 
 def saved_machine(net: Any) -> Any:
-    """The machine that is described in a saved network."""
+    """Read the machine that is saved with a network."""
     from kleene.checks.certificates import saved_updates
-    from kleene.machines.program import Spec
+    from kleene.machines.spec import Spec
 
     description = getattr(net, "description", {})
     if "program" not in description:
-        raise NotSupported(f"a {type(net).__name__} holds no machine to compare with; name one: verify DIR PROGRAM")
+        raise NotSupported(f"a {type(net).__name__} has no machine to compare with; name one: verify DIR PROGRAM")
     return saved_updates(net, Spec.from_json(description["program"]))
 
 
 @app.command("certify")
 def certify(
     network: NetworkName,
-    dtype: Annotated[Dtype | None, typer.Option(help="The number format to certify for; by default its own.")] = None,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="Certify for this number format; by default the network's.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove from its weights that a network is exact.
+    """Prove from the weights that a network is exact.
 
-    Exit code 1 where that cannot be shown, with the reasons.
+    Without a proof, give the reasons and exit with code 1.
 
     Example: kleene certify adder --dtype bfloat16
     """
     net = find_network(network, as_json)
     with busy(f"certifying {network}", as_json):
         if dtype is not None and not hasattr(net, "dtype"):
-            raise InputError(f"--dtype {dtype}: only for transformers; {network} has whole numbers and fractions")
+            raise InputError(f"--dtype {dtype}: only for transformers; the weights of {network} are exact numbers")
         options: dict[str, Any] = {} if dtype is None else {"dtype": str(dtype)}
         certificate = verbs.certify(net, **options)
     print_json(certificate.to_json()) if as_json else show(str(certificate))
@@ -451,17 +462,20 @@ def decompile(
     network: NetworkName,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Save it: .json; a machine in any of its formats."),
+        typer.Option("-o", "--output", metavar="FILE", help="Save the result: .json, or any format of a machine."),
     ] = None,
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Read a transformer's weights alone; everything gets new names.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read back from the weights what a network does.
+    """Read from the weights what a network does.
 
     Example: kleene decompile adder
     """
     net = find_network(network, as_json)
     with busy(f"decompiling {network}", as_json):
-        found = verbs.decompile(net)
+        found = verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
     content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}
     content |= {"updates": found.to_json()} if content else found.to_json()
     if output is not None:
@@ -470,7 +484,7 @@ def decompile(
         if hasattr(found, "save"):
             found.save(output)  # a machine: the suffix says how
         elif output.suffix != ".json":
-            raise InputError(f"-o {output}: what a transformer does is saved as JSON; use a name that ends in .json")
+            raise InputError(f"-o {output}: guarded updates are saved as JSON; use a name that ends in .json")
         else:
             write_json(output, content)
     if as_json:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kleene.compilers.affine_forms import Form, StepBuilder, total
+from collections.abc import Sequence
+from fractions import Fraction
+
+from kleene.compilers.affine_forms import AffineForm, StepBuilder, total
 from kleene.compilers.two_layer import fuse
 from kleene.errors import InputError
 from kleene.machines.multitape import MultiTapeMachine, Rule, rule
@@ -23,113 +26,145 @@ def compile_multitape(machine: MultiTapeMachine, *, base: int = 3) -> Decider:
 def build_multitape(
     machine: MultiTapeMachine, base: int, open_tapes: set[int]
 ) -> tuple[StepBuilder, dict[str, object]]:
-    """The step, and what its values are. Tapes in `open_tapes` get their content later (Theorem 4.12)."""
-    build = StepBuilder((*machine.input_alphabet, END, NUL), outputs=3, base=base)
-    tapes = range(len(machine.symbols))
-    held = [machine.contents[t - 1] if 0 < t <= len(machine.contents) else () for t in tapes]
-    filled = {t for t in tapes if held[t]} | open_tapes
-    states = (LOAD, TURN, REWIND, *machine.working, *sorted(machine.accept | machine.reject))
-    q = {s: build.value("q", s, start=int(s == LOAD)) for s in states}
-    c = [{a: build.value(f"c{t}", a, start=int(a == machine.symbols[t][0])) for a in machine.symbols[t]} for t in tapes]
-    stacks = {}
-    for t in tapes:
-        stacks["l", t] = {a: build.value(f"l{t}", a) for a in machine.symbols[t][1:]}
-        depth = {
-            a: sum((build.push / base**i for i, s in enumerate(held[t]) if s == a), 0 * build.push)
-            for a in machine.symbols[t]
-        }
-        stacks["r", t] = {a: build.value(f"r{t}", a, start=depth[a]) for a in machine.symbols[t][1:]}
+    """Build the step of a machine, and the description of its values.
 
-    for (side, t), numbers in stacks.items():  # what no rule moves stays
-        for a, z in numbers.items():
-            build.add((f"{side}{t}", a), build.relu(z))
-
-    # The input is pushed to the left of the first head; two rules of the machine's own kind then rewind it
-    for a in machine.input_alphabet:
-        pushed = build.when(q[LOAD] + build.input(a) - 1)
-        build.add(("l0", a), pushed * build.push)
-    loading = q[LOAD] + total(build.input(a) for a in machine.input_alphabet) - 1
-    build.add(("q", LOAD), build.when(loading))
-    build.condition("load", build.when(loading))
-    for a, z in stacks["l", 0].items():
-        build.add(("l0", a), build.when(loading, z) * -build.push)
-    ended = q[LOAD] + build.input(END) - 1
-    build.add(("q", TURN), build.when(ended))
-    build.condition("end of input", build.when(ended))
-    for t in tapes:  # while loading, the heads show blanks
-        for part in (loading, ended):
-            build.add((f"c{t}", machine.symbols[t][0]), build.when(part))
-
-    stay, enter = [0] * (len(tapes) - 1), [int(t in filled) for t in tapes if t > 0]
-    rest = [None] * (len(tapes) - 1)
-    rewinding = [
-        rule(TURN, [None, *rest], REWIND, [None, *rest], [-1, *stay]),
-        rule(REWIND, [machine.symbols[0][1:], *rest], REWIND, [None, *rest], [-1, *stay]),
-        rule(REWIND, [machine.symbols[0][0], *rest], machine.start, [None, *rest], [1, *enter]),
-    ]
-    for number, each in enumerate([*rewinding, *machine.rules]):
-        _rule(build, machine, each, q, c, stacks, number)
-
-    halted = total(q[s] for s in sorted(machine.accept | machine.reject))
-    for s in sorted(machine.accept | machine.reject):
-        build.add(("q", s), build.relu(q[s]))
-    for t in tapes:
-        for a, z in c[t].items():
-            build.add((f"c{t}", a), build.when(halted, z))
-    build.condition("halted", build.when(halted))
-
-    build.out_bias = {NOTHING: 1}
-    for s in sorted(machine.accept | machine.reject):
-        build.out[ACCEPT if s in machine.accept else REJECT, build.roles["q", s]] = 1
-        build.out[NOTHING, build.roles["q", s]] = -1
+    - `base`: the base of the stack numbers.
+    - `open_tapes`: tapes that get their content later (Theorem 4.12).
+    """
+    step = MultiTapeStep(machine, base, open_tapes)
+    step.keep_stacks()
+    step.load_input()
+    for number, each in enumerate([*step.rewinding(), *machine.rules]):
+        step.apply_rule(number, each)
+    step.stay_halted()
+    step.decide()
     about = {
         "form": "several tapes",
         "base": base,
         "lead": [2, 3],
-        "roles": [list(role) for role in build.roles],
+        "roles": [list(role) for role in step.build.roles],
         "blank": machine.symbols[0][0],
         "two_way": True,
-        "conditions": build.conditions_to_json(),
+        "conditions": step.build.conditions_to_json(),
     }
-    return build, about
+    return step.build, about
 
 
-def _rule(
-    build: StepBuilder,
-    machine: MultiTapeMachine,
-    each: Rule,
-    q: dict[str, Form],
-    c: list[dict[str, Form]],
-    stacks: dict[tuple[str, int], dict[str, Form]],
-    number: int,
-) -> None:
-    """if(p, …) for each part, where p says that the rule fits: it lies in {1} ∪ (−∞, 0]."""
-    p = total(q[s] for s in each.states)
-    for t, reads in enumerate(each.reads):
-        if reads is not None:
-            p = p + total(c[t][a] for a in sorted(reads)) - 1
-    build.add(("q", each.target), build.when(p))
-    build.condition(f"rule {number} to {each.target}", build.when(p))
-    for t, (write, move) in enumerate(zip(each.writes, each.moves)):
-        blank, *inked = machine.symbols[t]
-        if move == 0:
-            if write is not None:
+class MultiTapeStep:
+    """The two-layer step of a machine with several tapes. `build` collects its units.
+
+    Its values: `state[s]` is 1 in state s, `shown[t][a]` is 1 where head t reads a, and `stacks["l", t][a]` and
+    `stacks["r", t][a]` are the numbers of symbol a on the stacks to the left and to the right of head t.
+    """
+
+    def __init__(self, machine: MultiTapeMachine, base: int, open_tapes: set[int]) -> None:
+        self.machine, self.tapes = machine, range(len(machine.symbols))
+        self.build = build = StepBuilder((*machine.input_alphabet, END, NUL), outputs=3, base=base)
+        held = [machine.contents[t - 1] if 0 < t <= len(machine.contents) else () for t in self.tapes]
+        self.filled = {t for t in self.tapes if held[t]} | open_tapes
+        self.halting = sorted(machine.accept | machine.reject)
+        states = (LOAD, TURN, REWIND, *machine.working, *self.halting)
+        self.state = {s: build.value("q", s, start=int(s == LOAD)) for s in states}
+        self.shown = [
+            {a: build.value(f"c{t}", a, start=int(a == machine.symbols[t][0])) for a in machine.symbols[t]}
+            for t in self.tapes
+        ]
+        self.stacks: dict[tuple[str, int], dict[str, AffineForm]] = {}
+        for t in self.tapes:
+            inked = machine.symbols[t][1:]
+            self.stacks["l", t] = {a: build.value(f"l{t}", a) for a in inked}
+            self.stacks["r", t] = {a: build.value(f"r{t}", a, start=self._stacked(held[t], a)) for a in inked}
+
+    def _stacked(self, content: Sequence[str], symbol: str) -> Fraction:
+        """The number of a symbol on a stack with this content, top first."""
+        push, base = self.build.push, self.build.base
+        return sum((push / base**i for i, s in enumerate(content) if s == symbol), 0 * push)
+
+    def keep_stacks(self) -> None:
+        """Keep every stack; what a rule moves is subtracted where the rule applies."""
+        for (side, t), numbers in self.stacks.items():
+            for a, z in numbers.items():
+                self.build.add((f"{side}{t}", a), self.build.relu(z))
+
+    def load_input(self) -> None:
+        """Push the input to the left of the first head, symbol by symbol; `rewinding` then moves the head back."""
+        build, machine = self.build, self.machine
+        for a in machine.input_alphabet:
+            pushed = build.when(self.state[LOAD] + build.input(a) - 1)
+            build.add(("l0", a), pushed * build.push)
+        loading = self.state[LOAD] + total(build.input(a) for a in machine.input_alphabet) - 1
+        build.add(("q", LOAD), build.when(loading))
+        build.condition("load", build.when(loading))
+        for a, z in self.stacks["l", 0].items():
+            build.add(("l0", a), build.when(loading, z) * -build.push)
+        ended = self.state[LOAD] + build.input(END) - 1
+        build.add(("q", TURN), build.when(ended))
+        build.condition("end of input", build.when(ended))
+        for t in self.tapes:  # while loading, the heads show blanks
+            for part in (loading, ended):
+                build.add((f"c{t}", machine.symbols[t][0]), build.when(part))
+
+    def rewinding(self) -> list[Rule]:
+        """Rules of the machine's own kind that move the first head back over the input, then start the machine."""
+        blank, *inked = self.machine.symbols[0]
+        others = len(self.tapes) - 1
+        stay, rest, enter = [0] * others, [None] * others, [int(t in self.filled) for t in self.tapes if t > 0]
+        return [
+            rule(TURN, [None, *rest], REWIND, [None, *rest], [-1, *stay]),
+            rule(REWIND, [tuple(inked), *rest], REWIND, [None, *rest], [-1, *stay]),
+            rule(REWIND, [blank, *rest], self.machine.start, [None, *rest], [1, *enter]),
+        ]
+
+    def apply_rule(self, number: int, each: Rule) -> None:
+        """if(p, …) for each part, where p says that the rule fits: it lies in {1} ∪ (−∞, 0]."""
+        build = self.build
+        p = total(self.state[s] for s in each.states)
+        for t, reads in enumerate(each.reads):
+            if reads is not None:
+                p = p + total(self.shown[t][a] for a in sorted(reads)) - 1
+        build.add(("q", each.target), build.when(p))
+        build.condition(f"rule {number} to {each.target}", build.when(p))
+        for t, (write, move) in enumerate(zip(each.writes, each.moves)):
+            if move:
+                self._move_head(p, t, write, move)
+            elif write is not None:
                 build.add((f"c{t}", write), build.when(p))
             else:
-                for a, shown in c[t].items():
+                for a, shown in self.shown[t].items():
                     build.add((f"c{t}", a), build.when(p, shown))
-            continue
+
+    def _move_head(self, p: AffineForm, t: int, write: str | None, move: int) -> None:
+        """Where p holds: pop the stack that head t moves into, and push what it leaves behind onto the other one."""
+        build, (blank, *inked) = self.build, self.machine.symbols[t]
         source, onto = ("l", "r") if move < 0 else ("r", "l")
         empty = build.when(p)
         for a in inked:
-            z, other = stacks[source, t][a], stacks[onto, t][a]
+            z, other = self.stacks[source, t][a], self.stacks[onto, t][a]
             top = build.when_top(p, z)
             build.add((f"{source}{t}", a), (build.when(p, z) - top) * (build.base - 1))
             build.add((f"c{t}", a), top)
             empty = empty - top
             build.add((f"{onto}{t}", a), build.when(p, other) * -build.push)
             if write is None:
-                build.add((f"{onto}{t}", a), build.when(p, c[t][a]) * build.push)
+                build.add((f"{onto}{t}", a), build.when(p, self.shown[t][a]) * build.push)
         if write is not None and write != blank:
             build.add((f"{onto}{t}", write), build.when(p) * build.push)
         build.add((f"c{t}", blank), empty)
+
+    def stay_halted(self) -> None:
+        """Keep a halting state, and what the heads show in it."""
+        build, halted = self.build, total(self.state[s] for s in self.halting)
+        for s in self.halting:
+            build.add(("q", s), build.relu(self.state[s]))
+        for t in self.tapes:
+            for a, z in self.shown[t].items():
+                build.add((f"c{t}", a), build.when(halted, z))
+        build.condition("halted", build.when(halted))
+
+    def decide(self) -> None:
+        """The output: accept or reject in a halting state, nothing before."""
+        build = self.build
+        build.out_bias = {NOTHING: 1}
+        for s in self.halting:
+            build.out[ACCEPT if s in self.machine.accept else REJECT, build.roles["q", s]] = 1
+            build.out[NOTHING, build.roles["q", s]] = -1

@@ -21,12 +21,14 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import (
-    Lowering,
+    LoweredStep,
     lower_rules_to_units,
     lower_to_thresholds,
 )
 from kleene.lowering.updates import Cycle, Updates
-from kleene.machines.program import HeadSpec, ProgramClass, Spec, Word
+from kleene.machines.kinds import Word
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.networks.transformer.files import count_parameters
 from kleene.networks.transformer.model import DTYPES, Block, BlockShape, Config, Transformer
 
@@ -55,21 +57,22 @@ def compile_program(
     updates = guarded_updates(program)
     units = lower(updates, lowering)
     config = configure(program.spec, units, shape, layers, shared)
-    net = assemble(as_run(updates, config), units, config, averages, length, dtype_name(dtype), lowering)
+    net = assemble(as_run(updates, shape, layers), units, config, averages, length, dtype_name(dtype), lowering)
     check_weights(program, net)
     return net
 
 
-def as_run(updates: Updates | Cycle, config: Config) -> Updates | Cycle:
-    """The updates of the program that the network is: an encoder runs its layers, whether or not the program halts."""
-    halt = updates.spec.halt if config.halts else {}
-    parts = [replace(p, spec=replace(p.spec, layers=config.layers, halt=halt)) for p in updates.by_layer]
-    if isinstance(updates, Updates):
-        return parts[0]
-    return Cycle(replace(updates.spec, layers=config.layers, halt=halt), tuple(parts))
+def as_run(updates: Updates | Cycle, shape: str | None, layers: int | None) -> Updates | Cycle:
+    """The updates of the program as it is run: an encoder runs its layers, whether or not the program halts."""
+    halt = {} if shape == "encoder" else updates.spec.halt
+    count = updates.spec.layers if layers is None else layers
+    parts = [replace(part, spec=replace(part.spec, layers=count, halt=halt)) for part in updates.by_layer]
+    return (
+        parts[0] if isinstance(updates, Updates) else Cycle(replace(updates.spec, layers=count, halt=halt), (*parts,))
+    )
 
 
-def lower(updates: Updates | Cycle, lowering: str) -> tuple[Lowering, ...]:
+def lower(updates: Updates | Cycle, lowering: str) -> tuple[LoweredStep, ...]:
     """Units for the guarded updates of each layer, in one residual stream that they share."""
     if lowering not in ("thresholds", "rules"):
         raise NotSupported(f"there is no lowering {lowering!r}; there are 'thresholds' and 'rules'")
@@ -93,7 +96,9 @@ def dtype_name(dtype: str | torch.dtype | None) -> str:
 # --- from units to a network ------------------------------------------------------------------------------
 
 
-def configure(spec: Spec, units: tuple[Lowering, ...], shape: str | None, layers: int | None, shared: bool) -> Config:
+def configure(
+    spec: Spec, units: tuple[LoweredStep, ...], shape: str | None, layers: int | None, shared: bool
+) -> Config:
     """The shape of the network."""
     if shape is None:
         shape = "decoder" if spec.max_tokens is not None else "universal"
@@ -151,7 +156,7 @@ def resolve_averages(spec: Spec, length: int | None, dtype: str) -> dict[str, li
 
 def assemble(
     updates: Updates | Cycle,
-    lowered: tuple[Lowering, ...],
+    lowered: tuple[LoweredStep, ...],
     config: Config,
     averages: dict[str, list[Boundary]],
     length: int | None,
@@ -184,7 +189,7 @@ def assemble(
     return net
 
 
-def describe(updates: Updates | Cycle, lowered: tuple[Lowering, ...], halves: Any, way: str) -> dict[str, Any]:
+def describe(updates: Updates | Cycle, lowered: tuple[LoweredStep, ...], halves: Any, way: str) -> dict[str, Any]:
     """What the network was made from, as plain data: saved beside the weights."""
     layout = lowered[0].layout
     made = {"program": updates.spec.to_json(), "lowering": way, "layout": layout.to_json()}
@@ -192,7 +197,7 @@ def describe(updates: Updates | Cycle, lowered: tuple[Lowering, ...], halves: An
     return {**made, "cycle": parts} if updates.spec.cycle else {**made, **parts[0]}
 
 
-def _describe_layer(updates: Updates, lowering: Lowering, halves: Any) -> dict[str, Any]:
+def _describe_layer(updates: Updates, lowering: LoweredStep, halves: Any) -> dict[str, Any]:
     layout, spec = lowering.layout, updates.spec
     place = {(s.name, i): s.start + i for s in layout for i in range(s.size)}
     moves = [

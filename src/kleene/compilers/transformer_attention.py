@@ -11,7 +11,8 @@ from typing import Any
 from kleene.common.residual import Layout
 from kleene.compilers.transformer_coding import code, code_size
 from kleene.lowering.forms import Number
-from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, Word
+from kleene.machines.kinds import Kind, Numerical, Subset, Word
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.networks.transformer.model import Block
 
 # A match scores GAP more than the null key, the null key GAP more than a mismatch. exp(−768) is zero in

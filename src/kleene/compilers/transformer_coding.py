@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from kleene.common.residual import Layout
-from kleene.machines.program import Kind, Spec, Word
+from kleene.machines.kinds import Kind, Word
+from kleene.machines.spec import Spec
 from kleene.networks.transformer.model import Transformer
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,8 +15,10 @@ from kleene.lowering.averages import extreme_averages
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.thresholds import averaging_heads
 from kleene.lowering.updates import Updates
-from kleene.machines.interpreter import Layer, run_step
-from kleene.machines.program import HeadSpec, ProgramClass, Spec, Word
+from kleene.machines.interpreter import RunningLayer, run_step
+from kleene.machines.kinds import Word
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput
 from kleene.networks.transformer.model import Transformer
 
@@ -24,8 +26,11 @@ MAX_SAMPLES = 5_000  # states that weights are tested on
 
 
 def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000, seed: int = 0) -> None:
-    """Run the MLP blocks beside `step`: on a state for each update, and on random states; on plain values and on
-    averages next to a boundary, and with heads undefined where `step` does not read them."""
+    """Run each MLP block beside `step`, and raise a `KleeneError` where they differ.
+
+    The states are one for each update, and random ones. Averages lie next to a boundary. A second pass makes heads
+    undefined where `step` does not read them.
+    """
     for layer, part in enumerate(program.by_layer[: len(net.blocks)]):  # an encoder may be shorter than the cycle
         _check_block(part, guarded_updates(program).by_layer[layer], net, layer, samples, seed)
 
@@ -37,17 +42,7 @@ def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, s
         for name, head in spec.heads.items()
         if head.numerical
     }
-    ranges = {name: range(len(kind)) for name, kind in spec.kinds.items()}
-    ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
-    sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
-    samples = min(max(samples, *sizes), MAX_SAMPLES) if sizes else samples
-    states = [*_witnesses(updates, chance), *[{} for _ in range(samples)]]
-    states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
-    for name, values in ranges.items():  # each of its values, as often as the others
-        count = min(len(values), len(states))
-        order = [value for _ in range(0, len(states), count) for value in chance.sample(values, count)]
-        for state, value in zip(states, order):
-            state.setdefault(name, value)
+    states = _states(updates, averages, chance, samples)
     expected, read = zip(*(_step_on(program, state) for state in states))
     block, layout = net.block(layer), net.layout
     before = encode(layout, spec, {n: [state[n] for state in states] for n in spec.kinds})
@@ -66,6 +61,29 @@ def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, s
                 f"{spec.name}: the weights differ from step in '{layout.names[dim]}' for {where}: an error in Kleene, "
                 "unless step does other things with symbols than with values (isinstance, 'is', chance, globals)"
             )
+
+
+def _states(
+    updates: Updates, averages: Mapping[str, Sequence[Sequence[Any]]], chance: random.Random, samples: int
+) -> list[dict[str, int]]:
+    """States to test weights on: a witness for each update, and random ones. Values of a variable are equally frequent.
+
+    - `averages`: for each averaging head and each of its values, the averages that round to it; none excludes it.
+    - `samples`: how many random states; more where a variable has more values, up to `MAX_SAMPLES`.
+    """
+    spec = updates.spec
+    ranges: dict[str, Sequence[int]] = {name: range(len(kind)) for name, kind in spec.kinds.items()}
+    ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
+    sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
+    samples = min(max(samples, *sizes), MAX_SAMPLES) if sizes else samples
+    states = [*_witnesses(updates, chance), *[{} for _ in range(samples)]]
+    states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
+    for name, values in ranges.items():
+        count = min(len(values), len(states))
+        order = [value for _ in range(0, len(states), count) for value in chance.sample(values, count)]
+        for state, value in zip(states, order):
+            state.setdefault(name, value)
+    return states
 
 
 def _with_undefined(
@@ -89,7 +107,7 @@ def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, in
         yield {t.variable: chance.choice(sorted(t.indices)) for t in update.guard if t.variable is not None}
 
 
-class _Given(Layer):
+class _Given(RunningLayer):
     """A layer whose heads give chosen values, and have written what they write."""
 
     @property

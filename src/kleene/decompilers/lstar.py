@@ -1,40 +1,75 @@
-"""A finite automaton from any classifier of words, by queries (Angluin's L*, with Rivest and Schapire's use
-of counterexamples). The classifier may be trained, so nothing is proved about it: agreement is counted."""
+"""A finite automaton from any classifier of words, by queries. The classifier may be trained, so nothing is proved
+about it: agreement is counted on words that the search did not use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from kleene.common.alphabet import check_alphabet
+from kleene.common.alphabet import check_alphabet, show_word
+from kleene.decompilers.learners import LEARNERS, Learner, TooManyStates
+from kleene.decompilers.queries import Memory, asker
 from kleene.errors import InputError
 from kleene.machines.automata.dfa import DFA
 
-Ask = Callable[[list[str]], np.ndarray]
+CONFIDENCE = 0.95
+SHORT_WORDS = 2048  # all words of a length are compared up to this many
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ExtractedDFA(DFA):
-    """An automaton, and how well the classifier agreed with it."""
+    """An automaton, and how well the classifier agreed with it on words held out from the search."""
 
-    agreement: float = 1.0  # of the words compared at the end, how many both answered alike
-    compared: int = 0
-    queries: int = 0  # different words that the classifier was asked about
-    complete: bool = True  # no counterexample was left; False when max_states was reached
+    agreement: float  # of the words held out, how many both answered alike
+    compared: int  # how many words were held out
+    queries: int  # different words that the classifier was asked about
+    complete: bool  # no counterexample was left
+    counterexample: str | None  # a shortest word found on which the two differ
+    stopped: str  # why the search ended: "settled", "max_states" or "max_queries"
+    error_bound: float  # with 95 % confidence, fewer such words than this share are answered differently
+
+    def __init__(
+        self,
+        dfa: DFA,
+        agreement: float = 1.0,
+        compared: int = 0,
+        queries: int = 0,
+        counterexample: str | None = None,
+        stopped: str = "settled",
+    ) -> None:
+        super().__init__(dfa.table, dfa.accepting, dfa.alphabet, dfa.start, dfa.names)
+        wrong = round(compared * (1 - agreement))
+        for key, value in (
+            ("agreement", agreement),
+            ("compared", compared),
+            ("queries", queries),
+            ("complete", counterexample is None and stopped == "settled"),
+            ("counterexample", counterexample),
+            ("stopped", stopped),
+            ("error_bound", error_bound(wrong, compared)),
+        ):
+            object.__setattr__(self, key, value)
 
     def __str__(self) -> str:
         agrees = f"agrees on {self.agreement:.4%} of {self.compared:,} words, after {self.queries:,} queries"
-        left = "" if self.complete else "; stopped at max_states, counterexamples remain"
-        return f"{super().__str__()}\n{agrees}{left}"
+        bound = f"with {CONFIDENCE:.0%} confidence differs on less than {self.error_bound:.3%} of such words"
+        left = ""
+        if not self.complete:
+            left = f"\nnot settled: stopped at {self.stopped}, counterexamples remain"
+        if self.counterexample is not None:
+            left += f", such as {show_word(self.counterexample)}"
+        return f"{super().__str__()}\n{agrees}; {bound}{left}"
 
     def to_json(self) -> dict[str, object]:
         """Plain data, how well they agreed included."""
         counted = {"agreement": self.agreement, "compared": self.compared, "queries": self.queries}
-        return {**super().to_json(), **counted, "complete": self.complete}
+        settled = {"complete": self.complete, "counterexample": self.counterexample, "stopped": self.stopped}
+        return {**super().to_json(), **counted, **settled, "error_bound": self.error_bound}
 
 
 def extract(
@@ -42,20 +77,27 @@ def extract(
     alphabet: Iterable[str],
     *,
     max_states: int = 200,
+    max_queries: int = 2_000_000,
     length: int = 16,
     random: int = 2000,
     seed: int = 0,
+    learner: str = "table",
 ) -> ExtractedDFA:
-    """Learn the automaton that a classifier of words behaves like, by L*.
+    """Find the automaton that a classifier of words behaves like.
 
-    - `model`: anything with `accepts_batch(words)`, a function from a list of words to answers, or a torch module from
-      codes (batch, time) to one logit a word (positive: accept) or two (the larger one wins).
-    - `alphabet`: the symbols of the words.
-    - `max_states`: stop at this many states; the result then says that it is not complete.
+    Hypotheses are refined by counterexamples: among all short words, random words, and words that lead through every
+    transition. The result is the hypothesis that agrees best with the classifier on words held out from that search,
+    and of those the smallest; it says what was not settled.
+
+    - `model`: anything with `accepts_batch(words)`, a function from a list of words to answers, or a torch module
+      from codes (batch, time) to one logit a word (positive: accept) or two (the larger).
+    - `alphabet`: the symbols, single characters; a torch module reads their places.
+    - `max_states`: the most states of a hypothesis.
+    - `max_queries`: the most different words that are asked about, before a hypothesis is settled.
     - `length`: the longest random word.
-    - `random`: how many random words to try as counterexamples, beside all short words and words that lead through
-      every transition of the automaton so far.
-    - `seed`: the seed of the random words.
+    - `random`: how many random words are tried for each hypothesis, and how many are held out.
+    - `seed`: of the random words.
+    - `learner`: "table" (Angluin's L*) or "tree" (Kearns and Vazirani: fewer queries).
 
     >>> from kleene.machines.automata.regex import regex
     >>> target = regex("(ab)*")
@@ -66,100 +108,128 @@ def extract(
     symbols = check_alphabet(alphabet)
     if any(len(s) != 1 for s in symbols):
         raise InputError("extract: symbols should be single characters")
-    learner = _Learner(_Memory(_asker(model, symbols)), symbols)
-    rng = np.random.default_rng(seed)
-    while True:
-        dfa = learner.hypothesis()
-        words = _search(dfa, symbols, length, random, rng)
-        ours, theirs = dfa.accepts_batch(words), learner.ask(words)
-        wrong = np.flatnonzero(ours != theirs)
-        if not wrong.size or len(dfa) >= max_states:
-            small = dfa.minimise()
-            return ExtractedDFA(
-                small.table,
-                small.accepting,
-                symbols,
-                small.start,
-                None,
-                1 - len(wrong) / len(words),
-                len(words),
-                len(learner.ask.known),
-                not wrong.size,
-            )
-        learner.refine(dfa, min((words[i] for i in wrong), key=len))
+    for name, value, least in (
+        ("max_states", max_states, 1),
+        ("max_queries", max_queries, 1),
+        ("length", length, 0),
+        ("random", random, 0),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InputError(f"extract: {name}={value!r}; it should be a whole number, {least} or more")
+    if learner not in LEARNERS:
+        raise InputError(f"extract: learner={learner!r}; it should be {' or '.join(map(repr, LEARNERS))}")
+    return _Search(model, symbols, max_states, max_queries, length, random, seed, learner).run()
 
 
-class _Memory:
-    """Answers, each asked for once."""
+class _Search:
+    """The loop of hypotheses and counterexamples."""
 
-    def __init__(self, ask: Ask) -> None:
-        self.known: dict[str, bool] = {}
-        self._ask = ask
+    def __init__(
+        self,
+        model: Any,
+        alphabet: tuple[str, ...],
+        max_states: int,
+        max_queries: int,
+        length: int,
+        random: int,
+        seed: int,
+        learner: str,
+    ) -> None:
+        self.alphabet, self.length, self.random = alphabet, length, random
+        self.max_queries = max_queries
+        self.ask = Memory(asker(model, alphabet))
+        self.ask([""])  # alone: a model that answers nothing useful is noticed at once
+        self.learner: Learner = LEARNERS[learner](self.ask, alphabet, max_states)
+        self.rng = np.random.default_rng(seed)
+        self.held_rng = np.random.default_rng([seed, 1])
+        self.best: tuple[float, int, DFA] | None = None
+        self.hold_out()
 
-    def __call__(self, words: Sequence[str]) -> np.ndarray:
-        new = [word for word in dict.fromkeys(words) if word not in self.known]
-        if new:
-            self.known.update(zip(new, self._ask(new).tolist()))
-        return np.array([self.known[word] for word in words], dtype=bool)
+    def hold_out(self) -> None:
+        """Draw the words that hypotheses are judged by, and judge the best one anew."""
+        self.held_out = [_random_word(self.held_rng, self.alphabet, self.length) for _ in range(self.random)] or [""]
+        self.answers = self.ask(self.held_out)
+        if self.best is not None:
+            _, _, dfa = self.best
+            self.best = None
+            self.score(dfa)
 
-
-class _Learner:
-    """The observation table: access words (one a state) and the suffixes that tell them apart."""
-
-    def __init__(self, ask: _Memory, alphabet: tuple[str, ...]) -> None:
-        self.ask, self.alphabet = ask, alphabet
-        self.access, self.suffixes = [""], [""]
-
-    def rows(self, words: list[str]) -> list[tuple[bool, ...]]:
-        answers = self.ask([word + suffix for word in words for suffix in self.suffixes])
-        return [tuple(row) for row in answers.reshape(len(words), -1).tolist()]
-
-    def hypothesis(self) -> DFA:
-        """Close the table, and read the automaton off."""
+    def run(self) -> ExtractedDFA:
+        stopped = "settled"
         while True:
-            state = {row: i for i, row in enumerate(self.rows(self.access))}
-            after = [word + symbol for word in self.access for symbol in self.alphabet]
-            rows = self.rows(after)
-            new = next((word for word, row in zip(after, rows) if row not in state), None)
-            if new is None:
+            try:
+                dfa = self.learner.hypothesis()
+            except TooManyStates:
+                stopped = "max_states"
                 break
-            self.access.append(new)
-        table = np.array([state[row] for row in rows]).reshape(len(self.access), -1)
-        return DFA(table, self.ask(self.access), self.alphabet)
+            self.score(dfa)
+            word = self.counterexample(dfa) or self.held_out_difference(dfa)
+            if word is None:
+                break
+            if self.ask.queries >= self.max_queries:
+                stopped = "max_queries"
+                break
+            try:
+                self.learner.refine(dfa, word)
+            except TooManyStates:
+                stopped = "max_states"
+                break
+        return self.result(stopped)
 
-    def refine(self, dfa: DFA, word: str) -> None:
-        """Add the suffix of a counterexample that shows a state to be two (found by halving)."""
-        path = dfa.path(word)
+    def score(self, dfa: DFA) -> None:
+        """Keep the hypothesis that agrees best on the words held out; of two that agree alike, the smaller."""
+        small = dfa.minimise()
+        agreement = float((small.accepts_batch(self.held_out) == self.answers).mean())
+        if self.best is None or (agreement, -len(small)) > (self.best[0], -self.best[1]):
+            self.best = (agreement, len(small), small)
 
-        def answer(i: int) -> bool:
-            return bool(self.ask([self.access[path[i]] + word[i:]])[0])
+    def counterexample(self, dfa: DFA) -> str | None:
+        """A shortest word found on which the hypothesis and the classifier differ."""
+        words = search_words(dfa, self.alphabet, self.length, self.random, self.rng)
+        wrong = np.flatnonzero(dfa.accepts_batch(words) != self.ask(words))
+        return min((words[i] for i in wrong), key=len) if wrong.size else None
 
-        low, high, first = 0, len(word), answer(0)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if answer(middle) == first else (low, middle)
-        self.suffixes.append(word[high:])
+    def held_out_difference(self, dfa: DFA) -> str | None:
+        """A word held out on which the hypothesis is wrong; it helps the search then, so others are held out."""
+        wrong = self.shortest_wrong(dfa)
+        if wrong is not None:
+            self.hold_out()
+        return wrong
+
+    def shortest_wrong(self, dfa: DFA) -> str | None:
+        """A shortest word held out that the automaton answers otherwise."""
+        different = np.flatnonzero(dfa.accepts_batch(self.held_out) != self.answers)
+        return min((self.held_out[i] for i in different), key=len) if different.size else None
+
+    def result(self, stopped: str) -> ExtractedDFA:
+        if self.best is None:  # not even the first hypothesis fits: the closest automaton of one state
+            accepts = bool(self.answers.mean() >= 0.5)
+            self.score(DFA([[0] * len(self.alphabet)], [accepts], self.alphabet))
+        assert self.best is not None
+        agreement, _, dfa = self.best
+        left = self.shortest_wrong(dfa) or self.counterexample(dfa) if stopped != "settled" else None
+        return ExtractedDFA(dfa, agreement, len(self.held_out), self.ask.queries, left, stopped)
 
 
-def _search(dfa: DFA, alphabet: tuple[str, ...], length: int, random: int, rng: np.random.Generator) -> list[str]:
+def _random_word(rng: np.random.Generator, alphabet: tuple[str, ...], most: int) -> str:
+    return "".join(alphabet[code] for code in rng.integers(len(alphabet), size=int(rng.integers(most + 1))))
+
+
+def search_words(dfa: DFA, alphabet: tuple[str, ...], length: int, random: int, rng: np.random.Generator) -> list[str]:
     """Words to compare on: all short ones, random ones, and random ones behind every transition."""
     words: list[str] = []
     size = 0
-    while size <= length and len(alphabet) ** size <= 2048:
+    while size <= length and len(alphabet) ** size <= SHORT_WORDS:
         words += map("".join, product(alphabet, repeat=size))
         size += 1
-    letters = np.array(alphabet)
-
-    def tail(most: int) -> str:
-        return "".join(letters[rng.integers(len(letters), size=int(rng.integers(most + 1)))])
-
-    words += [tail(length) for _ in range(random)]
-    access = _access_words(dfa)
-    words += [w + a + tail(max(length - len(w) - 1, 2)) for w in access for a in alphabet for _ in range(8)]
+    words += [_random_word(rng, alphabet, length) for _ in range(random)]
+    for w in access_words(dfa):
+        for a in alphabet:
+            words += [w + a + _random_word(rng, alphabet, max(length - len(w) - 1, 2)) for _ in range(8)]
     return words
 
 
-def _access_words(dfa: DFA) -> list[str]:
+def access_words(dfa: DFA) -> list[str]:
     """A shortest word to each state that can be reached."""
     word = {dfa.start: ""}
     for q in (queue := [dfa.start]):
@@ -170,71 +240,30 @@ def _access_words(dfa: DFA) -> list[str]:
     return list(word.values())
 
 
-def _asker(model: Any, alphabet: tuple[str, ...]) -> Ask:
-    """How a model is asked about words."""
-    if hasattr(model, "accepts_batch"):
-        return lambda words: _answers(model.accepts_batch(words), words)
-    if hasattr(model, "forward") and hasattr(model, "parameters"):
-        return lambda words: _ask_module(model, words, alphabet)
-    if callable(model):
-        return lambda words: _answers(model(words), words)
-    raise InputError(
-        f"extract: cannot ask a {type(model).__name__}; give a torch module, a function of words, or accepts_batch"
-    )
+def error_bound(wrong: int, compared: int, confidence: float = CONFIDENCE) -> float:
+    """The largest share of wrong answers under which `wrong` or fewer of `compared` are not too unlikely.
+
+    Clopper and Pearson's bound, by halving; for no wrong answers it is 1 − (1 − confidence)^(1/n).
+
+    >>> round(error_bound(0, 3000), 5)
+    0.001
+    """
+    if compared == 0 or wrong >= compared:
+        return 1.0
+
+    def at_most(p: float) -> float:
+        logs = [_log_choose(compared, k) + k * math.log(p) + (compared - k) * math.log1p(-p) for k in range(wrong + 1)]
+        top = max(logs)
+        return math.exp(top) * sum(math.exp(x - top) for x in logs)
+
+    low, high = wrong / compared, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if middle <= 0 or middle >= 1:
+            break
+        low, high = (middle, high) if at_most(middle) > 1 - confidence else (low, middle)
+    return high
 
 
-def _answers(given: Any, words: list[str]) -> np.ndarray:
-    """One answer a word, as Booleans; NaN is none."""
-    answers = np.asarray(given)
-    if answers.shape != (len(words),):
-        found = f"{len(answers)} answers" if answers.ndim == 1 else f"an answer of shape {answers.shape}"
-        raise InputError(f"extract: {found} for {len(words)} words; there should be one a word")
-    if answers.dtype.kind == "f" and np.isnan(answers).any():
-        raise InputError(f"extract: the answer for {words[int(np.isnan(answers).argmax())]!r} is not a number (NaN)")
-    return answers.astype(bool)
-
-
-def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.ndarray:
-    """Ask a torch module, words of one length together."""
-    import torch
-
-    from kleene.common.alphabet import encode_batch
-
-    codes, offsets = encode_batch(words, alphabet)
-    lengths = np.diff(offsets)
-    answers = np.empty(len(words), dtype=bool)
-    was_training = model.training
-    model.eval()
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    try:
-        with torch.no_grad():
-            for size in np.unique(lengths):
-                rows = np.flatnonzero(lengths == size)
-                block = codes[offsets[rows][:, None] + np.arange(size)].astype(np.int64)  # (batch, time)
-                y = _answer(model, torch.from_numpy(block).to(device))
-                count = y.numel() if isinstance(y, torch.Tensor) else 0
-                if count not in (len(rows), 2 * len(rows)):
-                    raise InputError(
-                        f"extract: the module gives {count} numbers for {len(rows)} words; it should give one logit a "
-                        "word, or two"
-                    )
-                y = y.reshape(len(rows), -1)
-                if y.isnan().any():
-                    word = words[rows[int(y.isnan().any(dim=1).int().argmax())]]
-                    raise InputError(f"extract: the module's answer for {word!r} is not a number (NaN)")
-                answers[rows] = (y[:, 0] > 0 if y.shape[1] == 1 else y[:, 1] > y[:, 0]).cpu().numpy()
-    finally:
-        model.train(was_training)
-    return answers
-
-
-def _answer(model: Any, block: Any) -> Any:
-    try:
-        return model(block)
-    except RuntimeError as error:
-        if block.shape[1]:
-            raise
-        raise InputError(
-            f"extract: the module cannot read the empty word ({str(error).splitlines()[0]}); let it put a start "
-            "symbol before each word"
-        ) from None
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from kleene.common.residual import Layout
+from kleene.decompilers.blind import put_in_order
 from kleene.decompilers.weights import FINE, Half, State, WeightsFunction, whole_halves
 from kleene.errors import NotExact
 from kleene.lowering.forms import Form, Grid, variable_form
@@ -26,14 +27,21 @@ from kleene.lowering.guarding import leaves, merged, merged_words
 from kleene.lowering.symbolic import Assignment
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate, simplify_guard
 from kleene.lowering.words import WordAssignment, WordPredicate, normalised
-from kleene.machines.program import HeadSpec, Kind, Numerical, Spec, Subset, VariableSpec, Word
+from kleene.machines.kinds import Kind, Numerical, Subset, Word
+from kleene.machines.spec import HeadSpec, Spec, VariableSpec
 from kleene.networks.transformer.model import Block, Transformer
 
 MAX_GRID = 20_000
+MAX_TRIED = 50_000_000  # numbers of a leaf that are held at once
 
 
-def decompile_transformer(net: Transformer) -> Updates | Cycle:
-    """The guarded updates that the weights implement, with the Spec read from the weights too."""
+def decompile_transformer(net: Transformer, *, blind: bool = False) -> Updates | Cycle:
+    """The guarded updates that the weights implement, with the Spec read from the weights too.
+
+    blind: use no saved description; variables, heads and their values get new names (see blind.py).
+    """
+    if blind:
+        net, _ = put_in_order(net)
     spec = read_spec(net)
     by_layer = tuple(_read_block(net, net.block(layer), part) for layer, part in enumerate(spec.by_layer))
     return Cycle(spec, by_layer) if spec.cycle else by_layer[0]
@@ -427,6 +435,9 @@ class _Reader:
         matters = [p for p in range(place, len(self.order) - 1) if tables[p][1][:, units].any() or tables[p][0].any()]
         if matters and self._settles(state, place, matters[0]):  # a guard: it stands before the function
             return self._split(state, matters[0], place)
+        found = self._one_form(state, units, matters)
+        if found is not False:
+            return found
         size = prod(self.function.count(self.order[p]) for p in [*matters, -1])
         if size <= MAX_GRID and not any(self.order[p] in self.function.given for p in matters):
             found = self._leaf(state, place, matters)
@@ -481,6 +492,53 @@ class _Reader:
         if new < 0:
             raise NotExact(f"{self.spec.name}: the weights leave '{self.variable}' with no single value")
         return new
+
+    def _one_form(self, state: State, units: np.ndarray, matters: list[int]) -> Any:
+        """The leaf where all open units read one and the same form, so that its values are all there is to try: None
+        (kept), an assignment, or False where it is not so, or the new value depends on the old one."""
+        f, tables = self.function, self.function.tables
+        if not matters or f.scratch or any(self.order[p] in f.given for p in matters):
+            return False
+        rows = np.concatenate([tables[p][1][:, units] for p in matters]).T  # (unit, value of a variable)
+        reading = rows.any(axis=1)
+        first = rows[np.argmax(reading)]
+        unit = int(np.gcd.reduce(first))
+        place = int(np.argmax(first != 0))
+        times = rows[:, place] // (first[place] // unit)
+        if unit == 0 or (rows != times[:, None] * (first // unit)).any():
+            return False
+        sizes = np.cumsum([len(tables[p][1]) for p in matters])[:-1]
+        parts = np.split(first // unit, sizes)
+        form = Form.of(0, {self.order[p]: tuple(part.tolist()) for p, part in zip(matters, parts)})
+        values = np.array([int(value) for value in form.values])
+        news = self._new_values(state, units, times, values)
+        if news is None or (news != news[:, :1]).any():
+            return None if news is not None and (news == np.arange(news.shape[1])).all() else False
+        return Assignment(form, tuple(zip(values.tolist(), news[:, 0].tolist())), None)
+
+    def _new_values(self, state: State, units: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray | None:
+        """The new value for each value of a form and each old value (one column where that makes no difference); None
+        where there are too many to try."""
+        f, m2 = self.function, len(self.function.bias)
+        own, low, columns = f.tables[-1][1][:, units], state.second[units], f.columns[units]
+        before = state.second[3 * m2 :] + np.eye(len(own), dtype=np.int64)
+        if not (own[:, times != 0]).any():  # what writes reads the form, and what clears the old value
+            clears = times == 0
+            left = (low[clears] + own[:, clears] >= FINE) @ columns[clears] + before
+            if (left == left[0]).all():
+                written = (low[~clears] + values[:, None] * times[~clears] >= FINE).astype(np.float64)
+                return self._hot((written @ columns[~clears].astype(np.float64))[:, None, :] + left[0])
+        if len(values) * own.size > MAX_TRIED:
+            return None
+        sums = low + values[:, None, None] * times + own  # (form's value, old value, unit)
+        return self._hot((sums >= FINE) @ columns + before)
+
+    def _hot(self, after: np.ndarray) -> np.ndarray:
+        """Which value is on, of the last axis."""
+        if (((after == 1).sum(axis=-1) != 1) | (np.abs(after).sum(axis=-1) != 1)).any():
+            raise NotExact(f"{self.spec.name}: the weights leave '{self.variable}' with no single value")
+        made: np.ndarray = after.argmax(axis=-1)
+        return made
 
     def _leaf(self, state: State, place: int, matters: list[int]) -> Any:
         """None (kept), an assignment, or False where it is no function of a form."""

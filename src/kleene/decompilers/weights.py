@@ -19,7 +19,8 @@ import numpy as np
 from kleene.common.residual import Layout
 from kleene.errors import NotExact
 from kleene.lowering.next_values import UNREAD
-from kleene.machines.program import Numerical, Spec, Word
+from kleene.machines.kinds import Numerical, Word
+from kleene.machines.spec import Spec
 from kleene.networks.transformer.model import Block
 
 Array = np.ndarray[Any, Any]

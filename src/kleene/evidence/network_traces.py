@@ -13,7 +13,8 @@ import torch
 
 from kleene.common.residual import Layout
 from kleene.errors import DidNotHalt, NotExact, NotSupported, RangeError
-from kleene.machines.program import Kind, Numerical, Spec, Word, as_number
+from kleene.machines.kinds import Kind, Numerical, Word, as_number
+from kleene.machines.spec import Spec
 from kleene.machines.trace import HeadOutput, States, Trace
 from kleene.networks.transformer.model import Transformer
 

@@ -17,7 +17,7 @@ import torch
 from kleene.common.residual import Layout, Segment
 from kleene.files import write_json
 from kleene.lowering.updates import Updates
-from kleene.machines.program import Spec
+from kleene.machines.spec import Spec
 from kleene.networks.transformer.by_name import VariableWeights, every_head
 from kleene.networks.transformer.model import Transformer
 

@@ -7,7 +7,7 @@ from random import Random
 
 from kleene.errors import InputError
 from kleene.library.encoding import TextProgram
-from kleene.machines.program import attend, cat, relative
+from kleene.machines.declarations import attend, cat, relative
 
 ADD, START, END = 10, 11, 12
 INIT, ITERATE, DONE = 0, 1, 2

@@ -9,7 +9,8 @@ from typing import Any
 from kleene.errors import InputError
 from kleene.library.encoding import TextProgram
 from kleene.lowering.symbolic import table
-from kleene.machines.program import Program, attend, cat, num, relative, subset
+from kleene.machines.declarations import attend, cat, num, relative, subset
+from kleene.machines.program import Program
 
 
 def reverse(length: int = 20, values: int = 20) -> type[Program]:

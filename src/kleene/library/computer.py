@@ -11,7 +11,7 @@ from typing import Any
 
 from kleene.errors import InputError, ProgramError
 from kleene.library.encoding import MemoryProgram
-from kleene.machines.program import attend, cat, layer, word
+from kleene.machines.declarations import attend, cat, layer, word
 
 
 def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> type[MemoryProgram]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 from kleene.library.encoding import TextProgram
-from kleene.machines.program import attend, cat, num, relative
+from kleene.machines.declarations import attend, cat, num, relative
 
 START = 2
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kleene.errors import InputError, ProgramError
 from kleene.library.encoding import MemoryProgram
-from kleene.machines.program import attend, cat, word
+from kleene.machines.declarations import attend, cat, word
 
 FETCH, EXECUTE, NEXT, DONE = range(4)
 

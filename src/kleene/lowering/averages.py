@@ -16,7 +16,7 @@ from math import ceil, floor
 
 from kleene.errors import NotExact
 from kleene.lowering.layout import average_scale, averaged_values
-from kleene.machines.program import Spec
+from kleene.machines.spec import Spec
 
 # bits of precision, the largest exponent that is used, of each number format
 PRECISION = {"float64": 53, "float32": 24, "bfloat16": 8}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import ProgramError
-from kleene.machines.program import as_number
+from kleene.machines.kinds import as_number
 
 Number = int | Fraction
 Domains = Mapping[str, Any]  # variable → the indices of the values it may have

@@ -9,7 +9,8 @@ from typing import Any
 
 from kleene.common.residual import Layout, Segment
 from kleene.lowering.forms import Number
-from kleene.machines.program import Kind, Numerical, Spec, Word
+from kleene.machines.kinds import Kind, Numerical, Word
+from kleene.machines.spec import Spec
 
 
 def build_layout(spec: Spec, scratch: Iterable[str] = ()) -> Layout:

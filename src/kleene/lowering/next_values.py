@@ -19,7 +19,8 @@ import numpy as np
 from kleene.lowering.forms import Form, Number, variable_form
 from kleene.lowering.updates import GuardedUpdate, ReadGuard, Updates, WordUpdate
 from kleene.lowering.words import normalised
-from kleene.machines.program import Spec, Word
+from kleene.machines.kinds import Word
+from kleene.machines.spec import Spec
 
 UNREAD = -1  # the result where an undefined head is read
 SPOILED = ...  # a partial sum that an undefined head is in
@@ -97,14 +98,19 @@ class UpdatesFunction:
         for f in self.ends[place]:
             if new[f] is None or new[f] is SPOILED:
                 continue  # a test on an undefined head is left open: its update's other tests decide
-            for u, allowed in self.testing[f]:
-                if new[f] not in allowed:
-                    alive &= ~(1 << u)
+            alive = self._tested(alive, f, new[f])
             if f not in self.valued:
                 new[f] = None
         if alive != state[0]:
             new = [s if s is not None and self._used(f, alive) else None for f, s in enumerate(new)]
         return alive, poisoned & alive, tuple(new)
+
+    def _tested(self, alive: int, form: int, total: Any) -> int:
+        """The updates of `alive` whose tests on a form allow its sum."""
+        for u, allowed in self.testing[form]:
+            if total not in allowed:
+                alive &= ~(1 << u)
+        return alive
 
     def key(self, state: State) -> Hashable:
         key: Hashable = state

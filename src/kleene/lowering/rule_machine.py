@@ -17,7 +17,8 @@ from kleene.errors import DidNotHalt, RangeError, UndefinedRead, WrongReplacemen
 from kleene.lowering.forms import Form
 from kleene.lowering.layout import average_scale
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates
-from kleene.machines.program import HeadSpec, Numerical, Spec, Subset
+from kleene.machines.kinds import Numerical, Subset
+from kleene.machines.spec import HeadSpec, Spec
 
 Array = np.ndarray[Any, Any]
 Places = dict[Any, tuple[Array, Array, Array]]  # what selects → counts, whether one, and which

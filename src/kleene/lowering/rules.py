@@ -16,7 +16,9 @@ from kleene.errors import NotSupported, TooManyRules
 from kleene.lowering.forms import Grid
 from kleene.lowering.guarding import guarded_updates, updates_from_rules
 from kleene.lowering.updates import Cycle, GuardedUpdate, Updates
-from kleene.machines.program import ProgramClass, Spec, Word
+from kleene.machines.kinds import Word
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule, RuleRecorder
 
 MAX_RULES = 1_000_000

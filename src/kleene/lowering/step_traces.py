@@ -20,7 +20,8 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.layout import average_scale
 from kleene.lowering.rule_machine import UNDEFINED, RuleMachine, _selected_sums, _whole
 from kleene.lowering.updates import Cycle, Updates
-from kleene.machines.program import ProgramClass, Spec
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 
 Array = np.ndarray[Any, Any]
 BATCH = 1_000

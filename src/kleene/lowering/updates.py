@@ -13,7 +13,7 @@ from typing import Any
 
 from kleene.lowering.forms import Form, Number, variable_form
 from kleene.lowering.words import WordAssignment, WordPredicate
-from kleene.machines.program import Spec
+from kleene.machines.spec import Spec
 
 
 @dataclass(frozen=True)

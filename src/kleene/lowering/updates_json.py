@@ -9,7 +9,8 @@ from typing import Any
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.updates import GuardedUpdate, ReadGuard, Test, Updates, WordUpdate
 from kleene.lowering.words import Terms, WordAssignment, WordPredicate
-from kleene.machines.program import Spec, as_number
+from kleene.machines.kinds import as_number
+from kleene.machines.spec import Spec
 
 
 def updates_to_json(updates: Updates) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from kleene.lowering.identity import Opaque
 
 if TYPE_CHECKING:
     from kleene.lowering.symbolic import Path
-    from kleene.machines.program import Spec
+    from kleene.machines.spec import Spec
 
 Terms = tuple[tuple[str, int], ...]  # (word, coefficient), sorted by word; no coefficient is zero
 
@@ -222,29 +222,43 @@ def compare(path: Path, terms: Terms, relation: str, threshold: int) -> bool:
         if relation == "≥":
             return not compare(path, terms, "≥", 1 - threshold)
         threshold = -threshold
+    return _at_least(path, terms, threshold) if relation == "≥" else _equals(path, terms, threshold)
+
+
+def _at_least(path: Path, terms: Terms, threshold: int) -> bool:
+    """Σ terms ≥ threshold, where the first coefficient is positive."""
     low, high = bounds(path, terms)
-    if relation == "≥" and (low >= threshold or high < threshold):
+    if low >= threshold or high < threshold:
         return low >= threshold
-    if relation == "=" and (low == high == threshold or not low <= threshold <= high):
-        return low == high == threshold
-    if relation == "=" and threshold == high:  # at an end, equality is one threshold
-        return compare(path, terms, "≥", threshold)
-    if relation == "=" and threshold == low:
-        return not compare(path, terms, "≥", threshold + 1)
-    predicate = WordPredicate(terms, relation, threshold)
-    if (terms, threshold) in path.word_not and relation == "=":
-        return False
-    path.predicates[predicate.name] = predicate
-    taken = path.branch(variable_form(predicate.name, 2), (frozenset([1]), frozenset([0])))
-    holds = taken == 0
-    if relation == "≥":
-        path.word_bounds[terms] = (threshold, high) if holds else (low, threshold - 1)
-    elif holds:
-        path.word_bounds[terms] = (threshold, threshold)
-    else:
-        path.word_not.add((terms, threshold))
-        path.word_bounds[terms] = (low + (low == threshold), high - (high == threshold))
+    holds = _fork(path, WordPredicate(terms, "≥", threshold))
+    path.word_bounds[terms] = (threshold, high) if holds else (low, threshold - 1)
     return holds
+
+
+def _equals(path: Path, terms: Terms, threshold: int) -> bool:
+    """Σ terms = threshold, where the first coefficient is positive. At an end of its range, one threshold decides."""
+    low, high = bounds(path, terms)
+    if low == high == threshold or not low <= threshold <= high:
+        return low == high == threshold
+    if threshold == high:
+        return _at_least(path, terms, threshold)
+    if threshold == low:
+        return not _at_least(path, terms, threshold + 1)
+    if (terms, threshold) in path.word_not:
+        return False
+    holds = _fork(path, WordPredicate(terms, "=", threshold))
+    if holds:
+        path.word_bounds[terms] = (threshold, threshold)
+    else:  # inside the range, an inequality moves neither end
+        path.word_not.add((terms, threshold))
+        path.word_bounds[terms] = (low, high)
+    return holds
+
+
+def _fork(path: Path, predicate: WordPredicate) -> bool:
+    """Fork the path on a predicate: whether it holds on this branch."""
+    path.predicates[predicate.name] = predicate
+    return path.branch(variable_form(predicate.name, 2), (frozenset([1]), frozenset([0]))) == 0
 
 
 def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAssignment, Any]:

@@ -1,4 +1,4 @@
-"""Runs a program as written, one position at a time. This file is the definition of what programs mean.
+"""Run a program as written, one position at a time. This file defines what programs mean.
 
 A layer is attention, then `step`. All heads of a layer read the state before it, in parallel.
 """
@@ -13,24 +13,15 @@ from typing import Any
 
 from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
-from kleene.machines.program import (
-    Head,
-    HeadSpec,
-    LayerProgram,
-    Numerical,
-    ProgramClass,
-    Spec,
-    Subset,
-    Value,
-    Variable,
-    as_number,
-    step_of,
-)
+from kleene.machines.declarations import Head, Variable
+from kleene.machines.kinds import Numerical, Subset, Value, as_number
+from kleene.machines.program import LayerProgram, ProgramClass, step_of
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
 
 
-class Layer:
-    """The state before a layer, and what the heads read from it."""
+class RunningLayer:
+    """The state before a layer, and what the heads read there."""
 
     def __init__(self, spec: Spec, states: States, number: int) -> None:
         self.spec, self.states, self.number = spec, states, number
@@ -38,7 +29,7 @@ class Layer:
         self._places: dict[str, dict[Value, list[int]]] = {}
 
     def _by_key(self, key: str) -> dict[Value, list[int]]:
-        """Positions by the value of their key."""
+        """Map each value of a key to the positions that have it."""
         if key not in self._places:
             places: dict[Value, list[int]] = {}
             for position, state in enumerate(self.states):
@@ -47,12 +38,12 @@ class Layer:
         return self._places[key]
 
     def _has(self, position: int, limits: tuple[tuple[str, int], ...]) -> bool:
-        """Whether a position has the values that a head is limited to."""
+        """Whether a position has the values that limit a head."""
         state, kinds = self.states[position], self.spec.kinds
         return all(state[name] == kinds[name].values[index] for name, index in limits)
 
     def selected(self, head: HeadSpec, position: int) -> tuple[int, ...]:
-        """The positions that a head selects at one position."""
+        """The positions that a head selects from one position."""
         if not self._has(position, head.where):
             return ()
         if head.key is None or head.query is None:
@@ -67,7 +58,7 @@ class Layer:
         return tuple(sorted(j for j in found if self._has(j, head.among)))
 
     def output(self, head: HeadSpec, position: int) -> HeadOutput:
-        """A categorical head needs exactly one position; a numerical one averages over at least one."""
+        """What a head reads. A categorical head needs exactly one position; a numerical head averages one or more."""
         selected = self.selected(head, position)
         if not selected and head.default is not None:
             return HeadOutput(selected, head.kind.values[head.default])
@@ -78,7 +69,7 @@ class Layer:
 
     @cached_property
     def moved(self) -> States:
-        """The state after the heads that write into variables; every head reads the state before."""
+        """The state after the heads that write into variables. Every head reads the state before the layer."""
         after = [dict(state) for state in self.states]
         for head in self.spec.moves.values():
             assert head.into is not None
@@ -96,10 +87,10 @@ class Layer:
         return after
 
 
-class State:
-    """`z` in `step`: one position's variables and head outputs."""
+class PositionState:
+    """`z` in `step`: the variables and head outputs of one position."""
 
-    def __init__(self, program: ProgramClass | LayerProgram, layer: Layer, position: int) -> None:
+    def __init__(self, program: ProgramClass | LayerProgram, layer: RunningLayer, position: int) -> None:
         vars(self).update(_program=program, _layer=layer, _position=position)
         vars(self).update(_values=dict(layer.moved[position]))
 
@@ -130,7 +121,7 @@ class State:
 
 
 def executing_line(program: ProgramClass | LayerProgram) -> int | None:
-    """The line of the program's file that is being executed, in `step` or in a function that it calls."""
+    """The line of the program's file that is running now, in `step` or in a function that it calls."""
     filename = getattr(getattr(step_of(program), "__code__", None), "co_filename", None)
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != filename:
@@ -139,23 +130,23 @@ def executing_line(program: ProgramClass | LayerProgram) -> int | None:
 
 
 def class_constant(program: ProgramClass | LayerProgram, name: str) -> Any:
-    """`z.NAME` for a constant of the class; anything else is an unknown name."""
+    """Read `z.NAME`, a constant of the class; reject any other name."""
     if name in program.spec.moves:
         into = program.spec.moves[name].into
         raise ProgramError(f"{program.spec.name}: step reads '{name}', which writes into '{into}'; read '{into}'")
     if not name.startswith("_") and hasattr(program, name) and not hasattr(ProgramClass, name):
         found = getattr(program, name)
         if isinstance(found, Head):
-            raise ProgramError(f"{program.spec.name}: step reads '{name}', a head that its layer does not have")
+            raise ProgramError(f"{program.spec.name}: step reads '{name}', which is not a head of its layer")
         if isinstance(found, Variable):
-            raise ProgramError(f"{program.spec.name}: step reads '{name}', another name of a variable; use its own")
+            raise ProgramError(f"{program.spec.name}: step reads '{name}', a second name of a variable; use the first")
         return found
     known = ", ".join(program.spec.kinds)
     raise ProgramError(f"{program.spec.name}: step reads '{name}', which is not declared; declared: {known}")
 
 
 def checked_write(spec: Spec, name: str, value: Any) -> Value:
-    """The value as the variable holds it, or an error that says why it cannot be written."""
+    """Convert a value to what the variable holds, or raise an error that says why it cannot be written."""
     if name in spec.heads or name in spec.moves:
         raise ProgramError(f"{spec.name}: step writes '{name}', the output of a head; heads are only read")
     if name not in spec.variables:
@@ -168,9 +159,9 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
     return kind.values[index]
 
 
-def run_step(program: ProgramClass | LayerProgram, layer: Layer, position: int) -> dict[str, Value]:
-    """One position's state after `step`."""
-    state = State(program, layer, position)
+def run_step(program: ProgramClass | LayerProgram, layer: RunningLayer, position: int) -> dict[str, Value]:
+    """Run `step` at one position; the variables after it."""
+    state = PositionState(program, layer, position)
     try:
         step_of(program)(state)
     except KleeneError:
@@ -185,7 +176,7 @@ def run_step(program: ProgramClass | LayerProgram, layer: Layer, position: int) 
 
 
 def initial_states(spec: Spec, tokens: Sequence[int]) -> States:
-    """Every variable at every position before the first layer."""
+    """The variables of every position before the first layer."""
     return [
         {name: variable.kind.values[variable.initial(token, place)] for name, variable in spec.variables.items()}
         for place, token in enumerate(tokens)
@@ -193,15 +184,15 @@ def initial_states(spec: Spec, tokens: Sequence[int]) -> States:
 
 
 def halted(spec: Spec, states: States) -> bool:
-    """Whether every position has the halt value."""
+    """Whether every position has the halting values."""
     wanted = {name: spec.variables[name].kind.values[index] for name, index in spec.halt.items()}
     return bool(wanted) and all(state[name] == value for state in states for name, value in wanted.items())
 
 
 def layers_of(
     program: ProgramClass, tokens: Sequence[int], layers: int | None = None, max_layers: int = 10_000
-) -> Iterator[tuple[Layer, States]]:
-    """Each layer that is run: the state before it, with its heads, and the states after."""
+) -> Iterator[tuple[RunningLayer, States]]:
+    """Run layer by layer; yield each layer and the states after it."""
     spec = program.spec
     check_layers(spec.name, layers, 0 if spec.max_tokens is None else 1)
     states = initial_states(spec, spec.check_input(tokens))
@@ -211,7 +202,7 @@ def layers_of(
         if fixed is None and number >= max_layers:
             raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
         part = program.by_layer[number % len(program.by_layer)]
-        layer = Layer(part.spec, states, number + 1)
+        layer = RunningLayer(part.spec, states, number + 1)
         states = [run_step(part, layer, position) for position in range(len(states))]
         number += 1
         yield layer, states
@@ -220,7 +211,7 @@ def layers_of(
 
 
 def run(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
-    """The outputs of a program; for a decoder, the tokens that it appends."""
+    """Run a program; the output of each position, or the tokens that a decoder appends."""
     if program.spec.max_tokens is not None:
         return decode(program, tokens, layers=layers)
     every = [states for _, states in layers_of(program, tokens, layers, max_layers)]
@@ -229,7 +220,7 @@ def run(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = No
 
 
 def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None) -> Output:
-    """Append the last position's output until `stop` or `max_tokens`; give back what was appended."""
+    """Append the output of the last position until `stop` or `max_tokens`; return the appended tokens."""
     spec = program.spec
     sequence, number = spec.check_input(tokens), 0
     made: list[int] = []
@@ -244,7 +235,7 @@ def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None =
 def trace(
     program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
 ) -> Trace:
-    """Run a program and keep everything."""
+    """Run a program and keep every variable, head, position and layer."""
     spec = program.spec
     kept, heads, lines = [initial_states(spec, spec.check_input(tokens))], [], []
     for layer, states in layers_of(program, tokens, layers, max_layers):

@@ -144,7 +144,7 @@ def _whole(word: Any, at: int) -> int:
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """What a run did, and why it stopped: "halted", "steps" (the limit), or "input" (it waits for more)."""
 
     why: str
@@ -159,7 +159,7 @@ class Result:
         """Whether the program came to its own end."""
         return self.why == "halted"
 
-    def checked(self) -> Result:
+    def checked(self) -> RunResult:
         """This result, or `DidNotHalt` with the place where the program was."""
         if not self.halted:
             wants = "waits for input" if self.why == "input" else "has not halted"
@@ -296,7 +296,7 @@ class Machine(Port):
         self.steps = 0
         self.input_adds, self.evaluator = input_adds, evaluator
 
-    def run(self, max_steps: int = 10_000_000) -> Result:
+    def run(self, max_steps: int = 10_000_000) -> RunResult:
         """Go on for at most `max_steps` instructions; steps are counted from the machine's beginning."""
         if max_steps < 0:
             raise InputError(f"subleq: max_steps={max_steps}; it must be 0 or more")
@@ -305,7 +305,7 @@ class Machine(Port):
         if why == "overflow":  # words beyond 64 bits, or the plain evaluator was asked for
             why = self._plain(end)
         output = self._output.decode("utf-8", errors="replace")
-        return Result(why, self.steps, output, list(self.memory), self.counter, self.where())
+        return RunResult(why, self.steps, output, list(self.memory), self.counter, self.where())
 
     def _fast(self, end: int) -> str:
         import numpy as np
@@ -375,14 +375,8 @@ class Machine(Port):
             a, b, c = code[at : at + 3]
             goes_on = rules.word(self.counter + following) if rules.masked else self.counter + following
             if rules.io and a == IO:
-                b = self._address(b)
-                if self._input:
-                    value = self._input.pop(0)
-                elif self._ended:
-                    value = -1
-                else:
+                if not self._read(self._address(b)):
                     return "input"
-                memory[b] = rules.word(value + (memory[b] if self.input_adds else 0))
                 self.counter = goes_on
             elif rules.io and b == IO:
                 self._output.append(memory[self._address(a)] & 0xFF)
@@ -394,6 +388,14 @@ class Machine(Port):
                 memory[b] = rules.word(memory[b] - memory[a])
                 self.counter = c if memory[b] <= 0 else goes_on
             self.steps += 1
+
+    def _read(self, address: int) -> bool:
+        """Read one byte of input into memory, −1 after the end of the input; False where it has to wait."""
+        if not self._input and not self._ended:
+            return False
+        value = self._input.pop(0) if self._input else -1
+        self.memory[address] = self.dialect.word(value + (self.memory[address] if self.input_adds else 0))
+        return True
 
     def _address(self, address: int) -> int:
         inside = address & 0xFFFF if self.dialect.masked else address
@@ -427,7 +429,7 @@ def run(
     memory: int | None = None,
     input_adds: bool = False,
     evaluator: str = "numba",
-) -> Result:
+) -> RunResult:
     """Run an image on all of its input; `evaluator="plain"` is the definition, "numba" the fast one.
 
     >>> run([3, 3, -1, 5], dialect="esolang").memory[:4]

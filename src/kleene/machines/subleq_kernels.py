@@ -5,7 +5,70 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-HALTED, LIMIT, INPUT, FULL, OUTSIDE, NO_CODE, OVERFLOW = range(7)
+HALTED, LIMIT, INPUT, FULL, OUTSIDE, NO_CODE, OVERFLOW = range(7)  # why a run stopped
+RUNS = -1
+
+
+@njit(cache=True, inline="always")
+def _halts(counter: int, halt_at: int, high: int, masked: bool) -> bool:
+    """Whether the program ends at this counter."""
+    return counter == halt_at or counter < 0 or (masked and counter > high)
+
+
+@njit(cache=True, inline="always")
+def _has_code(counter: int, unit: int, length: int) -> bool:
+    """Whether three cells of code stand at the counter. The first comparison keeps the product from overflowing."""
+    return counter <= length // unit and counter * unit + 2 < length
+
+
+@njit(cache=True, inline="always")
+def _address(operand: int, masked: bool) -> int:
+    return operand & 0xFFFF if masked else operand
+
+
+@njit(cache=True, inline="always")
+def _inside(address: int, size: int) -> bool:
+    return address >= 0 and address < size
+
+
+@njit(cache=True, inline="always")
+def _read(
+    data: np.ndarray, b: int, given: np.ndarray, read: int, ended: bool, adds: bool, low: int, high: int
+) -> tuple[int, int]:
+    """Read one byte of input into address `b`: (RUNS or why it stopped, inputs read)."""
+    if not _inside(b, data.shape[0]):
+        return OUTSIDE, read
+    if read >= given.shape[0] and not ended:
+        return INPUT, read
+    came = np.int64(given[read]) if read < given.shape[0] else np.int64(-1)
+    value = came + data[b] if adds else came
+    if low <= high:
+        value = (value - low) % (high - low + 1) + low
+    elif adds and ((value ^ came) & (value ^ data[b])) < 0:
+        return OVERFLOW, read
+    data[b] = value
+    return RUNS, min(read + 1, given.shape[0])
+
+
+@njit(cache=True, inline="always")
+def _write(data: np.ndarray, a: int, made: np.ndarray, written: int) -> int:
+    """Write the byte at address `a` to the output: RUNS, or why it stopped."""
+    if not _inside(a, data.shape[0]):
+        return OUTSIDE
+    if written == made.shape[0]:
+        return FULL
+    made[written] = data[a] & 0xFF
+    return RUNS
+
+
+@njit(cache=True, inline="always")
+def _wrapped(value: int, low: int, high: int) -> int:
+    """A difference of two words, wrapped round into low … high."""
+    if value > high:
+        return value - (high - low + 1)
+    if value < low:
+        return value + (high - low + 1)
+    return value
 
 
 @njit(cache=True)
@@ -28,68 +91,41 @@ def execute(
 ) -> tuple[int, int, int, int, int]:
     """Run up to `limit` instructions: (why it stopped, counter, steps, inputs read, outputs made)."""
     steps, read, written = 0, 0, 0
-    size, length, bounded = data.shape[0], code.shape[0], low <= high
-    following = 3 // unit
-    while True:
-        if counter == halt_at or counter < 0 or (masked and counter > high):
-            return HALTED, counter, steps, read, written
+    size, length, following, bounded = data.shape[0], code.shape[0], 3 // unit, low <= high
+    while not _halts(counter, halt_at, high, masked):
         if steps >= limit:
             return LIMIT, counter, steps, read, written
-        if counter > length // unit:  # before it is multiplied, which could overflow
+        if not _has_code(counter, unit, length):
             return NO_CODE, counter, steps, read, written
         at = counter * unit
-        if at + 2 >= length:
-            return NO_CODE, counter, steps, read, written
         a, b, c = code[at], code[at + 1], code[at + 2]
         if io and a == -1:
-            if masked:
-                b &= 0xFFFF
-            if b < 0 or b >= size:
-                return OUTSIDE, counter, steps, read, written
-            if read < given.shape[0]:
-                came, taken = np.int64(given[read]), 1
-            elif ended:
-                came, taken = np.int64(-1), 0
-            else:
-                return INPUT, counter, steps, read, written
-            value = came + data[b] if adds else came
-            if not bounded and adds and ((value ^ came) & (value ^ data[b])) < 0:
-                return OVERFLOW, counter, steps, read, written
-            read += taken
-            if bounded:
-                value = (value - low) % (high - low + 1) + low
-            data[b] = value
+            why, read = _read(data, _address(b, masked), given, read, ended, adds, low, high)
+            if why != RUNS:
+                return why, counter, steps, read, written
             counter += following
         elif io and b == -1:
-            if masked:
-                a &= 0xFFFF
-            if a < 0 or a >= size:
-                return OUTSIDE, counter, steps, read, written
-            if written == made.shape[0]:
-                return FULL, counter, steps, read, written
-            made[written] = data[a] & 0xFF
+            why = _write(data, _address(a, masked), made, written)
+            if why != RUNS:
+                return why, counter, steps, read, written
             written += 1
             counter += following
         else:
-            if masked:
-                a &= 0xFFFF
-                b &= 0xFFFF
-            elif negative_halts and (a < 0 or b < 0):
-                return HALTED, counter, steps, read, written
-            if a < 0 or a >= size or b < 0 or b >= size:
+            a, b = _address(a, masked), _address(b, masked)
+            if negative_halts and (a < 0 or b < 0):
+                break
+            if not _inside(a, size) or not _inside(b, size):
                 return OUTSIDE, counter, steps, read, written
             x, y = data[b], data[a]
             value = x - y
             if bounded:
-                if value > high:
-                    value -= high - low + 1
-                elif value < low:
-                    value += high - low + 1
+                value = _wrapped(value, low, high)
             elif ((x ^ y) & (x ^ value)) < 0:
                 return OVERFLOW, counter, steps, read, written
             data[b] = value
             counter = c if value <= 0 else counter + following
         steps += 1
+    return HALTED, counter, steps, read, written
 
 
 @njit(cache=True, boundscheck=False)

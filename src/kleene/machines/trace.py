@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kleene.common.output import Output
-from kleene.machines.program import Spec, Value
+from kleene.machines.kinds import Value
+from kleene.machines.spec import Spec
 
 States = list[dict[str, Value]]  # by position: variable → value
 Lines = list[dict[str, int | None]]  # by position: variable → the line of `step` that wrote it

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kleene.errors import ProgramError
-from kleene.machines.program import Spec
+from kleene.machines.spec import Spec
 
 Antecedent = tuple[tuple[str, int], ...]  # (variable, index of its value), sorted by variable
 

@@ -1,1 +1,1 @@
-"""Renders data that was made elsewhere: in the terminal, as HTML pages, as plots."""
+"""Render data from other rooms: in the terminal, as HTML pages, as plots."""

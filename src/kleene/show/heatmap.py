@@ -1,4 +1,4 @@
-"""A heat map of interdependence between words, in the terminal and as PNG."""
+"""A heat map of the interdependence of words, in the terminal and as PNG."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHADES = " ░▒▓█"
 
 
 def shade(value: float, most: float) -> str:
-    """A block that is the darker the larger the value.
+    """Shade a block: the larger the value, the darker the block.
 
     >>> shade(0.0, 1.0), shade(1.0, 1.0)
     (' ', '█')
@@ -23,7 +23,7 @@ def shade(value: float, most: float) -> str:
 
 
 def terminal(found: Explanation) -> str:
-    """Each word with its contribution, and the lower triangle of interdependence as shaded cells."""
+    """List each word with its contribution, and the lower triangle of interdependence as shaded cells."""
     width = max(map(len, found.words))
     most = float(found.interdependence.max())
     lines = [f"next: {', '.join(f'{word} {chance:.1%}' for word, chance in found.likeliest)}"]
@@ -43,7 +43,7 @@ def terminal(found: Explanation) -> str:
 
 
 def png(found: Explanation, path: Path) -> None:
-    """The heat map beside the contributions."""
+    """Plot the heat map beside the contributions."""
     import matplotlib
 
     matplotlib.use("Agg")

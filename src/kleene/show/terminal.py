@@ -16,7 +16,8 @@ from kleene.lowering.forms import Form, Number
 from kleene.lowering.layout import show_value
 from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate
-from kleene.machines.program import Kind, Numerical, Spec, Subset
+from kleene.machines.kinds import Kind, Numerical, Subset
+from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.machines.written_rules import Rule
 
@@ -31,7 +32,7 @@ Value = Any
 
 
 def plain(value: Value) -> Any:
-    """A value as JSON has it: a fraction as "1/3", a set as a sorted list."""
+    """Convert a value to JSON: a fraction to "1/3", a set to a sorted list."""
     if isinstance(value, frozenset):
         return sorted(value)
     return str(value) if isinstance(value, Fraction) and value.denominator != 1 else int(value)
@@ -62,17 +63,17 @@ def trace_json(trace: Trace) -> dict[str, Any]:
 
 
 def trace_text(trace: Trace) -> str:
-    """A trace as plain text, at most `TEXT_WIDTH` wide; a change reads `old→new`."""
+    """Format a trace as plain text, at most `TEXT_WIDTH` wide. A change reads `old→new`."""
     return as_text(TraceTables(trace))
 
 
 def trace_table(trace: Trace) -> RenderableType:
-    """A trace as terminal tables, one a layer; changes are highlighted."""
+    """Format a trace as terminal tables, one a layer, with changes highlighted."""
     return TraceTables(trace)
 
 
 def as_text(renderable: RenderableType, width: int = TEXT_WIDTH) -> str:
-    """What the terminal would show, without colours."""
+    """Render for the terminal, without colours."""
     console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
     console.print(renderable)
     file = console.file
@@ -81,7 +82,7 @@ def as_text(renderable: RenderableType, width: int = TEXT_WIDTH) -> str:
 
 
 def trace_svg(trace: Trace, title: str, width: int = 64) -> str:
-    """The tables of a trace as a picture that needs nothing from outside: fonts are the reader's own."""
+    """Draw the tables of a trace as a self-contained SVG, in the reader's own fonts."""
     console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
     console.print(TraceTables(trace))
     picture = console.export_svg(title=title, unique_id="trace")
@@ -89,8 +90,11 @@ def trace_svg(trace: Trace, title: str, width: int = 64) -> str:
 
 
 class TraceTables:
-    """The tables of a trace. Variables that never change are shown at the start only; a long input is cut
-    into groups of positions that fit the terminal."""
+    """The tables of a trace.
+
+    A variable that never changes is shown only at the start. A long input is split into groups of positions that fit
+    the terminal.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.spec = trace, trace.spec
@@ -124,7 +128,7 @@ class TraceTables:
         return max(len(name) for name in ["position", *self.spec.kinds])
 
     def _cells(self, layer: int) -> dict[str, list[Text]]:
-        """Row by row: heads as read in this layer, then variables after it."""
+        """The rows of a layer: what its heads read, then the variables after it."""
         states = self.trace.states
         if layer == 0:
             return {name: [Text(show_value(state[name])) for state in states[0]] for name in self.spec.variables}
@@ -134,7 +138,7 @@ class TraceTables:
         return rows
 
     def _groups(self, widths: Sequence[int], room: int) -> Iterator[range]:
-        """Ranges of positions that fit beside the names."""
+        """Split the positions into ranges that fit beside the names."""
         start, used = 0, self._name_width
         for place, width in enumerate(widths):
             if used + 2 + width > room and place > start:
@@ -169,7 +173,7 @@ def _change_text(old: Value, new: Value) -> Text:
 
 
 def updates_text(updates: Updates) -> str:
-    """Guarded updates, one a line: `value_out := (carry + a + b) % 10   if stage = 1, a ≠ 11`."""
+    """Format guarded updates, one a line: `value_out := (carry + a + b) % 10   if stage = 1, a ≠ 11`."""
     spec = updates.spec
     lines = [(assignment_text(spec, one), guard_text(spec, one.guard)) for one in (*updates, *updates.words)]
     width = min(60, max((len(left) for left, _ in lines), default=0))
@@ -211,7 +215,7 @@ def as_plain_number(value: Number) -> Number:
 
 
 def _sides(spec: Spec, form: Form) -> tuple[tuple[str, str] | None, Number]:
-    """For a form a − b + c: ((a, b), −c), so that a test on it is a comparison of two variables."""
+    """Split a form a − b + c into ((a, b), −c), so that a test of it is a comparison of two variables."""
     slopes = {name: _slope(spec.kinds[name], table) for name, table in form.terms}
     plus = [name for name, slope in slopes.items() if slope == 1]
     minus = [name for name, slope in slopes.items() if slope == -1]
@@ -222,7 +226,7 @@ def _sides(spec: Spec, form: Form) -> tuple[tuple[str, str] | None, Number]:
 
 
 def _compared(sides: tuple[str, str] | None, allowed: set[Number], every: set[Number]) -> str | None:
-    """`a < b` where the allowed differences a − b are all the negative ones, and so on."""
+    """Write `a < b` if the allowed differences a − b are all the negative ones, and so on."""
     if sides is None:
         return None
     signs = {"<": {-1}, "≤": {-1, 0}, "=": {0}, "≥": {0, 1}, ">": {1}, "≠": {-1, 1}}
@@ -233,7 +237,7 @@ def _compared(sides: tuple[str, str] | None, allowed: set[Number], every: set[Nu
 
 
 def _choice_text(name: str, allowed: Sequence[Value], every: Sequence[Value], kind: Kind | None = None) -> str:
-    """A set of values as `= 3`, `≠ 3`, `≥ 3`, `in 3 … 5` or `in {1, 4}`."""
+    """Write a set of values as `= 3`, `≠ 3`, `≥ 3`, `in 3 … 5` or `in {1, 4}`."""
     count, total = len(allowed), len(every)
     if count == 1:
         return f"{name} = {show_value(allowed[0])}"
@@ -257,7 +261,7 @@ def _listed(shown: Iterable[str]) -> str:
 
 
 def _slope(kind: Kind, table: Sequence[Number]) -> Number | None:
-    """What a term multiplies its variable's value with; None where it is another function of it."""
+    """The factor of a term; None if the term is not a multiple of its variable."""
     if isinstance(kind, Subset):
         return None
     values = kind.values
@@ -266,7 +270,7 @@ def _slope(kind: Kind, table: Sequence[Number]) -> Number | None:
 
 
 def _form_text(spec: Spec, form: Form) -> str:
-    """A form as a reader would write it: `carry + a − b + 3`; a function that is no multiple as `f(a)`."""
+    """Write a form as a reader would: `carry + a − b + 3`, and `f(a)` for a term that is not a multiple."""
     constant, terms = form.constant, []
     for name, table in form.terms:
         kind, slope = spec.kinds[name], _slope(spec.kinds[name], table)
@@ -278,13 +282,13 @@ def _form_text(spec: Spec, form: Form) -> str:
             terms.append((slope < 0, name if abs(slope) == 1 else f"{abs(slope)}·{name}"))
     if constant or not terms:
         terms.append((constant < 0, str(abs(constant))))
-    terms.sort(key=lambda term: term[0])  # what is added first
+    terms.sort(key=lambda term: term[0])  # positive terms first
     text = " ".join(f"{'−' if negative else '+'} {shown}" for negative, shown in terms)
     return text.removeprefix("+ ")
 
 
 def _result_text(spec: Spec, update: GuardedUpdate) -> str:
-    """The right-hand side of an update, on the values that its guard leaves."""
+    """Write the right-hand side of an update, for the values that its guard allows."""
     target = spec.kinds[update.variable]
     domains = {t.variable: t.indices for t in update.guard if t.variable in update.form.variables}
     reached = set(update.form.values_on({name: allowed for name, allowed in domains.items() if name is not None}))
@@ -297,7 +301,7 @@ def _result_text(spec: Spec, update: GuardedUpdate) -> str:
 
 
 def _of_one(spec: Spec, form: Form, domains: Mapping[Any, Iterable[int]], table: Mapping[Number, Value]) -> str:
-    """A function of one variable, on its values."""
+    """Write a function of one variable."""
     ((name, entries),) = form.terms
     kind = spec.kinds[name]
     places = sorted(domains.get(name, range(len(kind))))
@@ -311,7 +315,7 @@ def _of_one(spec: Spec, form: Form, domains: Mapping[Any, Iterable[int]], table:
 
 
 def _of_form(text: str, table: Mapping[Number, Value]) -> str:
-    """A function of a number: itself, moved, turned round, `% n`, `// n`, or its table."""
+    """Write a function of a number: shifted, negated, `% n`, `// n`, or as a table."""
     inside = _grouped(text)
     if not all(isinstance(found, int | Fraction) for found in table.values()):
         return _mapping_text(inside, table)
@@ -342,7 +346,7 @@ def _moved(text: str, by: Number) -> str:
 
 
 def _mapping_text(text: str, mapping: Mapping[Value, Value]) -> str:
-    """A table, with neighbours that have one result joined: `a [0 … 4 → 0, 5 … 9 → 1]`."""
+    """Write a table, with neighbours of equal result joined: `a [0 … 4 → 0, 5 … 9 → 1]`."""
     runs: list[tuple[Value, Value, Value]] = []
     ordered = any(isinstance(value, frozenset) for value in mapping)
     for value, result in mapping.items() if ordered else sorted(mapping.items()):
@@ -362,7 +366,7 @@ def _range_text(low: Value, high: Value) -> str:
 
 
 def rules_text(rules: Rules) -> str:
-    """Transition rules, one a line; those that clear a head are counted."""
+    """Format transition rules, one a line; count those that clear a head."""
     updating = [rule for rule in rules if rule.new is not None]
     cleared: dict[str, int] = {}
     for rule in rules:

@@ -94,12 +94,8 @@ def test_any_text_as_a_pattern(pattern: str, word: str) -> None:
     [
         (r"(a)\1", "backreference"),
         (r"(?P<x>a)(?P=x)", "backreference"),
-        ("(?=a)b", "lookahead"),
-        ("(?!a)b", "lookahead"),
-        ("(?<=a)b", "lookbehind"),
-        ("(?<!a)b", "lookbehind"),
-        ("(?>a|ab)c", "atomic group"),
-        ("a*+a", "possessive repeat"),
+        ("(?>(a?)*)b", "can be empty"),
+        ("(a*)*+b", "can be empty"),
         ("(a)?(?(1)b|c)", "conditional"),
     ],
 )
@@ -156,3 +152,103 @@ def test_slips_are_clear_errors(options: dict[str, object], says: str) -> None:
     with pytest.raises(kl.InputError, match=says) as error:
         kl.regex("a*", **options)  # type: ignore[arg-type]
     assert "\n" not in str(error.value)
+
+
+BODIES = ["a", "b", "ab", "[ab]", "a|b", "a|ab", "b*", ".*a", "a+b", "$", "^a", "\\b", "(?=b)a", "a(?!b)", "\\n"]
+FIXED = ["a", "b", "ab", "[ab]", "a|b", "^", "^a", "\\b", "a(?=b)", "(?<!a)b", "b(?!a)", "\\n", "(?<=a)b"]
+
+
+def random_assertion(rng: random.Random, depth: int) -> str:
+    """Patterns with lookaheads, lookbehinds, atomic groups and possessive repeats."""
+    kind = rng.random()
+    if depth == 0 or kind < 0.2:
+        return rng.choice(["a", "b", "[ab]", ".", "\\n", "^", "$", "\\b"] if kind < 0.05 else ["a", "b", "[ab]", "."])
+    inner = random_assertion(rng, depth - 1)
+    if kind < 0.45:
+        return inner + random_assertion(rng, depth - 1)
+    if kind < 0.55:
+        return f"(?:{inner}|{random_assertion(rng, depth - 1)})"
+    if kind < 0.65:
+        return f"(?:{inner}){rng.choice(REPEATS)}"
+    if kind < 0.75:
+        body = inner if rng.random() < 0.5 else rng.choice(BODIES)
+        return f"(?{rng.choice('=!')}{body}){random_assertion(rng, depth - 1)}"
+    if kind < 0.85:
+        return f"{inner}(?<{rng.choice('=!')}{rng.choice(FIXED)})"
+    if kind < 0.93:
+        return f"(?>{inner})"
+    return f"(?:{inner}){rng.choice(['*+', '++', '?+', '{2}+', '{1,2}+'])}"
+
+
+WORDS = [w for w in all_words("ab\n", 5)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("search", [False, True])
+def test_assertions_mean_what_python_means(seed: int, search: bool) -> None:
+    """8 × 2 × 60 patterns on all 364 words of up to 5 symbols."""
+    rng = random.Random(100 * seed + search)
+    refused = 0
+    for _ in range(60):
+        pattern = random_assertion(rng, 4)
+        matcher = re.compile(pattern)
+        try:
+            dfa = kl.regex(pattern, "ab\n", search=search)
+        except kl.NotSupported as error:
+            assert "can be empty" in str(error), pattern
+            refused += 1
+            continue
+        match = matcher.search if search else matcher.fullmatch
+        wrong = [w for w, ours in zip(WORDS, dfa.accepts_batch(WORDS)) if ours != bool(match(w))]
+        assert not wrong, (pattern, wrong[:5])
+    assert refused < 20
+
+
+@pytest.mark.parametrize(
+    "pattern, same",
+    [
+        ("(?=.*b)(?=.*aa).*", "[ab]*(aa[ab]*b|b[ab]*aa)[ab]*"),
+        ("(?!.*aa).*", "(b|ab)*a?"),
+        ("[ab]*(?<=ab)", "[ab]*ab"),
+        ("[ab]*(?<!a)", "([ab]*b)?"),
+        ("(?>a|ab)b", "ab"),
+        ("a*+b", "a*b"),
+        ("a*+a", "(?!)"),
+        ("^(?:(?:a[.]?){0,62}a)+$", "(?:(?:a[.]?){0,62}a)+"),
+    ],
+)
+def test_known_languages(pattern: str, same: str) -> None:
+    alphabet = "a." if "[.]" in same else "ab"
+    assert kl.regex(pattern, alphabet) == kl.regex(same, alphabet)
+
+
+def test_search_mode() -> None:
+    found = kl.regex("ab+a", "abc", search=True)
+    assert found == kl.regex("[abc]*ab+a[abc]*") and "cabbac" in found and "cabb" not in found
+    assert kl.regex("^a", "ab", search=True) == kl.regex("a[ab]*")
+    assert kl.regex("", "ab", search=True).is_universal()
+
+
+def test_blow_ups_with_a_small_answer() -> None:
+    assert len(kl.regex("(?:(?:a[.]?){0,62}a)+")) == 127
+    assert len(kl.regex("(?:a?){50}a{50}")) == 102
+    assert len(kl.regex("(((a{0,10}){0,10}){0,10})")) == 1002
+
+
+@pytest.mark.parametrize("pattern", ["(a|b)*a(a|b){40}", "(?:(?:a|b){0,30}a(?:a|b){30}){3}", "(?=[ab]*a[ab]{30})[ab]*"])
+def test_limits_count_work_too(pattern: str) -> None:
+    with pytest.raises(kl.NotSupported, match=r"raise (limit|work)="):
+        kl.regex(pattern, limit=10**7, work=10**6)
+
+
+def test_an_empty_language_over_the_default_alphabet_is_warned_of() -> None:
+    with pytest.warns(kl.KleeneWarning, match="no word over the characters that it names .abc. matches"):
+        assert kl.regex("[^abc]").is_empty()
+    assert not kl.regex("[^abc]", "abcd").is_empty()
+
+
+def test_long_patterns_are_not_echoed() -> None:
+    for pattern in ("a" * 300_000, "(" * 300_000, "a" * 300_000 + "("):
+        with pytest.raises(kl.KleeneError) as error:
+            kl.regex(pattern)
+        assert len(str(error.value)) < 400

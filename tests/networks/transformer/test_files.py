@@ -49,7 +49,7 @@ def test_a_saved_network_comes_back_equal(name, tmp_path):
 
 def test_a_saved_network_can_be_verified_without_its_program(tmp_path):
     from kleene.lowering.updates import Updates
-    from kleene.machines.program import Spec
+    from kleene.machines.spec import Spec
 
     program = kl.library.histogram(4, 3)
     kl.compile(program).save(tmp_path / "net")

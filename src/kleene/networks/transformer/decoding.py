@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kleene.common.output import Output
 from kleene.networks.transformer.model import Transformer
-from kleene.networks.transformer.read_checks import check_reads
+from kleene.networks.transformer.read_checks import check_moves, check_reads
 
 
 @dataclass
@@ -55,11 +55,12 @@ def _extend(net: Transformer, fresh: list[int], start: int, layers: int, cache: 
         keys, values = cache.extend(layer, *block.keys_values(x))
         mask = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
         scores = block.scores(x, keys, mask, start)
+        described, name = net.described(layer), net.config.name
+        if check:  # nothing is cached then: these are all positions
+            check_moves(name, described["moves"], x, scores > block.null_score[None, :, None, None], mask, layer + 1)
         x = block.first_half(block.attend(x, scores, values))
         if check:
             selected = block.selected(scores)
-            check_reads(
-                net.config.name, block.heads, net.described(layer)["reads"], x, selected, mask[:, start:], layer + 1
-            )
+            check_reads(name, block.heads, described["reads"], x, selected, mask[:, start:], layer + 1)
         x = block.second_half(x)
     return x

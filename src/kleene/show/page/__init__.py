@@ -1,7 +1,7 @@
 """Pages: one self-contained HTML file each, without network or server.
 
-The data travels compressed and in base64, so nothing that a program or an input holds can become HTML; the page's
-own scripts only ever set text. A content policy allows these scripts, by hash, and nothing else.
+The data is compressed and in base64, so no text of a program or an input can become HTML. The scripts of the page only
+set text. A content policy allows these scripts, by hash, and nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from kleene.errors import NotSupported
 from kleene.files import write_text
 
-SCRIPTS = {  # what each kind of page is made of; the last one starts it
+SCRIPTS = {  # the scripts of each kind of page; the last one starts it
     "program": ("core.js", "player.js", "grid.js", "attention.js", "weights.js", "program.js", "start.js"),
     "rnn": ("core.js", "player.js", "grid.js", "rnn.js", "start.js"),
     "heat": ("core.js", "heat.js", "start.js"),
@@ -40,7 +40,7 @@ class Page:
     data: dict[str, Any]
 
     def html(self) -> str:
-        """The page as one text."""
+        """Build the page as one text."""
         style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS[self.kind])
         packed = json.dumps({"kind": self.kind, **self.data}, ensure_ascii=False, separators=(",", ":"))
         data = base64.b64encode(zlib.compress(packed.encode(), 9)).decode()
@@ -59,14 +59,14 @@ class Page:
         return re.sub(r"\{\{(\w+)\}\}", lambda found: content[found[1]], _asset("page.html"))
 
     def write(self, path: str | Path | None) -> str:
-        """The text; written to the path as well, whole or not at all, where there is one."""
+        """Return the page; with a path, also write it there, whole or not at all."""
         text = self.html()
         if path is not None:
             write_text(path, text)
         return text
 
     def framed(self) -> str:
-        """The page for a notebook: in a frame of its own, so that several do not meet."""
+        """Wrap the page in a frame for a notebook, so that several pages do not interfere."""
         return (
             f'<iframe srcdoc="{html.escape(self.html())}" sandbox="allow-scripts" title="{html.escape(self.title)}" '
             f'style="box-sizing:border-box;width:100%;height:{FRAME_HEIGHT}px;border:1px solid #8884;border-radius:8px"'
@@ -84,7 +84,7 @@ def _hash(text: str) -> str:
 
 
 class Numbered:
-    """Gives equal things one number, in the order in which they come: `items` lists them."""
+    """Number distinct items in order of first appearance; `items` lists them."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []
@@ -98,7 +98,7 @@ class Numbered:
 
 
 def gaps(places: Iterable[int]) -> list[int]:
-    """Ascending numbers as the distances between them, which compress better.
+    """Encode ascending numbers as their differences, which compress better.
 
     >>> gaps([3, 4, 9])
     [3, 1, 5]

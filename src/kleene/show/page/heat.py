@@ -1,4 +1,4 @@
-"""The page of interdependence: words by words as a heat map, and what each word gave to the prediction."""
+"""The page of interdependence: a heat map of pairs of words, and the contribution of each word to the prediction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DECOMPOSITION = "contextual decomposition, in float64"
 
 
 def explanation_page(found: Explanation) -> Page:
-    """The page of one sentence that a language model explained."""
+    """Build the page of one explained sentence."""
     text = " ".join(found.words)
     shares = [*zip(found.words, found.contributions), ("bias", found.bias), ("interactions", found.interactions)]
     data = {
@@ -39,7 +39,7 @@ def explanation_page(found: Explanation) -> Page:
 def interdependence_page(
     found: Interdependence, words: Sequence[Sequence[str]] | None, most: int | None = None
 ) -> Page:
-    """The page of many sentences, or the first of them; without their words, words are called by their places."""
+    """Build the page of the first sentences. Without `words`, positions stand for words."""
     named = [[str(place) for place in range(len(matrix))] for matrix in found.matrices]
     if words is not None:
         named = [list(sentence) for sentence in words]

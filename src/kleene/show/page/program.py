@@ -1,11 +1,12 @@
-"""The page of a program's run: states as changes from layer to layer, what heads select, and who wrote each cell."""
+"""The page of a run: changes from layer to layer, what heads select, and which update wrote each cell."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kleene.lowering.layout import show_value
-from kleene.machines.program import HeadSpec, ProgramClass, Spec
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Trace
 from kleene.show.page import Numbered, Page, gaps
 from kleene.show.page.weights import weights_data
@@ -49,7 +50,7 @@ def program_page(trace: Trace, updates: Any, network: Any, without: str | None, 
 
 
 class _Texts:
-    """Numbers the texts that values are shown as: by the program's `labels`, where it has them, else as they are."""
+    """Number the texts of values: the program's `labels` where it has them, else the values."""
 
     def __init__(self, trace: Trace) -> None:
         labels = getattr(trace.origin, "labels", None) if isinstance(trace.origin, ProgramClass) else None
@@ -58,7 +59,7 @@ class _Texts:
         self._known: dict[tuple[str, Any], int] = {}
 
     def __call__(self, name: str, value: Any) -> int:
-        """The number of the text of a variable's, or head's, value."""
+        """The number of the text for a value of a variable or head."""
         key = name, value
         if key not in self._known:
             self._known[key] = self.numbered(self.label(name, value))
@@ -66,7 +67,7 @@ class _Texts:
 
     def label(self, name: str, value: Any) -> str:
         head = self.spec.heads.get(name) or self.spec.moves.get(name)
-        if head is not None:  # what it gives is called what its value is called
+        if head is not None:  # a head's output has the labels of its value
             return self.label(head.value, value) if head.kind == self.spec.kinds[head.value] else show_value(value)
         labels = self.labels.get(name, ())
         index = value if name == "tokens" else self.spec.kinds[name].index(value)
@@ -86,7 +87,7 @@ def _variable(spec: Spec, name: str) -> dict[str, Any]:
 
 
 def _head(head: HeadSpec) -> dict[str, Any]:
-    """A head as its declaration reads."""
+    """Write a head as its declaration reads."""
     offsets = sorted(head.offsets) if head.offsets is not None else None
     if head.query is None and offsets is not None and len(offsets) == 1:
         parts = [head.value, str(offsets[0])]
@@ -103,7 +104,7 @@ def _head(head: HeadSpec) -> dict[str, Any]:
 
 
 def _changes(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
-    """The cells that a layer changes, as `gaps`, and the numbers of their new texts."""
+    """The cells that a layer changes, as `gaps`, and the numbers of the new texts."""
     before, after = trace.states[layer], trace.states[layer + 1]
     found = {
         row * len(after) + place: shown(name, new[name])
@@ -115,7 +116,7 @@ def _changes(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
 
 
 def _looks(heads: dict[str, list[HeadOutput]], shown: _Texts, rows: Numbered) -> dict[str, list[int]]:
-    """For each head of a layer two rows, which many layers share: what it gives, and which positions it selects."""
+    """Two rows for each head of a layer, shared between layers: its outputs, and the positions that it selects."""
     found = {}
     for name, outputs in heads.items():
         values = tuple(-1 if at.value is None else shown(name, at.value) for at in outputs)
@@ -124,7 +125,7 @@ def _looks(heads: dict[str, list[HeadOutput]], shown: _Texts, rows: Numbered) ->
 
 
 def _moved(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
-    """What heads had written into variables when `step` began: cells, and the numbers of their texts."""
+    """The cells that heads had written when `step` began, and the numbers of their texts."""
     part, rows = trace.spec.by_layer[layer % len(trace.spec.by_layer)], list(trace.spec.variables)
     return [
         [rows.index(head.into or "") * len(trace.tokens) + place, shown(name, at.value)]
@@ -135,7 +136,7 @@ def _moved(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
 
 
 def _runs(selected: tuple[int, ...]) -> tuple[int, ...]:
-    """Positions as runs: first, last, first, last, …"""
+    """Encode positions as runs: first, last, first, last, …"""
     found: list[int] = []
     for place in selected:
         if found and place == found[-1] + 1:

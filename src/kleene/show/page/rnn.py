@@ -1,4 +1,4 @@
-"""The page of an RNN's run: hidden units by time, with the automaton's state or the machine's tape beside them."""
+"""The page of an RNN's run: hidden units over time, beside the automaton's state or the machine's tape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_UNITS = 600
 
 
 def rnn_page(trace: RnnTrace, title: str | None = None) -> Page:
-    """The page of a trace."""
+    """Build the page of a trace."""
     net, shown = trace.network, Numbered()
     base = int(net.about.get("base", 0))
     named = trace.named
@@ -50,12 +50,12 @@ def rnn_page(trace: RnnTrace, title: str | None = None) -> Page:
 
 
 def _cells(values: Vector, shown: Numbered, base: int) -> list[int]:
-    """The values that are not zero: place, and the number of its texts."""
+    """The non-zero values: place, and the number of the text."""
     return [n for i in sorted(values) for n in (i, shown(_number(values[i], base)))]
 
 
 def _number(value: Number, base: int) -> tuple[str, str]:
-    """A number for the grid, and exactly. Stacks are read by their digits, so their base is used where there is one."""
+    """Write a number shortly for the grid, and exactly. Stacks use the base of their digits."""
     exact = str(value)
     if Fraction(value).denominator == 1:
         return exact, exact
@@ -67,7 +67,7 @@ def _number(value: Number, base: int) -> tuple[str, str]:
 
 
 def _digits(value: Number, base: int) -> str | None:
-    """`.202` in a base; None where it does not end there."""
+    """Write a number in a base, as in `.202`; None if it does not end."""
     if base > 10:
         return None
     try:
@@ -78,7 +78,7 @@ def _digits(value: Number, base: int) -> str | None:
 
 
 def _rows(matrix: Matrix, units: int) -> dict[int, list[Any]]:
-    """For each unit what enters it: place, weight, place, weight …"""
+    """The inputs of each unit: place, weight, place, weight, …"""
     found: dict[int, list[Any]] = {}
     for (row, column), weight in matrix.entries.items():
         if row < units:

@@ -1,4 +1,4 @@
-"""A network's weights for the page: every matrix by its non-zero entries, rows and columns by name."""
+"""The weights of a network for the page: the non-zero entries of each matrix, with named rows and columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_NONZERO = 400_000
 
 
 def weights_data(net: Transformer) -> dict[str, Any]:
-    """`lists` are the lists of names; a matrix has the numbers of two of them and its entries (row, column, weight)."""
+    """The weights as data. A matrix has the numbers of two lists of names and its entries (row, column, weight)."""
     made = _Matrices()
     dims = net.layout.names
     tokens = [f"token {n}" for n in range(net.config.tokens)]
@@ -43,7 +43,7 @@ def weights_data(net: Transformer) -> dict[str, Any]:
 
 
 class _Matrices:
-    """Collects matrices, until there are too many entries for a page."""
+    """Collect matrices until they have too many entries for a page."""
 
     def __init__(self) -> None:
         self.lists, self.found = Numbered(), list[dict[str, Any]]()
@@ -100,5 +100,5 @@ class _Matrices:
 
 
 def _with_bias(weights: Tensor, bias: Tensor) -> Tensor:
-    """The bias as a first column, whose input is 1."""
+    """Put the bias into a first column, whose input is 1."""
     return torch.cat([bias.reshape(-1, 1), weights], dim=1)

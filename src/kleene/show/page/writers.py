@@ -1,4 +1,4 @@
-"""Who wrote each cell of a trace: the guarded update that fired there, and the line of `step` that it came from."""
+"""What wrote each cell of a trace: the guarded update that fired, and its line of `step`."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ import numpy as np
 
 from kleene.errors import RangeError
 from kleene.lowering.rule_machine import UNDEFINED, RuleMachine
-from kleene.machines.program import Kind, Numerical, ProgramClass, Spec, step_of
+from kleene.machines.kinds import Kind, Numerical
+from kleene.machines.program import ProgramClass, step_of
+from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.show.page import Numbered, gaps
 from kleene.show.terminal import assignment_text, guard_text
 
 Array = np.ndarray[Any, Any]
-AROUND = 3  # lines of source shown before and after a line
+AROUND = 3  # lines of source shown around a line
 MADE_FROM_RULES = "kleene.machines.written_rules"
 
 
 class Writers:
-    """Who wrote what, by layer.
+    """What wrote each cell, by layer.
 
-    `table` lists the different writers. A pattern says which cells they write in a layer: `gaps` of the cells, and
-    the writers' numbers; layers share `patterns`, and `by_layer[k]` is the number of that of layer k + 1. A cell is
-    the variable's place times the number of positions, plus the position. `sources` has, for each layer of the
-    cycle, the name of the file of `step` and the lines around those that wrote something.
+    `table` lists the distinct writers. A pattern says which writers write which cells in a layer: `gaps` of the cells,
+    and the numbers of the writers. Layers share `patterns`; `by_layer[k]` is the number of the pattern of layer k + 1.
+    A cell is the place of the variable times the number of positions, plus the position. `sources` has, for each layer
+    of the cycle, the file name of `step` and the lines around those that wrote something.
     """
 
     def __init__(self, trace: Trace, updates: Any) -> None:
@@ -56,7 +58,7 @@ class Writers:
         return number
 
     def _heads(self, spec: Spec, layers: list[int]) -> None:
-        """Heads that write into a variable do so before `step`."""
+        """The cells that heads write into variables, before `step`."""
         for head in spec.moves.values():
             for layer in layers:
                 for place in range(self.size):
@@ -66,12 +68,12 @@ class Writers:
                         self.cells[layer][cell] = self._writer(("head", head.name), told)
 
     def _updates(self, updates: Any, part: int, layers: list[int], by_rules: bool) -> None:
-        """All layers of a part at once: each update with the rows that it applies to."""
+        """Evaluate all layers of a part at once: each update with the rows to which it applies."""
         machine = RuleMachine(updates)
         state = indices(self.trace, updates.spec, layers)
         found = [*machine.applied(state), *machine.words_applied(state)]
         for number, (update, rows) in enumerate(zip((*updates, *updates.words), found)):
-            for name in update.reads & updates.spec.heads.keys():  # what reads an undefined head did not fire
+            for name in update.reads & updates.spec.heads.keys():  # an update that reads an undefined head did not fire
                 rows = rows[state[name][rows] >= 0]
             told = {
                 "how": "rule" if by_rules else "update",
@@ -90,13 +92,13 @@ class Writers:
                 self.cells[layer][first + place] = writers[at]
 
     def _line(self, layer: int, place: int, variable: str, otherwise: int | None) -> int | None:
-        """The line that wrote this cell, as the interpreter saw it; of a network, the first that writes so."""
+        """The line that wrote a cell in the interpreter; for a network, the first line that writes the same."""
         if not self.trace.lines:
             return otherwise
         return self.trace.lines[layer][place].get(variable, otherwise)
 
     def _kept(self, part: int, layers: list[int], by_rules: bool) -> None:
-        """Lines that wrote what was there already: they need no update."""
+        """Lines that wrote the value that was already there; they need no update."""
         if by_rules or not self.trace.lines:
             return
         for layer in layers:
@@ -108,12 +110,12 @@ class Writers:
                         self.cells[layer][cell] = self._writer(("same", part, name, line), told)
 
     def _source(self, step: Any, part: int) -> dict[str, Any]:
-        """The file of a layer's step, by its last name, and the text around the lines that wrote; or why not."""
+        """The file name of a layer's step and the text around the lines that wrote, or why there is none."""
         wanted = sorted({w["line"] for w in self._told if w.get("part") == part and w.get("line") is not None})
         if _written_as_rules(step):
-            return {"file": None, "lines": {}, "why": "The program is written as rules: there is no line of step."}
+            return {"file": None, "lines": {}, "why": "The program is written as rules and has no lines of step."}
         if step is None:
-            said = "The network holds no source text, and of lines that write the same only the first."
+            said = "A saved network has no source text; of lines that write the same it has the first."
             return {"file": None, "lines": {}, "why": said}
         filename = step.__code__.co_filename
         shown = {n for line in wanted for n in range(max(1, line - AROUND), line + AROUND + 1)}
@@ -124,7 +126,7 @@ class Writers:
 
 
 def _named(updates: Any, reads: frozenset[str]) -> set[str]:
-    """The variables and heads that are read; a comparison of words reads its words."""
+    """The variables and heads that an update reads; a comparison of words reads those words."""
     found = set()
     for name in reads:
         predicate = updates.by_predicate.get(name)
@@ -133,7 +135,7 @@ def _named(updates: Any, reads: frozenset[str]) -> set[str]:
 
 
 def _steps(trace: Trace) -> list[Any]:
-    """The step of each layer of the cycle; None where only a network is known."""
+    """The step of each layer of the cycle; None for a network without its program."""
     if isinstance(trace.origin, ProgramClass):
         return [step_of(part) for part in trace.origin.by_layer]
     return [None] * len(trace.spec.by_layer)
@@ -152,7 +154,7 @@ def moves(trace: Trace, layer: int, spec: Spec, name: str, place: int) -> bool:
 
 
 def indices(trace: Trace, spec: Spec, layers: list[int]) -> dict[str, Array]:
-    """What `step` sees in these layers at all positions, as indices of values: variables after moves, and heads."""
+    """The indices of the values that `step` sees in these layers: variables after moves, and heads."""
     moved = {head.into: name for name, head in spec.moves.items()}
     state: dict[str, Array] = {}
     for name, variable in spec.variables.items():
@@ -174,6 +176,6 @@ def _index(kind: Kind, value: Any) -> int:
         return UNDEFINED
     try:
         found = kind.index(kind.nearest(value) if isinstance(kind, Numerical) else value)
-    except RangeError:  # an average that nothing reads
+    except RangeError:  # an average that no update reads
         return UNDEFINED
     return UNDEFINED if found is None else found

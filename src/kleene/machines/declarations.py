@@ -1,0 +1,300 @@
+"""What a program declares: variables (`cat`, `num`, `subset`, `word`), heads (`attend`, `relative`) and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, overload
+
+from kleene.errors import ProgramError
+from kleene.machines.kinds import (
+    MAX_VALUES,
+    MAX_WORD_BITS,
+    Categorical,
+    Kind,
+    Numerical,
+    Subset,
+    Word,
+    as_int,
+    as_number,
+)
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """What a variable can hold and how it starts. Two declarations are equal only if they are the same object."""
+
+    kind: Kind
+    token: Callable[[int], Any] | None = None
+    position: Callable[[int], Any] | None = None
+    default: Any = None
+
+
+class Variable(Declaration, Generic[T]):
+    """A declared variable, made by `kl.cat`, `kl.num`, `kl.subset` or `kl.word`.
+
+    A type checker takes `z` in `step` for an instance of the program. As a descriptor, the variable tells it that `z.x`
+    reads and writes values of type T.
+    """
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> Variable[T]: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> T: ...
+        def __get__(self, instance: object, owner: Any) -> Any: ...
+        def __set__(self, instance: object, value: T) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Head(Generic[T]):
+    """A declared attention head, made by `kl.attend` or `kl.relative`.
+
+    `step` reads its output as `z.x`, of type T. A head with `into` writes its output into a variable instead.
+    """
+
+    query: Declaration | None
+    key: Declaration | None
+    value: Declaration
+    offsets: frozenset[int] | None = None
+    default: Any = None
+    output: Kind | None = None
+    where: Any = None
+    among: Any = None
+    into: Any = None
+    replacing: Any = None
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> Head[T]: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> T: ...
+        def __get__(self, instance: object, owner: Any) -> Any: ...
+        def __set__(self, instance: object, value: Never) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class CycleLayer:
+    """One layer of a cycle: its heads, and the step after them."""
+
+    heads: tuple[Head[Any], ...]
+    step: Callable[[Any], None]
+
+
+def layer(*heads: Head[Any]) -> Callable[[Callable[[Any], None]], CycleLayer]:
+    """Declare a layer of a cycle: `@kl.layer(head, …)` above its step, then `cycle = (fetch, load, store)`.
+
+    The layers of a cycle take turns. Each has its own heads and its own step.
+    """
+    for head in heads:
+        if not isinstance(head, Head):
+            raise ProgramError(f"layer: takes heads (kl.attend, kl.relative), not {head!r}")
+    return lambda step: CycleLayer(heads, step)
+
+
+def _variable(kind: Kind, token: Any, position: Any, default: Any) -> Variable[Any]:
+    if token is not None and position is not None:
+        raise ProgramError(f"{kind.name}: give either token= or position=, not both")
+    for name, function in (("token", token), ("position", position)):
+        if function is not None and not callable(function):
+            raise ProgramError(f"{kind.name}: {name}= must be a function of one integer, not {function!r}")
+    return Variable(kind, token, position, default)
+
+
+def cat(
+    range: int,
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: int | None = None,
+) -> Variable[int]:
+    """Declare a categorical variable with the values 0 … range − 1.
+
+    - `token`: a function from a token to the initial value.
+    - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
+    - `default`: the initial value without either; by default 0.
+
+    >>> cat(3, token=lambda t: t % 3).kind.describe()
+    '0 … 2'
+    """
+    if as_int(range) is None or int(range) < 1:
+        raise ProgramError(f"cat: the range must be a whole number of at least 1, not {range!r}")
+    if int(range) > MAX_VALUES:
+        raise ProgramError(f"cat: {range:,} values are more than the {MAX_VALUES:,} allowed; kl.word holds more")
+    return _variable(Categorical(int(range)), token, position, default)
+
+
+@overload
+def num(
+    values: Iterable[int],
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: int | None = None,
+) -> Variable[int]: ...
+@overload
+def num(
+    values: Iterable[float | Fraction],
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: float | Fraction | None = None,
+) -> Variable[int | Fraction]: ...
+def num(
+    values: Iterable[Any],
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: Any = None,
+) -> Variable[Any]:
+    """Declare a numerical variable. A head that reads it averages.
+
+    - `values`: the numbers that the variable can have; use `Fraction` for exact ones.
+    - `token`: a function from a token to the initial value.
+    - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
+    - `default`: the initial value without either; by default 0, or the smallest value.
+
+    >>> num([0, Fraction(1, 2), 1]).kind.describe()
+    '0, 1/2, 1'
+    """
+    try:
+        declared = tuple(sorted({as_number(value) for value in islice(values, MAX_VALUES + 1)}))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProgramError(f"num: the values must be finite numbers ({error})") from None
+    if not declared:
+        raise ProgramError("num: declare at least one value")
+    if len(declared) > MAX_VALUES:
+        raise ProgramError(f"num: declare at most {MAX_VALUES:,} values")
+    return _variable(Numerical(declared), token, position, default)
+
+
+def subset(
+    range: int,
+    values: Iterable[Iterable[int]],
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: Iterable[int] | None = None,
+) -> Variable[AbstractSet[int]]:
+    """Declare a variable that holds a set of integers out of 0 … range − 1. As a query it matches each of its members.
+
+    - `values`: the sets that the variable can hold.
+    - `token`: a function from a token to the initial value.
+    - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
+    - `default`: the initial value without either; by default the empty set, or the first set.
+
+    >>> subset(3, values=[{0}, {1, 2}]).kind.describe()
+    '{0}, {1, 2}'
+    """
+    declared = tuple(dict.fromkeys(frozenset(int(member) for member in members) for members in values))
+    if not declared:
+        raise ProgramError("subset: declare at least one set in values=")
+    for members in declared:
+        for member in members:
+            if not 0 <= member < range:
+                raise ProgramError(f"subset: the member {member} is outside 0 … {range - 1}")
+    return _variable(Subset(int(range), declared), token, position, default)
+
+
+def word(
+    bits: int,
+    *,
+    token: Callable[[int], Any] | None = None,
+    position: Callable[[int], Any] | None = None,
+    default: int | None = None,
+) -> Variable[int]:
+    """Declare a variable that holds an integer 0 … 2**bits − 1 in binary, in `bits` dimensions.
+
+    - `token`: a function from a token to the initial value.
+    - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
+    - `default`: the initial value without either; by default 0.
+
+    >>> word(4).kind.describe()
+    '0 … 2**4 − 1'
+    """
+    if as_int(bits) is None or not 1 <= int(bits) <= MAX_WORD_BITS:
+        raise ProgramError(f"word: bits must be 1 … {MAX_WORD_BITS}, not {bits!r}")
+    return _variable(Word(int(bits)), token, position, default)
+
+
+@overload
+def attend(
+    query: Variable[int] | Variable[AbstractSet[int]],
+    key: Variable[int],
+    value: Variable[T],
+    *,
+    offsets: Iterable[int] | None = None,
+    default: T | None = None,
+    where: Mapping[Variable[int], int] | None = None,
+    among: Mapping[Variable[int], int] | None = None,
+    into: Variable[T] | None = None,
+    replacing: Variable[T] | None = None,
+) -> Head[T]: ...
+@overload
+def attend(
+    query: Variable[int] | Variable[AbstractSet[int]],
+    key: Variable[int],
+    value: Variable[T],
+    *,
+    offsets: Iterable[int] | None = None,
+    default: S | None = None,
+    output: Variable[S],
+    where: Mapping[Variable[int], int] | None = None,
+    among: Mapping[Variable[int], int] | None = None,
+    into: Variable[S] | None = None,
+    replacing: Variable[S] | None = None,
+) -> Head[S]: ...
+def attend(
+    query: Variable[int] | Variable[AbstractSet[int]],
+    key: Variable[int],
+    value: Variable[Any],
+    *,
+    offsets: Iterable[int] | None = None,
+    default: Any = None,
+    output: Variable[Any] | Kind | None = None,
+    where: Mapping[Variable[int], int] | None = None,
+    among: Mapping[Variable[int], int] | None = None,
+    into: Variable[Any] | None = None,
+    replacing: Variable[Any] | None = None,
+) -> Head[Any]:
+    """Declare an attention head: each position reads `value` from the positions whose `key` equals its own `query`.
+
+    - `offsets`: select only positions at these distances, as in `range(-3, 0)` for the three to the left.
+    - `default`: the output where nothing is selected. Without it, reading the head there is an error.
+    - `output`: the kind of the output where it differs from that of `value`, as in `kl.num(values=…)` for averages.
+    - `where`: `{variable: value}`; only positions with these values look.
+    - `among`: `{variable: value}`; only positions with these values are looked at.
+    - `into`: write the output into this variable before `step`, at every position where `where` holds.
+    - `replacing`: with `into`, write only where a position is selected; the selected position's `replacing` must equal
+      what the variable holds.
+    """
+    kind = output.kind if isinstance(output, Variable) else output
+    if kind is not None and not isinstance(kind, Kind):
+        raise ProgramError(f"attend: output= must be a declaration such as kl.num(values=…), not {output!r}")
+    limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
+    return Head(query, key, value, limited, default, kind, where, among, into, replacing)
+
+
+def relative(
+    value: Variable[T],
+    offset: int,
+    default: T | None = None,
+    *,
+    where: Mapping[Variable[int], int] | None = None,
+    into: Variable[T] | None = None,
+) -> Head[T]:
+    """Declare a head that reads `value` from the position `offset` places to the right, or to the left if negative.
+
+    - `default`: the output where there is no such position. Without it, reading the head there is an error.
+    - `where`: `{variable: value}`; only positions with these values look.
+    - `into`: write the output into this variable before `step`, at every position where `where` holds.
+    """
+    return Head(None, None, value, frozenset([int(offset)]), default, where=where, into=into)

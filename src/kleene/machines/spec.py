@@ -1,0 +1,206 @@
+"""A program as plain data: its variables, its heads, and when it ends. Everything but `step`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from kleene.errors import InputError
+from kleene.machines.kinds import Kind, Numerical, as_int, kind_from_json
+
+
+@dataclass(frozen=True)
+class VariableSpec:
+    """A variable by name. Its initial values are indices into `kind.values`."""
+
+    name: str
+    kind: Kind
+    by_token: tuple[int, ...] | None
+    by_position: tuple[int, ...] | None
+    default: int
+
+    def initial(self, token: int, position: int) -> int:
+        """The index of the initial value."""
+        if self.by_token is not None:
+            return self.by_token[token]
+        if self.by_position is not None:
+            return self.by_position[position]
+        return self.default
+
+
+@dataclass(frozen=True)
+class HeadSpec:
+    """A head by name. `kind` is the kind of its output; `default` is an index into the values of `kind`, or None."""
+
+    name: str
+    query: str | None
+    key: str | None
+    value: str
+    offsets: frozenset[int] | None
+    default: int | None
+    kind: Kind
+    where: tuple[tuple[str, int], ...] = ()  # (variable, index): positions with these values look
+    among: tuple[tuple[str, int], ...] = ()  # (variable, index): positions with these values are looked at
+    into: str | None = None
+    replacing: str | None = None
+
+    @property
+    def numerical(self) -> bool:
+        return isinstance(self.kind, Numerical)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.kind.to_json(),
+            "query": self.query,
+            "key": self.key,
+            "value": self.value,
+            "offsets": None if self.offsets is None else sorted(self.offsets),
+            "default": self.default,
+            "where": [list(pair) for pair in self.where],
+            "among": [list(pair) for pair in self.among],
+            "into": self.into,
+            "replacing": self.replacing,
+        }
+
+    @classmethod
+    def from_json(cls, name: str, content: Any) -> HeadSpec:
+        offsets = None if content["offsets"] is None else frozenset(content["offsets"])
+        where, among = (tuple((str(n), int(i)) for n, i in content[side]) for side in ("where", "among"))
+        return cls(
+            name,
+            content["query"],
+            content["key"],
+            content["value"],
+            offsets,
+            content["default"],
+            kind_from_json(content),
+            where,
+            among,
+            content["into"],
+            content["replacing"],
+        )
+
+    def allows(self, offset: int) -> bool:
+        return self.offsets is None or offset in self.offsets
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A program without its Python: everything but `step`.
+
+    `step` reads `heads`; `moves` are the heads that write into a variable. `cycle` names the layers that take turns,
+    each with its heads and moves. Without a cycle, every layer has all of them.
+    """
+
+    name: str
+    tokens: int
+    positions: int | None
+    variables: dict[str, VariableSpec]
+    heads: dict[str, HeadSpec]
+    output: str
+    halt: dict[str, int]  # variable → index of its value when the program is done
+    layers: int | None = None
+    causal: bool = False
+    stop: int | None = None
+    max_tokens: int | None = None
+    moves: dict[str, HeadSpec] = field(default_factory=dict)
+    cycle: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (layer, names of its heads and moves)
+    kinds: dict[str, Kind] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        kinds = {name: variable.kind for name, variable in self.variables.items()}
+        kinds |= {name: head.kind for name, head in self.heads.items()}
+        object.__setattr__(self, "kinds", kinds)
+
+    @cached_property
+    def by_layer(self) -> tuple[Spec, ...]:
+        """The program as each layer of its cycle sees it: with the heads of that layer alone."""
+        if not self.cycle:
+            return (self,)
+        return tuple(
+            replace(
+                self,
+                cycle=(),
+                heads={name: head for name, head in self.heads.items() if name in names},
+                moves={name: head for name, head in self.moves.items() if name in names},
+            )
+            for _, names in self.cycle
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, from which `from_json` rebuilds an equal Spec."""
+        return {
+            "name": self.name,
+            "tokens": self.tokens,
+            "positions": self.positions,
+            "variables": {
+                name: {
+                    **variable.kind.to_json(),
+                    "by_token": variable.by_token,
+                    "by_position": variable.by_position,
+                    "default": variable.default,
+                }
+                for name, variable in self.variables.items()
+            },
+            "heads": {name: head.to_json() for name, head in self.heads.items()},
+            "moves": {name: head.to_json() for name, head in self.moves.items()},
+            "cycle": [[name, list(heads)] for name, heads in self.cycle],
+            "output": self.output,
+            "halt": self.halt,
+            "layers": self.layers,
+            "causal": self.causal,
+            "stop": self.stop,
+            "max_tokens": self.max_tokens,
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> Spec:
+        """Rebuild a Spec from its `to_json`."""
+
+        def table(entry: Any) -> tuple[int, ...] | None:
+            return None if entry is None else tuple(int(index) for index in entry)
+
+        variables = {
+            name: VariableSpec(
+                name, kind_from_json(v), table(v["by_token"]), table(v["by_position"]), int(v["default"])
+            )
+            for name, v in content["variables"].items()
+        }
+        heads, moves = (
+            {name: HeadSpec.from_json(name, head) for name, head in content[part].items()}
+            for part in ("heads", "moves")
+        )
+        cycle = tuple((str(name), tuple(map(str, names))) for name, names in content["cycle"])
+        rest = {key: content[key] for key in ("output", "halt", "layers", "causal", "stop", "max_tokens")}
+        return cls(
+            content["name"],
+            content["tokens"],
+            content["positions"],
+            variables,
+            heads,
+            moves=moves,
+            cycle=cycle,
+            **rest,
+        )
+
+    def check_input(self, tokens: Sequence[Any]) -> list[int]:
+        """Convert an input to a list of ints, or raise an InputError that says what is wrong."""
+        try:
+            given = list(tokens)
+        except TypeError:
+            raise InputError(f"{self.name}: the input must be a list of tokens, not {tokens!r}") from None
+        if not given:
+            raise InputError(f"{self.name}: the input is empty; give at least one token")
+        if self.positions is not None and len(given) > self.positions:
+            raise InputError(
+                f"{self.name}: the input has {len(given)} tokens; at most {self.positions} positions are declared"
+            )
+        for place, token in enumerate(given):
+            whole = as_int(token)
+            if whole is None or not 0 <= whole < self.tokens:
+                raise InputError(
+                    f"{self.name}: token {token!r} at position {place} is outside the alphabet 0 … {self.tokens - 1}"
+                )
+        return [int(token) for token in given]

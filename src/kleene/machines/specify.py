@@ -1,0 +1,309 @@
+"""The check of a class body: it makes the `Spec` of a program, or says which variable breaks which rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kleene.errors import ProgramError
+from kleene.machines.declarations import CycleLayer, Head, Variable
+from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word, as_int
+from kleene.machines.spec import HeadSpec, Spec, VariableSpec
+
+RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
+MAX_DEFAULT_POSITIONS = 512
+
+CycleLayers = tuple[tuple[str, tuple[str, ...]], ...]  # (layer, names of its heads)
+
+
+def specify(name: str, body: dict[str, Any], taken: type) -> Spec:
+    """Make the `Spec` of a program, or raise a `ProgramError` that says what is wrong.
+
+    - `name`: the name of the program, for messages.
+    - `body`: the attributes of its class, those of base classes included.
+    - `taken`: a class whose attributes no variable may be named like.
+    """
+    names: dict[int, str] = {}  # from the identity of a declaration to its attribute
+    for attribute, thing in body.items():
+        if attribute in RESERVED or not isinstance(thing, Variable | Head):
+            continue
+        if attribute.startswith("_"):
+            raise ProgramError(f"{name}: the variable '{attribute}' must not start with an underscore")
+        if hasattr(taken, attribute):
+            raise ProgramError(f"{name}: a program has a '{attribute}' already; give the variable another name")
+        if id(thing) in names:
+            raise ProgramError(
+                f"{name}: '{names[id(thing)]}' and '{attribute}' are one declaration; declare each variable by itself"
+            )
+        names[id(thing)] = attribute
+    return _Checker(name, body, names).spec()
+
+
+class _Checker:
+    """Turn a class body into a `Spec`, or say which variable breaks which rule."""
+
+    def __init__(self, name: str, body: dict[str, Any], names: dict[int, str]) -> None:
+        self.name, self.body, self.names = name, body, names
+
+    def fail(self, message: str) -> ProgramError:
+        return ProgramError(f"{self.name}: {message}")
+
+    def spec(self) -> Spec:
+        tokens = self._tokens()
+        has_cycle = self._has_cycle()
+        declared = {self.names[id(thing)]: thing for thing in self.body.values() if id(thing) in self.names}
+        plain = {name: thing for name, thing in declared.items() if isinstance(thing, Variable)}
+        positions = self._positions(plain)
+        variables = {name: self._variable(name, thing, tokens, positions) for name, thing in plain.items()}
+        every = {name: self._head(name, thing) for name, thing in declared.items() if isinstance(thing, Head)}
+        cycle = self._cycle(every) if has_cycle else ()
+        for names in [names for _, names in cycle] or [tuple(every)]:
+            self._check_moves([every[name] for name in names])
+        halt, layers = self._halt(plain), self._whole("layers", at_least=1)
+        stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
+        self._check_end(halt, layers, max_tokens, cycle)
+        return Spec(
+            name=self.name,
+            tokens=tokens,
+            positions=positions,
+            variables=variables,
+            heads={name: head for name, head in every.items() if head.into is None},
+            output=self._output(plain, tokens if max_tokens else None),
+            halt=halt,
+            layers=layers,
+            causal=bool(self.body.get("causal", False)) or max_tokens is not None,
+            stop=stop,
+            max_tokens=max_tokens,
+            moves={name: head for name, head in every.items() if head.into is not None},
+            cycle=cycle,
+        )
+
+    def _tokens(self) -> int:
+        tokens = self._whole("tokens", at_least=1)
+        if tokens is None:
+            raise self.fail("'tokens', the size of the input alphabet, is missing")
+        if tokens > MAX_VALUES:
+            raise self.fail(f"'tokens' is {tokens:,}, more than the {MAX_VALUES:,} allowed")
+        return tokens
+
+    def _has_cycle(self) -> bool:
+        """Whether the program has a cycle of layers instead of one `step` (or `rules`). It must have one of them."""
+        steps = [name for name in ("step", "rules", "cycle") if self.body.get(name)]
+        if not steps or (steps != ["cycle"] and not callable(self.body[steps[0]])):
+            raise self.fail("'step' is missing: def step(z): … (or def rules(b): …, or cycle = (layer, …))")
+        return steps == ["cycle"]
+
+    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None, cycle: CycleLayers) -> None:
+        """Reject a program that does not say when it ends, and a decoder with `halt` or a cycle."""
+        if not halt and layers is None:
+            raise self.fail("say when the program ends: halt = {variable: value}, or layers = a number")
+        if max_tokens is not None and (halt or layers is None):
+            raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
+        if max_tokens is not None and cycle:
+            raise self.fail("a decoder (max_tokens) has one layer, not a cycle of them")
+
+    def _cycle(self, heads: dict[str, HeadSpec]) -> CycleLayers:
+        declared = self.body["cycle"]
+        names = {id(thing): name for name, thing in self.body.items() if isinstance(thing, CycleLayer)}
+        if not isinstance(declared, tuple | list) or not all(isinstance(one, CycleLayer) for one in declared):
+            raise self.fail(f"cycle must be a tuple of steps declared with @kl.layer(…), not {declared!r}")
+        made = []
+        for place, one in enumerate(declared):
+            for head in one.heads:
+                if id(head) not in self.names:
+                    raise self.fail(f"layer {place + 1} of the cycle has a head that is not in this program")
+            made.append((names.get(id(one), f"layer {place + 1}"), tuple(self.names[id(head)] for head in one.heads)))
+        idle = heads.keys() - {name for _, used in made for name in used}
+        if idle:
+            raise self.fail(f"the head '{min(idle)}' is in no layer of the cycle")
+        return tuple(made)
+
+    def _check_moves(self, heads: list[HeadSpec]) -> None:
+        """Reject two heads of a layer that write one variable, and heads that write where a head of the layer looks."""
+        written: dict[str, str] = {}
+        for head in heads:
+            if head.into is None:
+                continue
+            if head.into in written:
+                raise self.fail(f"'{written[head.into]}' and '{head.name}' write into '{head.into}' in the same layer")
+            written[head.into] = head.name
+        for head in heads:
+            for name, _ in (*head.where, *head.among):
+                if name in written:
+                    raise self.fail(
+                        f"'{written[name]}' writes into '{name}', which limits '{head.name}' in the same layer"
+                    )
+
+    def _limits(self, head: str, side: str, given: Any) -> tuple[tuple[str, int], ...]:
+        if given is None:
+            return ()
+        if not isinstance(given, dict) or not given:
+            raise self.fail(f"the head '{head}': {side} must be {{variable: value}}, not {given!r}")
+        limits = []
+        for variable, value in given.items():
+            name = self._named(head, side, variable)
+            index = variable.kind.index(value)
+            if index is None or not isinstance(variable.kind, Categorical):
+                raise self.fail(f"the head '{head}': {side} asks for {value!r} in '{name}', not a value of a kl.cat")
+            limits.append((name, index))
+        return tuple(sorted(limits))
+
+    def _into(self, name: str, head: Head[Any], kind: Kind) -> tuple[str | None, str | None]:
+        """The variable that a head writes into, and the variable whose value it replaces."""
+        if head.into is None:
+            if head.replacing is not None:
+                raise self.fail(f"the head '{name}' has replacing= without into=")
+            return None, None
+        into = self._named(name, "into", head.into)
+        if isinstance(kind, Numerical) or head.into.kind != kind:
+            raise self.fail(
+                f"the head '{name}' cannot write a {kind.name} into '{into}' ({head.into.kind.name}); "
+                "both must be of the same kind, and not averages"
+            )
+        if head.replacing is None:
+            return into, None
+        replaced = self._named(name, "replacing", head.replacing)
+        if head.replacing is head.value:
+            raise self.fail(f"the head '{name}' replaces '{replaced}' with itself")
+        if head.replacing.kind != kind or head.default is not None:
+            raise self.fail(f"the head '{name}': replacing= takes a variable of the kind of '{into}', and no default")
+        return into, replaced
+
+    def _whole(self, attribute: str, at_least: int) -> int | None:
+        value = self.body.get(attribute)
+        if value is None:
+            return None
+        whole = as_int(value)
+        if whole is None or whole < at_least:
+            raise self.fail(f"'{attribute}' must be a whole number of at least {at_least}, not {value!r}")
+        return whole
+
+    def _initial(self, name: str, variable: Variable[Any], function: Callable[[int], Any], of: str, at: int) -> int:
+        try:
+            value = function(at)
+        except Exception as error:
+            raise self.fail(f"the initialiser of '{name}' raises {error!r} for {of} {at}") from None
+        index = variable.kind.index(value)
+        if index is None:
+            raise self.fail(
+                f"the initialiser of '{name}' gives {value!r} for {of} {at}, outside {variable.kind.describe()}"
+            )
+        return index
+
+    def _positions(self, variables: dict[str, Variable[Any]]) -> int | None:
+        declared = self._whole("positions", at_least=1)
+        placed = {name: variable for name, variable in variables.items() if variable.position is not None}
+        if placed and declared is not None and declared > MAX_VALUES:
+            raise self.fail(f"'positions' is {declared:,}; with '{min(placed)}' at most {MAX_VALUES:,} are allowed")
+        if declared is not None or not placed:
+            return declared
+        for place in range(MAX_DEFAULT_POSITIONS):
+            for name, variable in placed.items():
+                try:
+                    assert variable.position is not None
+                    self._initial(name, variable, variable.position, "position", place)
+                except ProgramError:
+                    if place == 0:
+                        raise
+                    return place
+        return MAX_DEFAULT_POSITIONS
+
+    def _variable(self, name: str, variable: Variable[Any], tokens: int, positions: int | None) -> VariableSpec:
+        kind, by_token, by_position = variable.kind, None, None
+        if variable.token is not None:
+            by_token = tuple(self._initial(name, variable, variable.token, "token", t) for t in range(tokens))
+        if variable.position is not None:
+            assert positions is not None
+            by_position = tuple(
+                self._initial(name, variable, variable.position, "position", p) for p in range(positions)
+            )
+        if isinstance(kind, Word) and (by_token or by_position) and not any(by_token or by_position or ()):
+            return VariableSpec(name, kind, None, None, 0)  # zero everywhere: weights cannot tell that from no table
+        return VariableSpec(name, kind, by_token, by_position, self._default(name, kind, variable.default))
+
+    def _default(self, name: str, kind: Kind, value: Any) -> int:
+        if value is None:  # zero or the empty set where the kind has it, else its first value
+            zero = kind.index(frozenset() if isinstance(kind, Subset) else 0)
+            return 0 if zero is None else zero
+        index = kind.index(value)
+        if index is None:
+            raise self.fail(f"the default {value!r} of '{name}' is outside {kind.describe()}")
+        return index
+
+    def _named(self, head: str, role: str, thing: Any) -> str:
+        if isinstance(thing, Head):
+            raise self.fail(
+                f"the head '{head}' has the head '{self.names.get(id(thing), '?')}' as its {role}; "
+                "heads of a layer run in parallel: copy it into a variable in step"
+            )
+        if not isinstance(thing, Variable) or id(thing) not in self.names:
+            raise self.fail(f"the {role} of the head '{head}' is {thing!r}, not a variable of this program")
+        return self.names[id(thing)]
+
+    def _head(self, name: str, head: Head[Any]) -> HeadSpec:
+        value = self._named(name, "value", head.value)
+        query = key = None
+        if (head.query is None) != (head.key is None):
+            raise self.fail(f"the head '{name}' needs both a query and a key")
+        if head.query is not None and head.key is not None:
+            query, key = self._named(name, "query", head.query), self._named(name, "key", head.key)
+            self._match(name, query, head.query.kind, key, head.key.kind)
+        kind = head.output or head.value.kind
+        if kind != head.value.kind and not (
+            isinstance(kind, Numerical) and isinstance(head.value.kind, Numerical | Categorical)
+        ):
+            raise self.fail(
+                f"the head '{name}' cannot turn its value '{value}' ({head.value.kind.name}) into a {kind.name}; "
+                "output= may be kl.num(values=…) for a cat or num value"
+            )
+        if head.offsets is not None and not head.offsets:
+            raise self.fail(f"the head '{name}' has no offsets; give at least one")
+        default = None if head.default is None else self._default(name, kind, head.default)
+        where, among = self._limits(name, "where", head.where), self._limits(name, "among", head.among)
+        into, replaced = self._into(name, head, kind)
+        return HeadSpec(name, query, key, value, head.offsets, default, kind, where, among, into, replaced)
+
+    def _match(self, head: str, query: str, asked: Kind, key: str, held: Kind) -> None:
+        if isinstance(asked, Word) and isinstance(held, Word):
+            sizes = (asked.bits, held.bits)
+        elif isinstance(asked, Categorical | Subset) and isinstance(held, Categorical):
+            sizes = (asked.range, held.range)
+        else:
+            raise self.fail(
+                f"the head '{head}' cannot match the query '{query}' ({asked.name}) with the key '{key}' "
+                f"({held.name}); a query is a cat or subset with a cat key, or a word with a word key"
+            )
+        if sizes[0] != sizes[1]:
+            raise self.fail(
+                f"the head '{head}' matches the query '{query}' (range {sizes[0]}) with the key '{key}' "
+                f"(range {sizes[1]}); the ranges must be equal"
+            )
+
+    def _output(self, variables: dict[str, Variable[Any]], tokens: int | None) -> str:
+        output = self.body.get("output")
+        name = self.names.get(id(output))
+        if output is None:
+            raise self.fail("'output', the variable that is the result, is missing")
+        if name not in variables:
+            raise self.fail("'output' must be one of this program's variables (a head's value: copy it in step)")
+        kind = variables[name].kind
+        if not isinstance(kind, Categorical | Word):
+            raise self.fail(f"the output '{name}' is a {kind.name}; it must be categorical (kl.cat)")
+        if tokens is not None and len(kind) > tokens:
+            raise self.fail(f"the output '{name}' of a decoder has {len(kind)} values, more than the {tokens} tokens")
+        return name
+
+    def _halt(self, variables: dict[str, Variable[Any]]) -> dict[str, int]:
+        halt = self.body.get("halt") or {}
+        if not isinstance(halt, dict):
+            raise self.fail(f"halt must be {{variable: value}}, not {halt!r}")
+        result = {}
+        for variable, value in halt.items():
+            name = self.names.get(id(variable))
+            if name not in variables:
+                raise self.fail(f"halt names {variable!r}, which is not a variable of this program")
+            index = variables[name].kind.index(value)
+            if index is None or not isinstance(variables[name].kind, Categorical):
+                raise self.fail(f"halt waits for {value!r} in '{name}'; it must be a value of a categorical variable")
+            result[name] = index
+        return result

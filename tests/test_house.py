@@ -1,0 +1,143 @@
+"""The house is as docs/extending.md says: imports point downwards, the walk names real places, tests mirror rooms."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from radon.complexity import cc_visit
+
+from data_sets import ROOT
+
+SOURCE = ROOT / "src" / "kleene"
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+FILES = sorted(SOURCE.rglob("*.py"))
+ABOVE_ALL = {"verbs", "__init__", "__main__"}  # they name every room
+MAY_IMPORT_THE_TOP = {"papers", "cli"}
+MOST_COMPLEX = 20
+
+
+def room_of(path: Path) -> str:
+    """The room of a file, or the file's own name at the root."""
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def room_named(module: str) -> str:
+    """The room of a module by its dotted name; the package itself is "__init__"."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def stated_order() -> dict[str, int]:
+    """Room → its place in the order that the page states, counted from the top."""
+    (stated,) = re.findall(r"`(cli → .*?)`", PAGE, re.DOTALL)
+    groups = stated.replace("\n", " ").split("→")
+    return {room.strip(): place for place, rooms in enumerate(groups) for room in rooms.split(",")}
+
+
+def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
+    """Every import of the package, and whether it is inside a function or for type checkers only."""
+    for node in ast.iter_child_nodes(tree):
+        deferred = inside or isinstance(node, ast.FunctionDef) or _for_checkers(node)
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "kleene":
+            names = [f"kleene.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        else:
+            names = []
+        yield from ((name, inside) for name in names if name.split(".")[0] == "kleene")
+        yield from imports(node, deferred)
+
+
+def _for_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def violations(path: Path, tree: ast.AST) -> list[str]:
+    """The imports of a file that do not point downwards."""
+    order, here, found = stated_order(), room_of(path), []
+    for name, deferred in imports(tree):
+        there = room_named(name)
+        if there == here or (here in MAY_IMPORT_THE_TOP and there not in order and there != "checker"):
+            continue
+        if deferred and (there == "show" or (path.name == "trace.py" and name == "kleene.evidence.program_page")):
+            continue
+        if there == "checker" and here in ("checks", "cli"):
+            continue
+        if there not in order or order[there] <= order[here] or (here, there) == ("networks", "machines"):
+            found.append(f"{path.relative_to(SOURCE)} imports {name}")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_downwards(path):
+    if room_of(path) in ABOVE_ALL | {"checker"}:
+        return  # tests/checker looks at what the checker imports
+    assert violations(path, ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "file, text",
+    [
+        ("machines/turing.py", "from kleene.lowering import rules"),
+        ("machines/turing.py", "def f():\n    from kleene.verbs import decompile"),
+        ("networks/rnn/exact.py", "from kleene.machines.turing import TuringMachine"),
+        ("networks/rnn/exact.py", "from kleene.lowering.forms import Form"),
+        ("lowering/rules.py", "from kleene.show.terminal import rules_text"),
+        ("checks/agreement.py", "import kleene as kl"),
+    ],
+)
+def test_an_import_that_points_upwards_is_found(file, text):
+    assert violations(SOURCE / file, ast.parse(text)) != []
+
+
+def test_every_room_is_in_the_order():
+    rooms = {room_of(path) for path in FILES} - ABOVE_ALL - {"checker"}
+    assert rooms == set(stated_order())
+
+
+def test_the_walk_names_real_places():
+    """Each file of the walk is there and defines what the page says to look for; the walks are short."""
+    steps = re.findall(r"^\| (\d+) \| `([^`]+)` \| `([^`]+)` \|", PAGE, re.MULTILINE)
+    assert 5 <= len(steps) <= 8 and [int(number) for number, _, _ in steps] == list(range(1, len(steps) + 1))
+    for _, file, name in steps:
+        assert name in defined(SOURCE / file), f"{file} does not define {name}"
+    others = re.findall(r"^\| [^|`]+ \| ((?:`[^`]+\.py`(?:, )?)+) \|", PAGE, re.MULTILINE)
+    assert len(others) >= 5
+    for listed in others:
+        files = re.findall(r"`([^`]+)`", listed)
+        assert len(files) <= 6
+        for file in files:
+            assert (SOURCE / file).is_file(), f"{file} is not there"
+
+
+def defined(path: Path) -> set[str]:
+    """The classes and functions at the top of a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+
+
+def test_tests_mirror_the_house():
+    """tests/<room>/test_<file>.py, or test_<file>_<what of it>.py, tests src/kleene/<room>/<file>.py."""
+    strangers = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        room = path.parent.relative_to(ROOT / "tests")
+        if room == Path() or room.parts[0] not in {file.name for file in SOURCE.iterdir()}:
+            continue  # tests of the whole house, of proofs, of the checker
+        names = {file.stem for file in (SOURCE / room).glob("*.py")} | {room.name}
+        name = path.stem.removeprefix("test_")
+        if not any(name == known or name.startswith(f"{known}_") for known in names):
+            strangers.append(str(path.relative_to(ROOT)))
+    assert strangers == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_functions_are_simple(path):
+    blocks = cc_visit(path.read_text(encoding="utf-8"))
+    functions = [block for block in blocks if not hasattr(block, "methods")]
+    assert [f"{block.fullname}: {block.complexity}" for block in functions if block.complexity > MOST_COMPLEX] == []
