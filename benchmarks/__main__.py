@@ -18,6 +18,7 @@ from kleene.papers.report import commit
 
 PARTS = (
     "benchmarks.programs",
+    "benchmarks.certificates",
     "benchmarks.automata",
     "benchmarks.interdependence",
     "benchmarks.computer",
