@@ -404,7 +404,10 @@ def verify(machine: Any, network: Any, **options: Any) -> Any:
 
 @overload
 def certify(
-    network: Transformer, *, dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None
+    network: Transformer,
+    *,
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
+    program: ProgramClass | None = None,
 ) -> Certificate: ...
 @overload
 def certify(  # type: ignore[overload-overlap]
@@ -426,9 +429,10 @@ def certify(
 def certify(network: Any, **options: Any) -> Any:
     """Prove from the weights that `network` computes what it says, or give the reasons why there is no proof.
 
-    Option for a transformer:
+    Options for a transformer:
 
     - `dtype`: certify the network as if its weights were converted to this number format.
+    - `program`: show also that the saved guarded updates do what this program's `step` does.
 
     Options for an RNN, whose certificate is a bisimulation with an automaton:
 
