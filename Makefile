@@ -9,7 +9,7 @@ setup: .venv/ready
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[language,export,docs,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[cluster,language,export,docs,dev]'
 	touch $@
 
 demo: setup
@@ -33,6 +33,9 @@ lint: setup
 
 bench: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+publish: setup  # FROM="results/alta.frozen …" adds their runs; without it every table is derived again
+	$(BIN)/python -m kleene.papers.publish $(FROM)
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

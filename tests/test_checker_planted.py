@@ -16,7 +16,7 @@ from kleene.checks.certificates import as_saved
 from kleene.compilers import program_to_transformer as compiler
 from kleene.compilers import transformer_attention as attention
 from kleene.compilers import transformer_mlp as mlp
-from kleene.lowering.thresholds import Builder, Linear
+from kleene.lowering.thresholds import LinearFunction, UnitBuilder
 
 # --- programs ---------------------------------------------------------------------------------------------
 
@@ -258,9 +258,9 @@ def null_score(score: float) -> Patch:
 
 def no_carry_into(bit: int) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        right = Builder._carry
+        right = UnitBuilder._carry
         skip = lambda self, update, tests, at, *rest: None if at == bit else right(self, update, tests, at, *rest)  # noqa: E731
-        monkeypatch.setattr(Builder, "_carry", skip)
+        monkeypatch.setattr(UnitBuilder, "_carry", skip)
 
     return patch
 
@@ -348,47 +348,47 @@ def soft_gates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lost_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Builder.conjunction
+    right = UnitBuilder.conjunction
 
     def wrong(self: Any, tests: Any, column: Any, half: int, purpose: str, why: str) -> None:
         right(self, tests[1:] if len(tests) > 2 else tests, column, half, purpose, why)
 
-    monkeypatch.setattr(Builder, "conjunction", wrong)
+    monkeypatch.setattr(UnitBuilder, "conjunction", wrong)
 
 
 def twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """An update's units are made twice."""
-    right = Builder.chain
+    right = UnitBuilder.chain
 
     def wrong(self: Any, *given: Any, **options: Any) -> None:
         right(self, *given, **options)
         if given[3] == 2:
             right(self, *given, **options)
 
-    monkeypatch.setattr(Builder, "chain", wrong)
+    monkeypatch.setattr(UnitBuilder, "chain", wrong)
 
 
 def wide_equality(monkeypatch: pytest.MonkeyPatch) -> None:
     """An equality of words without its second threshold."""
-    right = Builder.chain
+    right = UnitBuilder.chain
 
     def wrong(self: Any, tests: Any, form: Any, steps: Any, half: int, purpose: str, why: str, *rest: Any) -> None:
         right(self, tests, form, steps[:2] if why == "comparison" else steps, half, purpose, why, *rest)
 
-    monkeypatch.setattr(Builder, "chain", wrong)
+    monkeypatch.setattr(UnitBuilder, "chain", wrong)
 
 
 def later_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """≥ is taken for >."""
-    right = Builder.word_sum
+    right = UnitBuilder.word_sum
 
-    def wrong(self: Any, terms: Any, constant: int, *rest: Any) -> Linear:
+    def wrong(self: Any, terms: Any, constant: int, *rest: Any) -> LinearFunction:
         total = right(self, terms, constant, *rest)
         if not rest and not constant:
             total.constant -= 1
         return total
 
-    monkeypatch.setattr(Builder, "word_sum", wrong)
+    monkeypatch.setattr(UnitBuilder, "word_sum", wrong)
 
 
 def short_averages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -475,7 +475,7 @@ INTERRUPTED: dict[str, tuple[str, list[str]]] = {
     "tm": ("kleene.networks.rnn.digit_patterns.loop", ["1RB1LB_1LA1RZ"]),
     "subleq": ("kleene.machines.subleq.Machine.run", ["hello", "--on", "reference"]),
     "explain": ("kleene.evidence.network_traces.explain_transformer", ["nets/transformer", "[2,1]"]),
-    "reproduce": ("kleene.papers.alta_scan.scan", ["alta.scan", "-o", "results"]),
+    "reproduce": ("kleene.papers.protocol.run_tasks", ["alta.scan", "-o", "results"]),
     "learn trace": ("kleene.training.from_traces.train", ["parity_relative", "-o", "saved"]),
     "learn end-to-end": ("kleene.training.end_to_end.train", ["parity_relative", "-o", "saved"]),
     "export": (

@@ -246,15 +246,15 @@ def test_decode_reads_only_what_was_written():
 
 @pytest.mark.slow
 def test_reproduce(tmp_path):
-    from kleene.papers.alta_scan import scan as reproduce
+    from kleene.papers.alta_scan import SCAN
 
-    result = reproduce(scale="tiny", data=None, folder=tmp_path, progress=False)
-    assert all(row.get("holds", True) for row in result.rows)
+    result = SCAN.run(scale="tiny", data=None, folder=tmp_path, progress=False)
+    assert all(row.get("holds") is not False for row in result.rows)
     assert (tmp_path / "scan.json").exists() and "hidden units" in result.table()
 
 
 def test_reproduce_dense(tmp_path):
-    from kleene.papers.alta_scan import scan_dense
+    from kleene.papers.alta_scan import SCAN_DENSE
 
-    result = scan_dense(scale="tiny", folder=tmp_path, progress=False)
+    result = SCAN_DENSE.run(scale="tiny", folder=tmp_path, progress=False)
     assert result.rows[0]["ours"].startswith("3 of 3") and result.rows[0]["holds"]

@@ -20,8 +20,13 @@ def test_half_is_refused_in_every_way_to_run():
         lambda: net(torch.tensor([[2, 1]]), layers=2),
         lambda: net.run([2, 1], check=True),
     ):
-        with pytest.raises(kl.NotExact, match="made for float32 and has no certificate in float16; use float32"):
+        with pytest.raises(kl.NotExact, match=r"made for float32 and has no certificate in float16; kl\.certify"):
             run()
+    assert kl.certify(net).dtype == "float16"
+    wide = kl.compile(kl.library.addition).half()
+    assert not kl.certify(wide).holds
+    with pytest.raises(kl.NotExact, match="no certificate in float16"):
+        wide.run(kl.library.addition.encode("12+34"))
 
 
 def test_autocast_needs_a_certificate_in_its_format():
@@ -37,6 +42,8 @@ def test_autocast_needs_a_certificate_in_its_format():
             net.run([2, 1, 1])
     with torch.autocast("cpu", torch.float16), pytest.raises(kl.NotExact, match="float16"):
         net.run([2, 1, 1])
+    wide = kl.compile(kl.library.addition)
+    assert not kl.certify(wide, dtype="float16").holds
     assert net.run([2, 1, 1]) == [0, 1, 0]
 
 

@@ -245,3 +245,60 @@ def test_commands(tmp_path):
     assert kl.load(tmp_path / "net").run([2, 1, 1]) == [0, 1, 0]
     result = run.invoke(app, ["learn", "end-to-end", "parity_relative", "--steps", "2", "--input", "1101"])
     assert result.exit_code in (0, 1) and "training inputs" in result.stdout
+
+
+# --- a folder belongs to one program and its inputs ---------------------------------------------------------
+
+
+def running_xor(flip: int) -> type:
+    """Two programs with one name that differ in their body."""
+
+    class running(kl.Program):
+        tokens = 3
+        parity = kl.cat(2, token=lambda t: 0 if t == 2 else t)
+        done = kl.cat(2, token=lambda t: t == 2)
+        parity_left = kl.relative(parity, -1)
+        done_left = kl.relative(done, -1)
+        output = parity
+        halt = {done: 1}
+
+        def step(z):
+            if not z.done and z.done_left:
+                z.parity = (z.parity_left + z.parity + flip) % 2
+                z.done = 1
+
+    return running
+
+
+SMALL = {"supervision": "end-to-end", "layers": 1, "width": 16, "hidden": 16, "heads": 1}
+
+
+@pytest.mark.parametrize("options", [{}, SMALL])
+def test_a_folder_belongs_to_one_program_and_its_inputs(tmp_path, options):
+    kl.learn(running_xor(0), SHORT, steps=10, folder=tmp_path, **options)
+    with pytest.raises(kl.InputError, match="holds another run"):
+        kl.learn(running_xor(1), SHORT, steps=10, folder=tmp_path, **options)
+    with pytest.raises(kl.InputError, match="holds another run"):
+        kl.learn(running_xor(0), SHORT[:8], steps=10, folder=tmp_path, **options)
+
+
+def test_more_steps_go_on(tmp_path):
+    kl.learn(parity, SHORT, steps=40, folder=tmp_path)
+    longer = kl.learn(parity, SHORT, steps=100, folder=tmp_path)
+    whole = kl.learn(parity, SHORT, steps=100)
+    assert longer.metrics[-1]["step"] == 100
+    assert all(torch.equal(a, b) for a, b in zip(longer.mlp.parameters(), whole.mlp.parameters()))
+
+
+def test_a_short_training_has_a_checkpoint_after_its_first_evaluation(tmp_path, monkeypatch):
+    from kleene.training import loop
+
+    seen, saving = [], loop._Checkpoints.save
+
+    def save(self, model, optimiser, run):
+        seen.append(run.step)
+        saving(self, model, optimiser, run)
+
+    monkeypatch.setattr(loop._Checkpoints, "save", save)
+    kl.learn(parity, SHORT, steps=40, every=10, folder=tmp_path, save_seconds=3600)
+    assert seen == [10, 40]

@@ -33,7 +33,7 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.rules import Rules, lower_to_rules, one_step
 from kleene.lowering.updates import GuardedUpdate, Updates, index_test
-from kleene.machines.interpreter import State, checked_write
+from kleene.machines.interpreter import PositionState, checked_write
 from kleene.machines.program import ProgramClass, step_of
 from kleene.machines.spec import Spec, VariableSpec
 from kleene.machines.written_rules import Rule, show_state
@@ -244,7 +244,7 @@ def by_rules(program: ProgramClass, seen: Seen) -> MinimalProgram:
     clash = _overlap(seen.rules)
 
     def step(z: Any) -> None:
-        if not isinstance(z, State):
+        if not isinstance(z, PositionState):
             first, second = clash or seen.rules[:2]
             where = show_state(program.spec, {**dict(first.antecedent), **dict(second.antecedent)})
             raise NotSupported(

@@ -85,6 +85,14 @@ def reproduce(
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="number of training processes")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="training steps, instead of the scale's")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="run the tasks on this Ray cluster; auto: the one here")
+    ] = None,
+    gpus: Annotated[float, typer.Option(min=0, help="with --cluster: the share of a GPU that a task takes")] = 0.0,
+    storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="with --cluster: where checkpoints are kept, as fsspec names it")
+    ] = None,
+    stale: Annotated[bool, typer.Option(help="list the published results whose code has changed since")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -92,9 +100,12 @@ def reproduce(
 
     The same command with the same folder continues an interrupted run.
     """
+    from kleene.common.cluster import Cluster
     from kleene.papers import EXPERIMENTS, experiment
     from kleene.papers.tasks import Plan
 
+    if stale:
+        return _stale(as_json)
     if name is None:
         return print_json(list(EXPERIMENTS)) if as_json else typer.echo("\n".join(EXPERIMENTS))
     if scale not in ("small", "paper", "tiny"):
@@ -108,9 +119,27 @@ def reproduce(
         raise InputError(f"--treebank {treebank}: {name} reads no treebank")
     asked: dict[str, Any] = {"only": tuple(only or ()), "limit": limit, "workers": workers, "steps": steps}
     asked = {option: value for option, value in asked.items() if value not in (None, ())}
+    if cluster is not None:
+        asked["cluster"] = Cluster(cluster, gpus=gpus, storage=storage)
     if "plan" in known:
         options["plan"] = Plan(**asked)
     elif asked:
         raise InputError(f"--{next(iter(asked))}: {name} is not a list of training tasks, and runs as a whole")
     result = run(scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options)
     print_json(result.published()) if as_json else typer.echo(result.table())
+
+
+def _stale(as_json: bool) -> None:
+    """Print the published results whose code has changed; they lie in docs/results of a checkout."""
+    from kleene.papers.publish import stale
+
+    docs = Path("docs/results")
+    if not docs.is_dir():
+        raise FileError(f"{docs}: no such folder; --stale looks at the results of a checkout, from its root")
+    found = stale(docs)
+    if as_json:
+        return print_json(found)
+    for name, files in found.items():
+        more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+        typer.echo(f"{name}: {', '.join(files[:3])}{more}")
+    typer.echo(f"{len(found)} published results were made by other code than this")

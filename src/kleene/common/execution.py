@@ -25,7 +25,7 @@ class Store:
     output: list[int] = field(default_factory=list)
 
 
-class Executor(Protocol):
+class InstructionExecutor(Protocol):
     """What an instruction set means."""
 
     first: int  # the number of the instruction that a program begins with
@@ -49,7 +49,7 @@ class Performance:
 
 def perform(
     fetch: Callable[[int], Instruction],
-    executor: Executor,
+    executor: InstructionExecutor,
     memory: Sequence[int] = (),
     *,
     input: Sequence[int] = (),

@@ -15,7 +15,7 @@ Role = tuple[str, ...]  # what a value is: ("l", "1") is the left stack's number
 ONE: Role = ("1",)
 
 
-class Form:
+class AffineForm:
     """A sum of named values times exact numbers, and a constant."""
 
     __slots__ = ("terms",)
@@ -23,27 +23,27 @@ class Form:
     def __init__(self, terms: dict[Role, Number]) -> None:
         self.terms = {role: exact(v) for role, v in terms.items() if v != 0}
 
-    def __add__(self, other: Form | Number) -> Form:
+    def __add__(self, other: AffineForm | Number) -> AffineForm:
         terms = dict(self.terms)
-        for role, value in (other.terms if isinstance(other, Form) else {ONE: other}).items():
+        for role, value in (other.terms if isinstance(other, AffineForm) else {ONE: other}).items():
             terms[role] = terms.get(role, 0) + value
-        return Form(terms)
+        return AffineForm(terms)
 
-    def __mul__(self, factor: Number) -> Form:
-        return Form({role: value * factor for role, value in self.terms.items()})
+    def __mul__(self, factor: Number) -> AffineForm:
+        return AffineForm({role: value * factor for role, value in self.terms.items()})
 
-    def __neg__(self) -> Form:
+    def __neg__(self) -> AffineForm:
         return self * -1
 
-    def __sub__(self, other: Form | Number) -> Form:
+    def __sub__(self, other: AffineForm | Number) -> AffineForm:
         return self + (-other)
 
     __radd__, __rmul__ = __add__, __mul__
 
 
-def total(forms: Iterable[Form]) -> Form:
+def total(forms: Iterable[AffineForm]) -> AffineForm:
     """The sum of forms."""
-    result = Form({})
+    result = AffineForm({})
     for form in forms:
         result = result + form
     return result
@@ -63,51 +63,51 @@ class StepBuilder:
         self.out: dict[tuple[int, int], Number] = {}
         self.out_bias: Vector = {}
         self.outputs = outputs
-        self.conditions: list[tuple[str, Form]] = []
+        self.conditions: list[tuple[str, AffineForm]] = []
 
-    def value(self, *role: str, start: Number = 0) -> Form:
+    def value(self, *role: str, start: Number = 0) -> AffineForm:
         """A value that the step carries on, and what it is at first."""
         self.roles[role] = len(self.roles)
         self.start[role] = start
-        return Form({role: 1})
+        return AffineForm({role: 1})
 
     @staticmethod
-    def input(symbol: str) -> Form:
+    def input(symbol: str) -> AffineForm:
         """x[symbol]."""
-        return Form({("x", symbol): 1})
+        return AffineForm({("x", symbol): 1})
 
-    def relu(self, form: Form) -> Form:
+    def relu(self, form: AffineForm) -> AffineForm:
         """One unit, ReLU(form), as a form of units."""
         key = frozenset(form.terms.items())
         unit = self.units.setdefault(key, len(self.units))
-        return Form({("unit", str(unit)): 1})
+        return AffineForm({("unit", str(unit)): 1})
 
-    def add(self, role: Role, form: Form) -> None:
+    def add(self, role: Role, form: AffineForm) -> None:
         """Add a form of units to a value's next content."""
         for (_, unit), value in form.terms.items():
             at = (self.roles[role], int(unit))
             self.second[at] = self.second.get(at, 0) + value
 
-    def condition(self, name: str, form: Form) -> None:
+    def condition(self, name: str, form: AffineForm) -> None:
         """Name a form of units that is 1 or 0: of all of them exactly one is 1 at each step."""
         self.conditions.append((name, form))
 
     # What Theorem 4.11 is made of. Conditions p lie in {1} ∪ (−∞, 0], stack numbers in [0, 1].
 
-    def when(self, p: Form, value: Form | Number = 1) -> Form:
+    def when(self, p: AffineForm, value: AffineForm | Number = 1) -> AffineForm:
         """if(p, t) = ReLU(t + p − 1)."""
         return self.relu(p + value - 1)
 
-    def when_top(self, p: Form, z: Form) -> Form:
+    def when_top(self, p: AffineForm, z: AffineForm) -> AffineForm:
         """if(p, top z) = ReLU(Bz + 2p − B) − ReLU(Bz + 2p − B − 1), B the base of the stacks."""
         inner = z * self.base + p * 2 - self.base
         return self.relu(inner) - self.relu(inner - 1)
 
-    def when_pop(self, p: Form, z: Form) -> Form:
+    def when_pop(self, p: AffineForm, z: AffineForm) -> AffineForm:
         """if(p, pop z) = B·if(p, z) − (B − 1)·if(p, top z)."""
         return self.when(p, z) * self.base - self.when_top(p, z) * (self.base - 1)
 
-    def at_bottom(self, p: Form, marker: Form) -> Form:
+    def at_bottom(self, p: AffineForm, marker: AffineForm) -> AffineForm:
         """p ∧ top(z) = $: the number of $ is (B − 1)/B at the bottom and at most 1/B above it."""
         return p + marker * self.base - (self.base - 1)
 

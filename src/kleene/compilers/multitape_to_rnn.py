@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from kleene.compilers.affine_forms import Form, StepBuilder, total
+from kleene.compilers.affine_forms import AffineForm, StepBuilder, total
 from kleene.compilers.two_layer import fuse
 from kleene.errors import InputError
 from kleene.machines.multitape import MultiTapeMachine, Rule, rule
@@ -69,7 +69,7 @@ class MultiTapeStep:
             {a: build.value(f"c{t}", a, start=int(a == machine.symbols[t][0])) for a in machine.symbols[t]}
             for t in self.tapes
         ]
-        self.stacks: dict[tuple[str, int], dict[str, Form]] = {}
+        self.stacks: dict[tuple[str, int], dict[str, AffineForm]] = {}
         for t in self.tapes:
             inked = machine.symbols[t][1:]
             self.stacks["l", t] = {a: build.value(f"l{t}", a) for a in inked}
@@ -133,7 +133,7 @@ class MultiTapeStep:
                 for a, shown in self.shown[t].items():
                     build.add((f"c{t}", a), build.when(p, shown))
 
-    def _move_head(self, p: Form, t: int, write: str | None, move: int) -> None:
+    def _move_head(self, p: AffineForm, t: int, write: str | None, move: int) -> None:
         """Where p holds: pop the stack that head t moves into, and push what it leaves behind onto the other one."""
         build, (blank, *inked) = self.build, self.machine.symbols[t]
         source, onto = ("l", "r") if move < 0 else ("r", "l")

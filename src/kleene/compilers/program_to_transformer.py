@@ -21,7 +21,7 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import (
-    Lowering,
+    LoweredStep,
     lower_rules_to_units,
     lower_to_thresholds,
 )
@@ -72,7 +72,7 @@ def as_run(updates: Updates | Cycle, shape: str | None, layers: int | None) -> U
     )
 
 
-def lower(updates: Updates | Cycle, lowering: str) -> tuple[Lowering, ...]:
+def lower(updates: Updates | Cycle, lowering: str) -> tuple[LoweredStep, ...]:
     """Units for the guarded updates of each layer, in one residual stream that they share."""
     if lowering not in ("thresholds", "rules"):
         raise NotSupported(f"there is no lowering {lowering!r}; there are 'thresholds' and 'rules'")
@@ -96,7 +96,9 @@ def dtype_name(dtype: str | torch.dtype | None) -> str:
 # --- from units to a network ------------------------------------------------------------------------------
 
 
-def configure(spec: Spec, units: tuple[Lowering, ...], shape: str | None, layers: int | None, shared: bool) -> Config:
+def configure(
+    spec: Spec, units: tuple[LoweredStep, ...], shape: str | None, layers: int | None, shared: bool
+) -> Config:
     """The shape of the network."""
     if shape is None:
         shape = "decoder" if spec.max_tokens is not None else "universal"
@@ -154,7 +156,7 @@ def resolve_averages(spec: Spec, length: int | None, dtype: str) -> dict[str, li
 
 def assemble(
     updates: Updates | Cycle,
-    lowered: tuple[Lowering, ...],
+    lowered: tuple[LoweredStep, ...],
     config: Config,
     averages: dict[str, list[Boundary]],
     length: int | None,
@@ -187,7 +189,7 @@ def assemble(
     return net
 
 
-def describe(updates: Updates | Cycle, lowered: tuple[Lowering, ...], halves: Any, way: str) -> dict[str, Any]:
+def describe(updates: Updates | Cycle, lowered: tuple[LoweredStep, ...], halves: Any, way: str) -> dict[str, Any]:
     """What the network was made from, as plain data: saved beside the weights."""
     layout = lowered[0].layout
     made = {"program": updates.spec.to_json(), "lowering": way, "layout": layout.to_json()}
@@ -195,7 +197,7 @@ def describe(updates: Updates | Cycle, lowered: tuple[Lowering, ...], halves: An
     return {**made, "cycle": parts} if updates.spec.cycle else {**made, **parts[0]}
 
 
-def _describe_layer(updates: Updates, lowering: Lowering, halves: Any) -> dict[str, Any]:
+def _describe_layer(updates: Updates, lowering: LoweredStep, halves: Any) -> dict[str, Any]:
     layout, spec = lowering.layout, updates.spec
     place = {(s.name, i): s.start + i for s in layout for i in range(s.size)}
     moves = [

@@ -10,12 +10,12 @@ import torch
 from kleene.common.residual import Layout
 from kleene.errors import NotExact
 from kleene.lowering.averages import PRECISION, Boundary, clearing_scale
-from kleene.lowering.thresholds import Lowering, Unit
+from kleene.lowering.thresholds import LoweredStep, ThresholdUnit
 from kleene.machines.spec import Spec
 from kleene.networks.transformer.model import Block
 
 
-def average_units(spec: Spec, lowering: Lowering, head: str, limits: list[Boundary]) -> list[Unit]:
+def average_units(spec: Spec, lowering: LoweredStep, head: str, limits: list[Boundary]) -> list[ThresholdUnit]:
     """Units that put a numerical head's average into its bucket, and those that clear it."""
     made = []
     read = {name for unit in lowering.units for (name, _), _ in unit.reads}  # buckets of other layers stay empty
@@ -24,15 +24,15 @@ def average_units(spec: Spec, lowering: Lowering, head: str, limits: list[Bounda
         bucket = f"{head}≥{values[k]}"
         if bucket in read:
             reads, writes = (((head, 0), boundary.slope),), (((bucket, 0), 1),)
-            made.append(Unit(reads, -boundary.offset, writes, 1, head, "bucket"))
+            made.append(ThresholdUnit(reads, -boundary.offset, writes, 1, head, "bucket"))
     size, positive, negative = clearing_scale(spec, head)
     for sign in [1] * positive + [-1] * negative:
         weight: Any = Fraction(sign, size)
-        made.append(Unit((((head, 0), weight),), 0, (((head, 0), -sign * size),), 2, head, "clear average"))
+        made.append(ThresholdUnit((((head, 0), weight),), 0, (((head, 0), -sign * size),), 2, head, "clear average"))
     return made
 
 
-def check_magnitudes(spec: Spec, units: list[Unit], dtype: str) -> None:
+def check_magnitudes(spec: Spec, units: list[ThresholdUnit], dtype: str) -> None:
     """Whole numbers are exact only up to the format's precision."""
     limit = 1 << PRECISION[dtype]
     for unit in units:
@@ -46,7 +46,7 @@ def check_magnitudes(spec: Spec, units: list[Unit], dtype: str) -> None:
             )
 
 
-def fill_mlp(block: Block, layout: Layout, halves: tuple[list[Unit], list[Unit]]) -> None:
+def fill_mlp(block: Block, layout: Layout, halves: tuple[list[ThresholdUnit], list[ThresholdUnit]]) -> None:
     place = {(s.name, i): s.start + i for s in layout for i in range(s.size)}
     for (into, bias, out), units in zip(
         ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)), halves

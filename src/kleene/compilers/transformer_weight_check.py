@@ -15,7 +15,7 @@ from kleene.lowering.averages import extreme_averages
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.thresholds import averaging_heads
 from kleene.lowering.updates import Updates
-from kleene.machines.interpreter import Layer, run_step
+from kleene.machines.interpreter import RunningLayer, run_step
 from kleene.machines.kinds import Word
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import HeadSpec, Spec
@@ -107,7 +107,7 @@ def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, in
         yield {t.variable: chance.choice(sorted(t.indices)) for t in update.guard if t.variable is not None}
 
 
-class _Given(Layer):
+class _Given(RunningLayer):
     """A layer whose heads give chosen values, and have written what they write."""
 
     @property

@@ -7,7 +7,7 @@ marks its left end), and w is written as a queue, so that nothing is rewound.
 
 from __future__ import annotations
 
-from kleene.compilers.affine_forms import Form, StepBuilder, total
+from kleene.compilers.affine_forms import AffineForm, StepBuilder, total
 from kleene.machines.turing import TuringMachine
 from kleene.networks.rnn.decider import END, MARK
 
@@ -35,7 +35,7 @@ class CompactStep:
         self.stop_at_the_left_end()
         self.halt()
 
-    def moving(self, move: int) -> list[tuple[Form, str, str]]:
+    def moving(self, move: int) -> list[tuple[AffineForm, str, str]]:
         """The pairs that move in a direction, with their target and the symbol that they write."""
         return [
             (self.pair[q, a], target, write)
@@ -66,8 +66,8 @@ class CompactStep:
         top."""
         build, rules = self.build, self.moving(move)
         part, values, onto, other = ("l", self.l, "r", self.r) if move < 0 else ("r", self.r, "l", self.l)
-        targets: dict[str, list[Form]] = {} if move < 0 else {self.machine.start: [self.begin]}
-        writes: dict[str, list[Form]] = {}
+        targets: dict[str, list[AffineForm]] = {} if move < 0 else {self.machine.start: [self.begin]}
+        writes: dict[str, list[AffineForm]] = {}
         for pair, target, write in rules:
             targets.setdefault(target, []).append(pair)
             writes.setdefault(write, []).append(pair)
@@ -86,7 +86,7 @@ class CompactStep:
         for target, pairs in targets.items():
             self.enter(target, total(pairs), part, values, "left" if move < 0 else "right")
 
-    def enter(self, target: str, p: Form, part: str, values: dict[str, Form], way: str) -> None:
+    def enter(self, target: str, p: AffineForm, part: str, values: dict[str, AffineForm], way: str) -> None:
         """The next pair is the target with the top of the stack: a symbol, or else the blank."""
         build = self.build
         blank = build.when(p)
@@ -100,7 +100,7 @@ class CompactStep:
 
     def stay(self) -> None:
         """Moves that leave the head where it is."""
-        groups: dict[tuple[str, str], list[Form]] = {}
+        groups: dict[tuple[str, str], list[AffineForm]] = {}
         for pair, target, write in self.moving(0):
             groups.setdefault((target, write), []).append(pair)
         for (target, write), pairs in groups.items():
@@ -113,7 +113,7 @@ class CompactStep:
         build, rules = self.build, self.moving(-1)
         if self.machine.two_way or not rules:
             return
-        groups: dict[tuple[str, str], list[Form]] = {}
+        groups: dict[tuple[str, str], list[AffineForm]] = {}
         for pair, target, write in rules:
             groups.setdefault((target, write), []).append(pair)
         for (target, write), pairs in groups.items():

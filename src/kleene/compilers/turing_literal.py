@@ -3,7 +3,7 @@ notes."""
 
 from __future__ import annotations
 
-from kleene.compilers.affine_forms import Form, StepBuilder, total
+from kleene.compilers.affine_forms import AffineForm, StepBuilder, total
 from kleene.machines.turing import TuringMachine
 from kleene.networks.rnn.decider import END, MARK
 
@@ -36,13 +36,13 @@ class LiteralStep:
 
     # The vocabulary of the equations
 
-    def keep(self, p: Form, *parts: str) -> None:
+    def keep(self, p: AffineForm, *parts: str) -> None:
         """Those parts stay as they are."""
         for part in parts:
             for a, z in self.values[part].items():
                 self.build.add((part, a), self.build.when(p, z))
 
-    def push(self, p: Form, minus: Form | None, part: str, symbol: str | None) -> None:
+    def push(self, p: AffineForm, minus: AffineForm | None, part: str, symbol: str | None) -> None:
         """Push a symbol, or c, onto a stack."""
         build = self.build
         for sign, condition in ((1, p), (-1, minus)):
@@ -54,7 +54,7 @@ class LiteralStep:
             for a, form in (pushed or {str(symbol): build.when(condition)}).items():
                 build.add((part, a), form * build.push * sign)
 
-    def pop(self, p: Form, minus: Form, part: str) -> None:
+    def pop(self, p: AffineForm, minus: AffineForm, part: str) -> None:
         """c becomes the top of a stack, which loses it."""
         for sign, condition in ((1, p), (-1, minus)):
             for a, z in self.values[part].items():
@@ -62,13 +62,13 @@ class LiteralStep:
                 if a != MARK:
                     self.build.add(("c", a), self.build.when_top(condition, z) * sign)
 
-    def enter(self, state: str, name: str, p: Form, minus: Form | None = None) -> None:
+    def enter(self, state: str, name: str, p: AffineForm, minus: AffineForm | None = None) -> None:
         """Go to a state; this is also the truth of the condition."""
         truth = self.build.when(p) if minus is None else self.build.when(p) - self.build.when(minus)
         self.build.add(("q", state), truth)
         self.build.condition(name, truth)
 
-    def show(self, p: Form, symbol: str) -> None:
+    def show(self, p: AffineForm, symbol: str) -> None:
         """c becomes a symbol."""
         self.build.add(("c", symbol), self.build.when(p))
 
@@ -100,7 +100,7 @@ class LiteralStep:
         self.enter(self.machine.start, "begin", at_end)
         self.keep(at_end, "l", "c", "r")
 
-    def transition(self, p: Form, name: str, target: str, write: str, move: int) -> None:
+    def transition(self, p: AffineForm, name: str, target: str, write: str, move: int) -> None:
         """(4.38) and (4.39), and moves that stay."""
         if move == 0:
             self.enter(target, name, p)

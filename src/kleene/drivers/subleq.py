@@ -13,7 +13,7 @@ from functools import cache
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, RangeError
 from kleene.library.computer import computer
-from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, Result, dialect_of, image_of
+from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, RunResult, dialect_of, image_of
 from kleene.networks.transformer.evaluators import EVALUATORS, start
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
@@ -91,12 +91,12 @@ class TransformerMachine(Port):
     def layers(self) -> int:
         return self.running.layers
 
-    def run(self, max_steps: int = 10_000_000) -> Result:
+    def run(self, max_steps: int = 10_000_000) -> RunResult:
         """Go on for at most `max_steps` instructions."""
         why = self._run((self.steps + max_steps) * LAYERS)
         memory, counter = self.memory(), self._signed(self._word("pc"))
         output = self._output.decode("utf-8", errors="replace")
-        return Result(why, self.steps, output, memory, counter, self.where(memory, counter))
+        return RunResult(why, self.steps, output, memory, counter, self.where(memory, counter))
 
     def _run(self, end: int) -> str:
         while True:
@@ -204,10 +204,10 @@ def run_on_transformer(
     bits: int = 16,
     input_adds: bool = False,
     evaluator: str = "generated",
-) -> Result:
+) -> RunResult:
     """Run an image on the transformer, with all of its input; like `kl.subleq.run`."""
     machine = TransformerMachine(image, dialect, bits=bits, input_adds=input_adds, evaluator=evaluator)
     machine.feed(input)
     machine.end_input()
-    result: Result = machine.run(max_steps)
+    result: RunResult = machine.run(max_steps)
     return result

@@ -28,7 +28,7 @@ CHILDREN = (*NONTERMINALS, "S1", "S2")  # in a target: what the tree below gives
 
 
 @dataclass(frozen=True)
-class Rule:
+class GrammarRule:
     """left → right, which gives target. The parser takes it where the next word is one of `before`."""
 
     left: str
@@ -40,9 +40,9 @@ class Rule:
         return f"{self.left} → {' '.join(self.right)}"
 
 
-def _rule(left: str, right: str, target: str, before: Sequence[str] | None = None) -> Rule:
+def _rule(left: str, right: str, target: str, before: Sequence[str] | None = None) -> GrammarRule:
     words = None if before is None else frozenset(before)
-    return Rule(left, tuple(right.split()), tuple(target.split()), words)
+    return GrammarRule(left, tuple(right.split()), tuple(target.split()), words)
 
 
 RULES = (
@@ -75,7 +75,7 @@ LEFT = table([0, *(SYMBOLS.index(rule.left) if rule.left != "C" else 0 for rule 
 WHOLE = [number for number, rule in enumerate(RULES, start=1) if rule.left == "C"]
 
 
-def _depth_of_child(rule: Rule, which: int) -> int:
+def _depth_of_child(rule: GrammarRule, which: int) -> int:
     """How far from the stack's top a rule's first (0) or last (−1) nonterminal stands; 0: it has none."""
     depths = [len(rule.right) - place for place, symbol in enumerate(rule.right) if symbol in NONTERMINALS]
     return depths[which] if depths else 0
@@ -88,7 +88,7 @@ LAST_DEPTH = table([0, *(_depth_of_child(rule, -1) for rule in RULES), 0])
 Step = tuple[str | None, str | None]
 
 
-def steps(rule: Rule) -> list[Step]:
+def steps(rule: GrammarRule) -> list[Step]:
     """The steps of a rule's target.
 
     >>> steps(_rule("V", "U opposite left", "I_TURN_LEFT I_TURN_LEFT U"))
@@ -109,18 +109,18 @@ MOST_STEPS = max(len(steps(rule)) for rule in RULES)
 NO_CHILD, FIRST, SECOND = 0, 1, 2
 
 
-def _by_step(entry: Callable[[Rule, int], int], otherwise: int) -> Any:
+def _by_step(entry: Callable[[GrammarRule, int], int], otherwise: int) -> Any:
     """A table [rule's number, step]."""
     rows = [[entry(rule, place) for place in range(len(steps(rule)))] for rule in RULES]
     return table([[otherwise] * MOST_STEPS, *(row + [otherwise] * (MOST_STEPS - len(row)) for row in rows)])
 
 
-def _action(rule: Rule, place: int) -> int:
+def _action(rule: GrammarRule, place: int) -> int:
     action, _ = steps(rule)[place]
     return 1 + ACTIONS.index(action) if action else 0
 
 
-def _child(rule: Rule, place: int) -> int:
+def _child(rule: GrammarRule, place: int) -> int:
     _, child = steps(rule)[place]
     return NO_CHILD if child is None else SECOND if child == "S2" else FIRST
 

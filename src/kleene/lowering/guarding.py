@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kleene.lowering.forms import Form, Number, variable_form
-from kleene.lowering.symbolic import Assignment, Branch, Path, Read, execute
+from kleene.lowering.symbolic import Assignment, Branch, HeadRead, Path, execute
 from kleene.lowering.updates import (
     Cycle,
     GuardedUpdate,
@@ -166,7 +166,7 @@ def _read_guards(spec: Spec, paths: list[Path]) -> tuple[ReadGuard, ...]:
     for path in paths:
         tests: list[Test] = []
         for place, event in enumerate(path.events):
-            if isinstance(event, Read):
+            if isinstance(event, HeadRead):
                 found.setdefault(ReadGuard(event.head, simplify_guard(spec, tests)), place)
             else:
                 tests.append(Test(event.form, event.classes[event.taken]))

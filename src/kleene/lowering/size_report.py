@@ -9,7 +9,7 @@ from kleene.errors import KleeneError
 from kleene.lowering.averages import clearing_scale
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rules import lower_to_rules
-from kleene.lowering.thresholds import Lowering, lower_to_thresholds
+from kleene.lowering.thresholds import LoweredStep, lower_to_thresholds
 from kleene.machines.program import ProgramClass
 
 
@@ -86,7 +86,7 @@ def explain_size(program: ProgramClass) -> SizeReport:
     return SizeReport(program.spec.name, hidden, rules, tuple(costs), _shared(lowered, averages))
 
 
-def _shared(lowered: list[Lowering], averages: dict[str, int]) -> dict[str, int]:
+def _shared(lowered: list[LoweredStep], averages: dict[str, int]) -> dict[str, int]:
     scratch = {s.name for lowering in lowered for s in lowering.layout if s.coding == "scratch"}
     every = [unit for lowering in lowered for unit in lowering.units]
     kinds = {

@@ -52,7 +52,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Read:
+class HeadRead:
     """The first reading of a head on a path."""
 
     head: str
@@ -73,7 +73,7 @@ class Path:
 
     program: ProgramClass
     prefix: Sequence[int] = ()
-    events: list[Branch | Read] = field(default_factory=list)
+    events: list[Branch | HeadRead] = field(default_factory=list)
     assigned: dict[str, Assignment | WordAssignment] = field(default_factory=dict)
     domains: dict[str, frozenset[int]] = field(default_factory=dict)
     tests: list[tuple[Form, frozenset[Number]]] = field(default_factory=list)
@@ -447,8 +447,8 @@ class SymbolicState:
     def __getattr__(self, name: str) -> Any:
         path: Path = self._path
         spec = path.program.spec
-        if name in spec.heads and not any(event == Read(name) for event in path.events):
-            path.events.append(Read(name))
+        if name in spec.heads and not any(event == HeadRead(name) for event in path.events):
+            path.events.append(HeadRead(name))
         if name not in self._now:
             if name not in spec.kinds:
                 return class_constant(path.program, name)
@@ -507,7 +507,7 @@ def _explosion(program: ProgramClass, paths: list[Path]) -> str:
     )
 
 
-class Lookup(Generic[K, V]):
+class LookupTable(Generic[K, V]):
     """`kl.table(T)`: indexing that does not fork."""
 
     def __init__(self, content: Any) -> None:
@@ -516,9 +516,9 @@ class Lookup(Generic[K, V]):
     @overload
     def __getitem__(self, key: K) -> V: ...
     @overload
-    def __getitem__(self: Lookup[int, Sequence[T]], key: tuple[int, int]) -> T: ...
+    def __getitem__(self: LookupTable[int, Sequence[T]], key: tuple[int, int]) -> T: ...
     @overload
-    def __getitem__(self: Lookup[int, Sequence[Sequence[T]]], key: tuple[int, int, int]) -> T: ...
+    def __getitem__(self: LookupTable[int, Sequence[Sequence[T]]], key: tuple[int, int, int]) -> T: ...
     def __getitem__(self, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
         if isinstance(self.content, dict) and len(keys) > 1:
@@ -535,16 +535,16 @@ class Lookup(Generic[K, V]):
 
 
 @overload
-def table(content: Mapping[K, V]) -> Lookup[K, V]: ...
+def table(content: Mapping[K, V]) -> LookupTable[K, V]: ...
 @overload
-def table(content: Sequence[V]) -> Lookup[int, V]: ...
-def table(content: Any) -> Lookup[Any, Any]:
+def table(content: Sequence[V]) -> LookupTable[int, V]: ...
+def table(content: Any) -> LookupTable[Any, Any]:
     """A list or dict that can be indexed by `z.x` in `step` without a path for each value.
 
     >>> table([5, 6, 7])[1]
     6
     """
-    return Lookup(content)
+    return LookupTable(content)
 
 
 def among(value: T, values: Iterable[T]) -> bool:

@@ -39,7 +39,7 @@ DIRECT = "threshold as guard"
 
 
 @dataclass(frozen=True)
-class Unit:
+class ThresholdUnit:
     """One hidden unit: clip(Σ reads · x + bias), which adds `writes`. `half` is 1 or 2."""
 
     reads: tuple[tuple[Dim, int], ...]
@@ -51,7 +51,7 @@ class Unit:
 
 
 @dataclass
-class Linear:
+class LinearFunction:
     """A linear function of the residual stream with whole coefficients, and a bound on its value.
 
     `rough`: it reads a head that may select several positions. Where nothing reads that head it may hold an
@@ -68,41 +68,41 @@ class Linear:
 class ReadTest:
     """A test of a read guard, on the residual stream between the two halves."""
 
-    linear: Linear
+    linear: LinearFunction
     allowed: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Lowering:
+class LoweredStep:
     """Units of both halves, the layout they live in, and the comparison of what each way would cost."""
 
     spec: Spec
     layout: Layout
-    units: tuple[Unit, ...]
+    units: tuple[ThresholdUnit, ...]
     costs: tuple[tuple[str, str, dict[str, int]], ...] = ()  # (variable, description, way → units), best first
     reads: tuple[tuple[str, list[ReadTest]], ...] = ()  # (head, tests) in the order of reading
 
-    def half(self, number: int) -> list[Unit]:
+    def half(self, number: int) -> list[ThresholdUnit]:
         return [unit for unit in self.units if unit.half == number]
 
 
-class Builder:
+class UnitBuilder:
     """Collects units; keeps track of which scratch values exist."""
 
     def __init__(self, updates: Updates) -> None:
         self.spec, self.rough = updates.spec, frozenset(averaging_heads(updates))
         self.updates = updates
-        self.units: list[Unit] = []
+        self.units: list[ThresholdUnit] = []
         self.scratch: dict[Any, str] = {}  # what it is → its dimension's name
         self.costs: list[tuple[str, str, dict[str, int]]] = []
 
     # --- linear functions of the residual stream ---
 
-    def linear(self, form: Form) -> Linear:
+    def linear(self, form: Form) -> LinearFunction:
         """A form as a linear function (times its denominator), with bounds over all values of its variables
         and over undefined heads, whose dimensions are zero or an average."""
         whole = form.whole
-        result = Linear(constant=int(whole.constant), high=int(whole.constant))
+        result = LinearFunction(constant=int(whole.constant), high=int(whole.constant))
         result.rough = not self.rough.isdisjoint(form.variables)
         for name, table in whole.terms:
             entries = [int(entry) for entry in table]
@@ -130,7 +130,7 @@ class Builder:
         for k in range(1, len(self.spec.kinds[head].values)):
             self.scratch.setdefault(("bucket", head, k), self._bucket_name(head, k))
 
-    def indicator(self, test: Test) -> Linear:
+    def indicator(self, test: Test) -> LinearFunction:
         """1 where the test holds, 0 where not. Tests on several variables become a scratch value."""
         if test.variable is None:
             return self._scratch_indicator(test)
@@ -141,11 +141,11 @@ class Builder:
         if self.averaged(name):
             return self.linear(Form.of(0, {name: tuple(int(i in allowed) for i in range(size))}))
         if len(allowed) <= size - len(allowed):
-            return Linear({(name, i): 1 for i in sorted(allowed)}, 0, 1, name in self.rough)
+            return LinearFunction({(name, i): 1 for i in sorted(allowed)}, 0, 1, name in self.rough)
         shorter = {(name, i): -1 for i in range(size) if i not in allowed}
-        return Linear(shorter, 1, 1, name in self.rough)
+        return LinearFunction(shorter, 1, 1, name in self.rough)
 
-    def _scratch_indicator(self, test: Test) -> Linear:
+    def _scratch_indicator(self, test: Test) -> LinearFunction:
         values = [int(v * test.form.denominator) for v in test.form.values]
         allowed = {int(v * test.form.denominator) for v in test.allowed}
         positive = values[0] not in allowed  # a value that starts off needs no unit to switch it on
@@ -156,7 +156,7 @@ class Builder:
             steps: list[tuple[int, Column]] = [(v, {(name, 0): 1} if v in on else {}) for v in values]
             self.chain([], self.linear(test.form), steps, 1, name, "predicate")
         name = self.scratch[key]
-        return Linear({(name, 0): 1}, 0, 1) if positive else Linear({(name, 0): -1}, 1, 1)
+        return LinearFunction({(name, 0): 1}, 0, 1) if positive else LinearFunction({(name, 0): -1}, 1, 1)
 
     def _scratch_name(self, described: str) -> str:
         """A name of its own for each scratch value: long descriptions are cut, and may then be equal."""
@@ -166,7 +166,7 @@ class Builder:
             name = f"[{described}]#{number}"
         return name
 
-    def _word_indicator(self, predicate: WordPredicate, allowed: frozenset[int]) -> Linear:
+    def _word_indicator(self, predicate: WordPredicate, allowed: frozenset[int]) -> LinearFunction:
         """A comparison of words as a scratch value: one threshold, or two for equality."""
         if predicate not in self.scratch:
             name = self.scratch[predicate] = predicate.name
@@ -174,11 +174,11 @@ class Builder:
             steps: list[tuple[int, Column]] = [(t - 1, {}), (t, {(name, 0): 1})]
             self.chain([], total, steps + [(t + 1, {})] * (predicate.relation == "="), 1, name, "comparison")
         name = self.scratch[predicate]
-        return Linear({(name, 0): 1}, 0, 1) if allowed == {1} else Linear({(name, 0): -1}, 1, 1)
+        return LinearFunction({(name, 0): 1}, 0, 1) if allowed == {1} else LinearFunction({(name, 0): -1}, 1, 1)
 
-    def word_sum(self, terms: Terms, constant: int, below: int = MAX_WORD_BITS) -> Linear:
+    def word_sum(self, terms: Terms, constant: int, below: int = MAX_WORD_BITS) -> LinearFunction:
         """Σ coefficient · word + constant, of the words' bits below a place."""
-        total = Linear(constant=constant, high=constant)
+        total = LinearFunction(constant=constant, high=constant)
         for name, coefficient in terms:
             kind = self.spec.kinds[name]
             assert isinstance(kind, Word)
@@ -196,24 +196,24 @@ class Builder:
 
     # --- units ---
 
-    def add(self, total: Linear, column: Column, half: int, purpose: str, why: str) -> None:
+    def add(self, total: LinearFunction, column: Column, half: int, purpose: str, why: str) -> None:
         reads = tuple(sorted((dim, w) for dim, w in total.weights.items() if w))
         writes = tuple(sorted((dim, w) for dim, w in column.items() if w))
         if writes:
-            self.units.append(Unit(reads, total.constant, writes, half, purpose, why))
+            self.units.append(ThresholdUnit(reads, total.constant, writes, half, purpose, why))
 
-    def conjunction(self, tests: Sequence[Linear], column: Column, half: int, purpose: str, why: str) -> None:
+    def conjunction(self, tests: Sequence[LinearFunction], column: Column, half: int, purpose: str, why: str) -> None:
         """One unit that is on where all indicators are 1."""
         weight = 2 if len(tests) > 1 and any(test.rough for test in tests) else 1
-        total = Linear(constant=1 - weight * len(tests))
+        total = LinearFunction(constant=1 - weight * len(tests))
         for test in tests:
             _accumulate(total, test, weight)
         self.add(total, column, half, purpose, why)
 
     def chain(
         self,
-        tests: Sequence[Linear],
-        form: Linear,
+        tests: Sequence[LinearFunction],
+        form: LinearFunction,
         steps: Sequence[tuple[int, Column]],
         half: int,
         purpose: str,
@@ -234,7 +234,7 @@ class Builder:
                 continue
             change = {dim: column.get(dim, 0) - current.get(dim, 0) for dim in {*column, *current}}
             gate = far * max(1, form.high - value + 1) + any(part.rough for part in (form, *tests))
-            total = Linear(constant=1 - far * value - gate * len(tests))
+            total = LinearFunction(constant=1 - far * value - gate * len(tests))
             _accumulate(total, form, far)
             for test in tests:
                 _accumulate(total, test, gate)
@@ -254,7 +254,7 @@ class Builder:
             base[(name, bit)] = base.get((name, bit), 0) + (made.constant >> bit & 1)
             for word, coefficient in made.terms:
                 if not (own and word == name) and bit < self.spec.kinds[word].bits:  # type: ignore[attr-defined]
-                    one = Linear({(word, bit): 1}, 0, 1, word in self.rough)
+                    one = LinearFunction({(word, bit): 1}, 0, 1, word in self.rough)
                     self.conjunction([*tests, one], {(name, bit): coefficient}, 2, name, "copy a bit")
         widths = [self.spec.kinds[word].bits for word, _ in made.terms]  # type: ignore[attr-defined]
         wraps = (
@@ -267,9 +267,9 @@ class Builder:
         self.conjunction(tests, base, 2, name, "constant")
         if not own:
             for bit in range(kind.bits):
-                self.conjunction([*tests, Linear({(name, bit): 1}, 0, 1)], {(name, bit): -1}, 2, name, "clear")
+                self.conjunction([*tests, LinearFunction({(name, bit): 1}, 0, 1)], {(name, bit): -1}, 2, name, "clear")
 
-    def _carry(self, update: WordUpdate, tests: Sequence[Linear], bit: int, bits: int, base: Column) -> None:
+    def _carry(self, update: WordUpdate, tests: Sequence[LinearFunction], bit: int, bits: int, base: Column) -> None:
         """T = ⌊(sum of everything below a bit) / 2^bit⌋: added there, taken away twice from the bit below."""
         name, made = update.variable, update.assignment
         size = 1 << bit
@@ -287,7 +287,7 @@ class Builder:
 
     def clear_scratch(self) -> None:
         for name in self.scratch.values():
-            self.add(Linear({(name, 0): 1}), {(name, 0): -1}, 2, name, "clear")
+            self.add(LinearFunction({(name, 0): 1}), {(name, 0): -1}, 2, name, "clear")
 
     def clear_heads(self) -> None:
         """One unit for each dimension of a head: x − clip(x) is 0 for every x in [0, 1], averages included.
@@ -295,7 +295,7 @@ class Builder:
         for name, head in self.spec.heads.items():
             if not self.averaged(name):
                 for index in range(head.kind.bits if isinstance(head.kind, Word) else len(head.kind)):
-                    self.add(Linear({(name, index): 1}), {(name, index): -1}, 2, name, "clear head")
+                    self.add(LinearFunction({(name, index): 1}), {(name, index): -1}, 2, name, "clear head")
 
 
 def averaging_heads(updates: Updates) -> list[str]:
@@ -313,7 +313,7 @@ def _selects_one(updates: Updates, head: HeadSpec) -> bool:
     return places is not None and len(set(places)) == len(places) and not updates.of(head.key)
 
 
-def _accumulate(total: Linear, part: Linear, times: int) -> None:
+def _accumulate(total: LinearFunction, part: LinearFunction, times: int) -> None:
     for dim, weight in part.weights.items():
         total.weights[dim] = total.weights.get(dim, 0) + times * weight
     total.constant += times * part.constant
@@ -346,7 +346,7 @@ class Piece:
 class UpdateLowering:
     """Ways to lower one guarded update, each with its exact number of units."""
 
-    def __init__(self, builder: Builder, update: GuardedUpdate) -> None:
+    def __init__(self, builder: UnitBuilder, update: GuardedUpdate) -> None:
         self.builder, self.update, self.spec = builder, update, builder.spec
         self.name = update.variable
         self.size = len(self.spec.kinds[self.name])
@@ -500,9 +500,9 @@ def _frozen(column: Column) -> tuple[tuple[Dim, int], ...]:
     return tuple(sorted((dim, w) for dim, w in column.items() if w))
 
 
-def lower_to_thresholds(updates: Updates) -> Lowering:
+def lower_to_thresholds(updates: Updates) -> LoweredStep:
     """Units for guarded updates, the cheapest way for each."""
-    builder = Builder(updates)
+    builder = UnitBuilder(updates)
     clearing: dict[str, list[GuardedUpdate]] = {}
     for given in updates:
         for update in _without_tied_averages(builder, given):
@@ -550,7 +550,7 @@ def _predicate_cost(tests: Iterable[Test]) -> int:
     return cost if cost > 1 else 0
 
 
-def _without_tied_averages(builder: Builder, update: AnyUpdate) -> list[AnyUpdate]:
+def _without_tied_averages(builder: UnitBuilder, update: AnyUpdate) -> list[AnyUpdate]:
     """Buckets of numerical heads exist only from the second half on, so a test that ties such a head to
     other variables cannot be a scratch value: it is taken apart into value sets, unless thresholds on its
     form can serve as the guard."""
@@ -575,18 +575,18 @@ def _without_tied_averages(builder: Builder, update: AnyUpdate) -> list[AnyUpdat
     return [part for one in made for part in _without_tied_averages(builder, one)]
 
 
-def finish(builder: Builder, updates: Updates) -> Lowering:
+def finish(builder: UnitBuilder, updates: Updates) -> LoweredStep:
     """Add the read guards and the units that clear, and settle the layout."""
     reads = [(read.head, [builder.read_test(test) for test in read.guard]) for read in updates.reads]
     builder.clear_heads()
     builder.clear_scratch()
     layout = build_layout(builder.spec, builder.scratch.values())
-    return Lowering(builder.spec, layout, tuple(builder.units), tuple(builder.costs), tuple(reads))
+    return LoweredStep(builder.spec, layout, tuple(builder.units), tuple(builder.costs), tuple(reads))
 
 
-def lower_rules_to_units(rules: Rules, updates: Updates) -> Lowering:
+def lower_rules_to_units(rules: Rules, updates: Updates) -> LoweredStep:
     """The papers' form: one unit a rule (and thermometer scratch values where numerical heads are read)."""
-    builder = Builder(updates)
+    builder = UnitBuilder(updates)
     for rule in rules:
         if rule.new is None:
             continue

@@ -20,7 +20,7 @@ from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
 
 
-class Layer:
+class RunningLayer:
     """The state before a layer, and what the heads read there."""
 
     def __init__(self, spec: Spec, states: States, number: int) -> None:
@@ -87,10 +87,10 @@ class Layer:
         return after
 
 
-class State:
+class PositionState:
     """`z` in `step`: the variables and head outputs of one position."""
 
-    def __init__(self, program: ProgramClass | LayerProgram, layer: Layer, position: int) -> None:
+    def __init__(self, program: ProgramClass | LayerProgram, layer: RunningLayer, position: int) -> None:
         vars(self).update(_program=program, _layer=layer, _position=position)
         vars(self).update(_values=dict(layer.moved[position]))
 
@@ -159,9 +159,9 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
     return kind.values[index]
 
 
-def run_step(program: ProgramClass | LayerProgram, layer: Layer, position: int) -> dict[str, Value]:
+def run_step(program: ProgramClass | LayerProgram, layer: RunningLayer, position: int) -> dict[str, Value]:
     """Run `step` at one position; the variables after it."""
-    state = State(program, layer, position)
+    state = PositionState(program, layer, position)
     try:
         step_of(program)(state)
     except KleeneError:
@@ -191,7 +191,7 @@ def halted(spec: Spec, states: States) -> bool:
 
 def layers_of(
     program: ProgramClass, tokens: Sequence[int], layers: int | None = None, max_layers: int = 10_000
-) -> Iterator[tuple[Layer, States]]:
+) -> Iterator[tuple[RunningLayer, States]]:
     """Run layer by layer; yield each layer and the states after it."""
     spec = program.spec
     check_layers(spec.name, layers, 0 if spec.max_tokens is None else 1)
@@ -202,7 +202,7 @@ def layers_of(
         if fixed is None and number >= max_layers:
             raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
         part = program.by_layer[number % len(program.by_layer)]
-        layer = Layer(part.spec, states, number + 1)
+        layer = RunningLayer(part.spec, states, number + 1)
         states = [run_step(part, layer, position) for position in range(len(states))]
         number += 1
         yield layer, states

@@ -13,7 +13,7 @@ from kleene.machines.spec import HeadSpec, Spec, VariableSpec
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
 MAX_DEFAULT_POSITIONS = 512
 
-Cycle = tuple[tuple[str, tuple[str, ...]], ...]  # (layer, names of its heads)
+CycleLayers = tuple[tuple[str, tuple[str, ...]], ...]  # (layer, names of its heads)
 
 
 def specify(name: str, body: dict[str, Any], taken: type) -> Spec:
@@ -93,7 +93,7 @@ class _Checker:
             raise self.fail("'step' is missing: def step(z): … (or def rules(b): …, or cycle = (layer, …))")
         return steps == ["cycle"]
 
-    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None, cycle: Cycle) -> None:
+    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None, cycle: CycleLayers) -> None:
         """Reject a program that does not say when it ends, and a decoder with `halt` or a cycle."""
         if not halt and layers is None:
             raise self.fail("say when the program ends: halt = {variable: value}, or layers = a number")
@@ -102,7 +102,7 @@ class _Checker:
         if max_tokens is not None and cycle:
             raise self.fail("a decoder (max_tokens) has one layer, not a cycle of them")
 
-    def _cycle(self, heads: dict[str, HeadSpec]) -> Cycle:
+    def _cycle(self, heads: dict[str, HeadSpec]) -> CycleLayers:
         declared = self.body["cycle"]
         names = {id(thing): name for name, thing in self.body.items() if isinstance(thing, CycleLayer)}
         if not isinstance(declared, tuple | list) or not all(isinstance(one, CycleLayer) for one in declared):

@@ -144,7 +144,7 @@ def _whole(word: Any, at: int) -> int:
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """What a run did, and why it stopped: "halted", "steps" (the limit), or "input" (it waits for more)."""
 
     why: str
@@ -159,7 +159,7 @@ class Result:
         """Whether the program came to its own end."""
         return self.why == "halted"
 
-    def checked(self) -> Result:
+    def checked(self) -> RunResult:
         """This result, or `DidNotHalt` with the place where the program was."""
         if not self.halted:
             wants = "waits for input" if self.why == "input" else "has not halted"
@@ -296,7 +296,7 @@ class Machine(Port):
         self.steps = 0
         self.input_adds, self.evaluator = input_adds, evaluator
 
-    def run(self, max_steps: int = 10_000_000) -> Result:
+    def run(self, max_steps: int = 10_000_000) -> RunResult:
         """Go on for at most `max_steps` instructions; steps are counted from the machine's beginning."""
         if max_steps < 0:
             raise InputError(f"subleq: max_steps={max_steps}; it must be 0 or more")
@@ -305,7 +305,7 @@ class Machine(Port):
         if why == "overflow":  # words beyond 64 bits, or the plain evaluator was asked for
             why = self._plain(end)
         output = self._output.decode("utf-8", errors="replace")
-        return Result(why, self.steps, output, list(self.memory), self.counter, self.where())
+        return RunResult(why, self.steps, output, list(self.memory), self.counter, self.where())
 
     def _fast(self, end: int) -> str:
         import numpy as np
@@ -429,7 +429,7 @@ def run(
     memory: int | None = None,
     input_adds: bool = False,
     evaluator: str = "numba",
-) -> Result:
+) -> RunResult:
     """Run an image on all of its input; `evaluator="plain"` is the definition, "numba" the fast one.
 
     >>> run([3, 3, -1, 5], dialect="esolang").memory[:4]

@@ -56,11 +56,7 @@ def check_transformer(net: Any) -> None:
             )
         return
     if not net.certified_in(now):
-        ask = (
-            f"kl.certify(net, dtype={now!r}) proves that it may, or says why not"
-            if now == "bfloat16"
-            else "use float32"
-        )
+        ask = f"kl.certify(net, dtype={now!r}) proves that it may, or says why not"
         raise NotExact(f"{net.config.name}: it was made for {_name(made)} and has no certificate in {now}; {ask}")
 
 

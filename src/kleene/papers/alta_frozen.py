@@ -16,8 +16,9 @@ from kleene.library.parity import START, parity_relative
 from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
 from kleene.networks.trained.frozen_inside import AssistedTransformer
 from kleene.papers.alta_parity import LENGTHS, Bits, percent, words
-from kleene.papers.report import Result, plot
-from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
+from kleene.papers.protocol import Config, Experiment, Measured, Row, Runs
+from kleene.papers.report import plot
+from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.end_to_end import Data, labelled, train_standard
 from kleene.training.loop import seeded
 
@@ -59,39 +60,19 @@ SCALES: dict[str, dict[str, Any]] = {
         "shape": {"width": 8, "hidden": 8, "heads": 1, "head_size": 8},
     },
 }
+for _scale, (_trained, _longest) in LENGTHS.items():
+    SCALES[_scale] |= {"trained": _trained, "longest": _longest}
 TITLES = {"with": "with the frozen block", "without": "without it"}
 
 
-def frozen(
-    scale: str = "small",
-    data: Path | None = None,
-    folder: Path | str = "results/alta.frozen",
-    progress: bool = True,
-    plan: Plan | None = None,
-) -> Result:
-    """Train with and without the block on short words, and test on longer ones."""
-    config, plan = at_scale(SCALES, scale), plan or Plan()
-    trained, longest = LENGTHS[scale]
-    result = Result("alta.frozen", Path(folder), {"scale": scale, "trained": trained, "longest": longest, **config})
-    tasks = {
-        f"{kind}-seed-{seed}": {
-            "kind": kind,
-            "seed": seed,
-            "trained": trained,
-            "longest": longest,
-            **{key: value for key, value in config.items() if key != "seeds"},
-            "steps": plan.step_count(config["steps"]),
-        }
+def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
+    """With and without the block, each seed."""
+    shared = {key: value for key, value in config.items() if key not in ("scale", "seeds")}
+    return {
+        f"{kind}-seed-{seed}": {"kind": kind, "seed": seed, **shared, "steps": plan.step_count(config["steps"])}
         for kind in TITLES
         for seed in config["seeds"]
     }
-    train_all(result, learn_one, tasks, scale, plan, progress)
-    for kind, title in TITLES.items():
-        found = [result.runs[name] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
-        _row(result, kind, title, found, trained)
-    _draw(result, trained)
-    result.write()
-    return result
 
 
 def examples(given: list[Bits]) -> Data:
@@ -155,29 +136,50 @@ def learn_one(
     return {"right": right, **last, "metrics": net.metrics, "finished": last["step"] >= steps}
 
 
-def _row(result: Result, kind: str, title: str, found: list[dict[str, Any]], trained: int) -> None:
-    name = f"{title}: length ≤ {trained} / > {trained}"
-    if not found:
-        result.row(name, "", "not run")
-        return
-    each = []
-    for run in found:
-        parts: list[list[float]] = [[], []]
-        for length, share in run["right"].items():
-            parts[int(length) > trained].append(share)
-        each.append([sum(part) / len(part) for part in parts])
-    mean = [sum(values) / len(values) for values in zip(*each)]
-    note = f"{len(found)} seed{'s' * (len(found) > 1)}, {found[0]['step']:,} steps; means over lengths"
-    if mean[0] < 1:
-        note += ". **not converged**"
-    result.row(name, "", " / ".join(map(percent, mean)), note, mean[1] == 1.0 if kind == "with" else None)
+def by_trained(right: dict[str, float], trained: int) -> list[float]:
+    """Means over lengths of the shares right: up to the trained length, and beyond."""
+    parts: list[list[float]] = [[], []]
+    for length, share in right.items():
+        parts[int(length) > trained].append(share)
+    return [sum(part) / len(part) for part in parts]
 
 
-def _draw(result: Result, trained: int) -> None:
-    with plot(result.folder / "frozen.png", title="parity = last bit, by length") as (axis,):
-        for name, run in result.runs.items():
+def rows(config: Config) -> list[Row]:
+    """With and without; the paper suggests the experiment and claims nothing, so that there is no verdict."""
+    return [_row(config, kind) for kind in TITLES]
+
+
+def _row(config: Config, kind: str) -> Row:
+    trained = config["trained"]
+    names = [f"{kind}-seed-{seed}" for seed in config["seeds"]]
+
+    def measure(runs: Runs) -> Measured | None:
+        found = [runs[name] for name in names if name in runs]
+        if not found:
+            return None
+        each = [by_trained(run["right"], trained) for run in found]
+        mean = [sum(values) / len(values) for values in zip(*each)]
+        said = "; ".join(" / ".join(map(percent, part)) for part in each)
+        steps = ", ".join(f"{run['step']:,}" for run in found)
+        note = f"{len(found)} of {len(names)} seeds: {said}; {steps} of {config['steps']:,} steps"
+        return Measured(" / ".join(map(percent, mean)), note=note + ("" if mean[0] == 1 else ". **not converged**"))
+
+    return Row(
+        f"{TITLES[kind]}: length ≤ {trained} / > {trained}",
+        measure,
+        cost=f"{config['steps']:,} steps a seed, about 2 minutes each on an H200" if config["scale"] == "paper" else "",
+        note="means over lengths",
+    )
+
+
+def draw(folder: Path, config: Config, runs: Runs) -> None:
+    """The share right by length."""
+    with plot(folder / "frozen.png", title="parity = last bit, by length") as (axis,):
+        for name, run in runs.items():
             axis.plot([int(n) for n in run["right"]], list(run["right"].values()), label=name, lw=1.2)
-        axis.axvline(trained + 0.5, color="black", lw=0.8, ls=":")
+        axis.axvline(config["trained"] + 0.5, color="black", lw=0.8, ls=":")
         axis.set(xlabel="length", ylabel="right", ylim=(-0.05, 1.05))
-        if result.runs:
-            axis.legend(fontsize=7)
+        axis.legend(fontsize=7)
+
+
+FROZEN = Experiment("alta.frozen", SCALES, (tasks,), learn_one, rows, draw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -159,25 +159,19 @@ def parity(
     progress: bool = True,
     plan: Plan | None = None,
 ) -> Result:
-    """The three parts: minimal versions, trace supervision, end-to-end supervision."""
-    from kleene.papers import alta_parity_end_to_end as end_to_end
-    from kleene.papers import alta_parity_trace as trace
-    from kleene.papers.alta_parity_minimal import parity_minimal
+    """The three parts: minimal versions, trace supervision, end-to-end supervision; each in a folder of its own."""
+    from kleene.papers.alta_parity_end_to_end import END_TO_END
+    from kleene.papers.alta_parity_minimal import MINIMAL
+    from kleene.papers.alta_parity_trace import TRACE
 
     plan = plan or Plan()
-    traced = trace.tasks(trace.TRACE.config(scale), data, plan, {})
-    chosen = set(plan.chosen([*traced, *end_to_end.tasks(scale, plan)]))  # before any work
+    parts = (MINIMAL, TRACE, END_TO_END)
+    named = {part.name: list(part.stages[0](part.config(scale), data, plan, {})) for part in parts}
+    plan.check_named([name for names in named.values() for name in names])
     whole = Result("alta.parity", Path(folder), {"scale": scale})
-    parts = [parity_minimal(scale, data, whole.folder / "parity-minimal", progress)]
-    for short, part, its_tasks in (
-        ("parity-trace", trace.parity_trace, traced),
-        ("parity-end-to-end", end_to_end.parity_end_to_end, end_to_end.tasks(scale, plan)),
-    ):
-        mine = tuple(name for name in its_tasks if name in chosen)
-        own = replace(plan, only=mine) if mine else replace(plan, only=(), limit=0.0)  # none: nothing is trained
-        parts.append(part(scale, data, whole.folder / short, progress, own))
-    for one in parts:
-        short = one.name.rpartition(".")[2]
+    for part in parts:
+        short = part.name.rpartition(".")[2]
+        one = part.run(scale, data, whole.folder / short, progress, plan.of(named[part.name]))
         whole.rows += [{**row, "name": f"{short}: {row['name']}"} for row in one.rows]
         whole.runs = {**whole.runs, **{f"{short}: {name}": run for name, run in one.runs.items()}}
     whole.write()

@@ -10,7 +10,6 @@ import torch
 
 import kleene as kl
 from kleene.checks.minimality import minimal
-from kleene.files import read_json
 from kleene.library.parity import START
 from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
 from kleene.papers.alta_parity import (
@@ -27,27 +26,27 @@ from kleene.papers.alta_parity import (
     words,
 )
 from kleene.papers.alta_parity_minimal import answers
-from kleene.papers.report import Result
-from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
+from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
+from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.end_to_end import Data, labelled, train_standard
 from kleene.training.loop import seeded
 
-Row = tuple[int, bool, str]  # layers, shared weights, positions
+Cell = tuple[int, bool, str]  # layers, shared weights, positions
 FULL_STEPS = 50_000
-PAPER: dict[Row, str] = {
-    (8, False, "relative"): "100 % / 60 % / 51 %",
-    (8, True, "relative"): "100 % / 65 % / 52 %",
-    (40, False, "relative"): "100 % / 55 % / 51 %",
-    (40, True, "relative"): "100 % / 54 % / 48 %",
-    (8, False, "absolute"): "100 % / 49 % / 50 %",
-    (8, True, "absolute"): "100 % / 50 % / 52 %",
-    (40, False, "absolute"): "100 % / 50 % / 51 %",
-    (40, True, "absolute"): "100 % / 52 % / 51 %",
+PAPER: dict[Cell, tuple[int, int, int]] = {  # percent: length ≤ 20, > 20, ones > 20
+    (8, False, "relative"): (100, 60, 51),
+    (8, True, "relative"): (100, 65, 52),
+    (40, False, "relative"): (100, 55, 51),
+    (40, True, "relative"): (100, 54, 48),
+    (8, False, "absolute"): (100, 49, 50),
+    (8, True, "absolute"): (100, 50, 52),
+    (40, False, "absolute"): (100, 50, 51),
+    (40, True, "absolute"): (100, 52, 51),
 }
 SCALES: dict[str, dict[str, Any]] = {  # `layers`: few and many, with the steps of each; the paper has 8 and 40
     "paper": {
         "layers": {8: 50_000, 40: 5_000},
-        "seeds": [0],
+        "seeds": [0, 1, 2],
         "train_each": 2_000,
         "test_each": 100,
         "every": 500,
@@ -79,62 +78,66 @@ SCALES: dict[str, dict[str, Any]] = {  # `layers`: few and many, with the steps 
         "shape": {"width": 16, "hidden": 32, "heads": 2, "head_size": 8},
     },
 }
+for _scale, (_trained, _longest) in LENGTHS.items():
+    SCALES[_scale] |= {"trained": _trained, "longest": _longest}
+OPTIONS = ("train_each", "test_each", "every", "batch", "rate", "optimiser", "shape")
 
 
-def parity_end_to_end(
-    scale: str = "small",
-    data: Path | None = None,
-    folder: Path | str = "results/alta.parity-end-to-end",
-    progress: bool = True,
-    plan: Plan | None = None,
-) -> Result:
-    """Train standard transformers on short words' parities; compare what they say of longer ones."""
-    config, plan = at_scale(SCALES, scale), plan or Plan()
-    trained, longest = LENGTHS[scale]
-    result = Result(
-        "alta.parity-end-to-end", Path(folder), {"scale": scale, "trained": trained, "longest": longest, **config}
-    )
-    train_all(result, learn_one, tasks(scale, plan), scale, plan, progress)
-    test = words(longest, config["test_each"], seed=2)
+def cells(config: Config) -> dict[Cell, tuple[int, int, int]]:
+    """The paper's figures by cell, with this scale's few and many layers in the place of 8 and 40."""
     few, many = config["layers"]
-    for (layers, shared, positions), paper in PAPER.items():
-        _row(result, (few if layers == 8 else many, shared, positions), paper, config, test, trained)
-    _simplicity(result, test, trained, longest)
-    _draw(result, test, trained)
-    result.write()
-    return result
+    return {(few if layers == 8 else many, *rest): paper for (layers, *rest), paper in PAPER.items()}
 
 
-def _name(row: Row, seed: int) -> str:
-    layers, shared, positions = row
+def name_of(cell: Cell, seed: int) -> str:
+    """The name of a training run."""
+    layers, shared, positions = cell
     return f"{positions}-{layers}-{'shared' if shared else 'own'}-seed-{seed}"
 
 
-def _title(row: Row) -> str:
-    layers, shared, positions = row
-    return f"{layers} layers, {'shared weights' if shared else 'own weights'}, {positions} positions"
+def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
+    """The minimal versions' answers, and the training runs."""
+    sizes = {key: config[key] for key in ("trained", "longest", "test_each")}
+    found: dict[str, dict[str, Any]] = {"minimal-versions": {"kind": "minimal-versions", **sizes}}
+    for layers, shared, positions in cells(config):
+        for seed in config["seeds"]:
+            found[name_of((layers, shared, positions), seed)] = {
+                "layers": layers,
+                "shared": shared,
+                "positions": positions,
+                "seed": seed,
+                "trained": config["trained"],
+                "longest": config["longest"],
+                "steps": plan.step_count(config["layers"][layers]),
+                **{key: config[key] for key in OPTIONS},
+            }
+    return found
 
 
-def tasks(scale: str, plan: Plan) -> dict[str, dict[str, Any]]:
-    """The training runs, by name."""
-    config, (trained, longest) = at_scale(SCALES, scale), LENGTHS[scale]
-    kept = ("train_each", "test_each", "every", "batch", "rate", "optimiser", "shape")
-    return {
-        _name((layers, shared, positions), seed): {
-            "layers": layers,
-            "shared": shared,
-            "positions": positions,
-            "seed": seed,
-            "trained": trained,
-            "longest": longest,
-            "steps": plan.step_count(steps),
-            **{key: config[key] for key in kept},
+def work(kind: str = "train", **arguments: Any) -> dict[str, Any]:
+    """One task."""
+    return minimal_versions(**arguments) if kind == "minimal-versions" else learn_one(**arguments)
+
+
+def minimal_versions(
+    trained: int, longest: int, test_each: int, folder: Path, deadline: float | None
+) -> dict[str, Any]:
+    """What each program's minimal version, from words of up to `trained` bits, says of the test words."""
+    test = words(longest, test_each, seed=2)
+    found: dict[str, Any] = {}
+    for kind in TITLES:
+        program = make_program(kind, longest)
+        small = minimal(program, [tokens(kind, word) for word in readable(kind, words(trained, 200, seed=1))])
+        given = readable(kind, test)
+        said = iter(answers(kind, small, given, longest))
+        sizes = kl.compile(small).sizes
+        found[kind] = {
+            "said": "".join(str(next(said)) if word or kind != "absolute" else "0" for word in test),
+            "rules": small.seen.rule_count,
+            "parameters": sizes.parameters,
+            "nonzero": sizes.nonzero,
         }
-        for positions in ("relative", "absolute")
-        for layers, steps in config["layers"].items()
-        for shared in (False, True)
-        for seed in config["seeds"]
-    }
+    return found
 
 
 def examples(given: list[Bits]) -> Data:
@@ -194,135 +197,231 @@ def learn_one(
     said = "".join(str(output[-1]) for output in net.run_batch([[START, *word] for word in test]))
     last = net.metrics[-1] if net.metrics else {"step": 0}
     parameters = sum(p.numel() for p in net.parameters())
-    return {"said": said, **last, "parameters": parameters, "finished": last["step"] >= steps}
+    metrics = net.metrics[:: max(1, len(net.metrics) // 20)]
+    finished = last["step"] >= steps
+    return {"said": said, **last, "metrics": metrics, "parameters": parameters, "finished": finished}
 
 
-def _cells(run: Mapping[str, Any], test: list[Bits], trained: int) -> Cells:
-    return Cells.of(test, [int(answer) for answer in run["said"]], trained)
+# --- rows -------------------------------------------------------------------------------------------------
 
 
-def _row(result: Result, row: Row, paper: str, config: Mapping[str, Any], test: list[Bits], trained: int) -> None:
-    names = [name for seed in config["seeds"] if (name := _name(row, seed)) in result.runs]
-    title = f"{_title(row)}: length ≤ {trained} / > {trained} / ones > {trained}"
-    theirs = paper if trained == 20 else f"{paper} (width 512, {8 if row[0] == min(config['layers']) else 40} layers)"
-    if not names:
-        result.row(title, theirs, "not run")
-        return
-    each = [_cells(result.runs[name], test, trained).slices for name in names]
-    mean = [sum(values) / len(values) for values in zip(*each)]
-    steps = ", ".join(f"{result.runs[name]['step']:,}" for name in names)
-    notes = [f"seeds {config['seeds'][: len(names)]}: {'; '.join(map(shown, each))}"] if len(names) > 1 else ["1 seed"]
-    notes.append(f"{steps} steps (paper {FULL_STEPS:,})")
-    if mean[0] < 1:
-        notes.append("**not converged**")
-    result.row(title, theirs, shown(mean), ". ".join(notes))
+class Networks:
+    """The trained networks of a scale, as the raw runs have them."""
+
+    def __init__(self, config: Config, runs: Runs) -> None:
+        self.config, self.trained, self.runs = config, config["trained"], runs
+        self.test = words(config["longest"], config["test_each"], seed=2)
+
+    def cells(self, name: str) -> Cells:
+        return Cells.of(self.test, [int(answer) for answer in self.runs[name]["said"]], self.trained)
+
+    def converged(self, name: str) -> bool:
+        """Whether a network is right on every tested word that is no longer than in training."""
+        return self.cells(name).slices[0] == 1.0
+
+    def of(self, positions: str) -> list[str]:
+        """The converged networks with these positions."""
+        return [name for name in self.runs if name.startswith(positions) and self.converged(name)]
+
+    def agreement(self, name: str, kind: str) -> float:
+        """On how many words with more ones than in training a network says what a minimal version does."""
+        said: str = self.runs[name]["said"]
+        wanted: str = self.runs["minimal-versions"][kind]["said"]
+        places = [at for at, word in enumerate(self.test) if sum(word) > self.trained]
+        return sum(said[at] == wanted[at] for at in places) / len(places)
 
 
-# --- simplicity bias --------------------------------------------------------------------------------------
+def rows(config: Config) -> list[Row]:
+    """Table 3; then agreement with the minimal versions; then what the paper says of all rows together."""
+    return [
+        *(_table_row(config, cell, paper) for cell, paper in cells(config).items()),
+        *(_agreement_row(config, kind) for kind in TITLES),
+        _simplicity_row(config),
+        _positions_row(config),
+        _many_ones_row(config),
+    ]
 
 
-def _simplicity(result: Result, test: list[Bits], trained: int, longest: int) -> None:
-    """Each program's size beside how far the transformers agree with its minimal version on longer words.
+def _table_row(config: Config, cell: Cell, paper: tuple[int, int, int]) -> Row:
+    layers, shared, positions = cell
+    trained = config["trained"]
+    names = [name_of(cell, seed) for seed in config["seeds"]]
 
-    Those of relative positions are asked, which generalise at all. What Sum + Modulo says of more ones than training
-    had is one answer for all words, 0 or 1: which, the training words leave open, so the better one counts.
-    """
-    held_out = [place for place, word in enumerate(test) if len(word) > trained]
-    groups = [[at for at in held_out if (sum(test[at]) > trained) == many] for many in (False, True)]
-    runs = [run for name, run in result.runs.items() if name.startswith("relative")]
-    most: dict[str, float] = {}
-    for kind in TITLES:
-        program = make_program(kind, longest)
-        small = minimal(program, [tokens(kind, word) for word in readable(kind, words(trained, 200, seed=1))])
-        wanted = dict(zip(held_out, answers(kind, small, [test[place] for place in held_out], longest)))
-        sizes, count = kl.compile(small).sizes, small.seen.rule_count
-        shares = [[_agreement(run["said"], wanted, group) for group in groups] for run in runs]
-        if kind == "sum":
-            shares = [[few, max(many, 1 - many)] for few, many in shares]
-        mean = [sum(values) / len(values) for values in zip(*shares)]
-        most[kind] = mean[1] if mean else 0.0
-        result.row(
-            f"simplicity bias: agreement with the minimal {TITLES[kind]}, at most / more than {trained} ones",
-            "",
-            " / ".join(map(percent, mean)) or "not run",
-            f"{count} rules, {1 if kind == 'sum' else trained} layers for {trained} bits, {sizes.parameters:,} "
-            f"parameters ({sizes.nonzero:,} not zero); longer words, mean of {len(runs)} networks",
+    def measure(runs: Runs) -> Measured | None:
+        found = [name for name in names if name in runs]
+        if not found:
+            return None
+        networks = Networks(config, runs)
+        each = [networks.cells(name).slices for name in found]
+        mean = [sum(values) / len(values) for values in zip(*each)]
+        notes = [f"{len(found)} seed{'s' * (len(found) > 1)}: " + "; ".join(map(shown, each))]
+        notes.append(", ".join(f"{runs[name]['step']:,}" for name in found) + " steps")
+        if config["scale"] == "paper":
+            notes[-1] += f" (the paper's: {FULL_STEPS:,})"
+        if lost := [name for name in found if not networks.converged(name)]:
+            notes.append(f"**not converged**: {len(lost)} of {len(found)}")
+        return Measured(shown(mean), mean, len(found), not lost, ". ".join(notes), tuple(found))
+
+    theirs = " / ".join(f"{part} %" for part in paper)
+    few = layers == min(config["layers"])
+    steps = config["layers"][layers]
+    return Row(
+        f"{layers} layers, {'shared' if shared else 'own'} weights, {positions} positions: "
+        f"length ≤ {trained} / > {trained} / ones > {trained}",
+        measure,
+        paper=theirs if trained == 20 else f"{theirs} (width 512, {8 if few else 40} layers)",
+        source="ALTA, Table 3",
+        criterion=Criterion(
+            "the mean of three seeds is within 5 points of the paper's on longer words, and within 5 points of 50 % on "
+            "more ones",
+            lambda mean: abs(mean[1] - paper[1] / 100) <= 0.05 and abs(mean[2] - 0.5) <= 0.05,
         )
-    if runs:
-        result.row(
-            "simplicity bias: the fewest layers, not the fewest rules",
-            "Sum + Modulo, 31 rules, agrees most",
-            f"{percent(most['sum'])} with Sum + Modulo, {percent(most['relative'])} with Sequential (Relative)",
-            f"longer words with more than {trained} ones; elsewhere the two say the same",
-            most["sum"] > most["relative"],
+        if trained == 20
+        else None,
+        cost=f"{steps:,} steps a seed, {16 if few else 70} minutes on an H200 that trains nine"
+        if trained == 20
+        else "",
+    )
+
+
+def _folded(share: float) -> float:
+    return max(share, 1 - share)
+
+
+def _agreement_row(config: Config, kind: str) -> Row:
+    def measure(runs: Runs) -> Measured | None:
+        networks = Networks(config, runs)
+        if "minimal-versions" not in runs or not networks.of("relative"):
+            return None
+        parts = []
+        for positions in ("relative", "absolute"):
+            shares = [networks.agreement(name, kind) for name in networks.of(positions)]
+            if shares:
+                raw, folded = sum(shares) / len(shares), sum(map(_folded, shares)) / len(shares)
+                parts.append(f"{positions} positions {percent(raw)}, folded {percent(folded)} ({len(shares)} networks)")
+        about = runs["minimal-versions"][kind]
+        note = (
+            f"{about['rules']} rules, {1 if kind == 'sum' else config['trained']} layers for {config['trained']} bits"
         )
-    if result.runs:
-        relative = _mean_slices(result, "relative", test, trained)
-        absolute = _mean_slices(result, "absolute", test, trained)
-        if relative and absolute:
-            result.row(
-                "longer words: relative positions above absolute ones",
-                "60, 65, 55, 54 % above 49, 50, 50, 52 %",
-                f"{percent(relative[1])} and {percent(absolute[1])}",
-                "means of the rows",
-                relative[1] > absolute[1],
-            )
-            away = max(abs(slices[2] - 0.5) for slices in (relative, absolute))
-            result.row(
-                f"more than {trained} ones: nothing is learned",
-                "about 50 %",
-                f"{percent(relative[2])} and {percent(absolute[2])}",
-                "relative and absolute",
-                away < 0.1,
-            )
+        return Measured("; ".join(parts), note=note)
+
+    return Row(
+        f"agreement with the minimal {TITLES[kind]} on words with more than {config['trained']} ones",
+        measure,
+        note="converged networks; folded: max(x, 1 − x) for each network, which is at least 50 % whatever it says",
+    )
 
 
-def _agreement(said: str, wanted: Mapping[int, int], places: list[int]) -> float:
-    return sum(int(said[at]) == wanted[at] for at in places) / max(1, len(places))
+def _simplicity_row(config: Config) -> Row:
+    def measure(runs: Runs) -> Measured | None:
+        networks = Networks(config, runs)
+        names = networks.of("relative")
+        if "minimal-versions" not in runs or not names:
+            return None
+        shares = {kind: [networks.agreement(name, kind) for name in names] for kind in ("sum", "relative")}
+        means = {kind: sum(values) / len(values) for kind, values in shares.items()}
+        return Measured(
+            f"{percent(means['sum'])} with Sum + Modulo, {percent(means['relative'])} with Sequential (Relative)",
+            value=list(zip(shares["sum"], shares["relative"])),
+            seeds=len(names),
+            note=f"converged networks with relative positions, not folded, more than {config['trained']} ones",
+            runs=tuple(names),
+        )
+
+    return Row(
+        "simplicity bias: networks agree more with the program of fewest layers than with that of fewest rules",
+        measure,
+        paper="more consistent with Sum + Modulo",
+        source="ALTA, section 4.1",
+        criterion=Criterion(
+            "of at least three converged networks with relative positions, each agrees more often with the minimal "
+            "Sum + Modulo than with the minimal Sequential (Relative), without folding",
+            lambda pairs: all(one > other for one, other in pairs),
+        ),
+    )
 
 
-def _mean_slices(result: Result, positions: str, test: list[Bits], trained: int) -> list[float]:
-    each = [_cells(run, test, trained).slices for name, run in result.runs.items() if name.startswith(positions)]
-    return [sum(values) / len(values) for values in zip(*each)]
+def _positions_row(config: Config) -> Row:
+    def measure(runs: Runs) -> Measured | None:
+        networks = Networks(config, runs)
+        shares = {
+            positions: [networks.cells(name).slices[1] for name in networks.of(positions)]
+            for positions in ("relative", "absolute")
+        }
+        if not all(shares.values()):
+            return None
+        means = [sum(values) / len(values) for values in shares.values()]
+        return Measured(
+            f"{percent(means[0])} and {percent(means[1])}",
+            value=shares,
+            seeds=min(map(len, shares.values())),
+            note=" and ".join(f"{len(values)} converged networks" for values in shares.values()),
+            runs=tuple(name for positions in shares for name in networks.of(positions)),
+        )
+
+    return Row(
+        "longer words: relative positions above absolute ones",
+        measure,
+        paper="60, 65, 55, 54 % above 49, 50, 50, 52 %",
+        source="ALTA, Table 3",
+        criterion=Criterion(
+            "of at least three converged networks on either side, every one with relative positions is above every one "
+            "with absolute positions",
+            lambda shares: min(shares["relative"]) > max(shares["absolute"]),
+        ),
+    )
+
+
+def _many_ones_row(config: Config) -> Row:
+    def measure(runs: Runs) -> Measured | None:
+        networks = Networks(config, runs)
+        names = [name for positions in ("relative", "absolute") for name in networks.of(positions)]
+        if not names:
+            return None
+        shares = [networks.cells(name).slices[2] for name in names]
+        return Measured(
+            ", ".join(map(percent, shares)), shares, len(names), note="converged networks", runs=tuple(names)
+        )
+
+    return Row(
+        f"more than {config['trained']} ones: nothing is learned",
+        measure,
+        paper="48 to 52 %",
+        source="ALTA, Table 3",
+        criterion=Criterion(
+            "of at least three converged networks each is within 5 points of 50 %",
+            lambda shares: all(abs(share - 0.5) <= 0.05 for share in shares),
+        ),
+    )
 
 
 # --- figures ----------------------------------------------------------------------------------------------
 
 
-def _draw(result: Result, test: list[Bits], trained: int) -> None:
-    if not result.runs:
-        return
-    found = {name: _cells(run, test, trained) for name, run in result.runs.items()}
-    relative = {name: cells for name, cells in found.items() if name.startswith("relative")}
-    absolute = {name: cells for name, cells in found.items() if name.startswith("absolute")}
-    compared = {f"from traces: {TITLES[kind]}": cells for kind, cells in _traced(result, trained).items()}
-    for name, some in (("relative", relative), ("absolute", absolute)):
-        if some:
-            label = f"end to end: {name} positions, mean of {len(some)}"
-            compared[label] = Cells.joined(list(some.values()))
+def draw(folder: Path, config: Config, runs: Runs) -> None:
+    """Figures 5, 9, 10 and 11."""
+    networks = Networks(config, runs)
+    found = {name: networks.cells(name) for name in runs if name != "minimal-versions"}
+    relative = {name: one for name, one in found.items() if name.startswith("relative")}
+    absolute = {name: one for name, one in found.items() if name.startswith("absolute")}
+    compared = {
+        f"{positions} positions, mean of {len(some)}": Cells.joined(list(some.values()))
+        for positions, some in (("relative", relative), ("absolute", absolute))
+        if some
+    }
 
-    def draw(figure: str, title: str, panels: dict[str, Any], ylabel: str = "right") -> None:
-        draw_lines(result.folder / f"parity-end-to-end{figure}.png", panels, title, ylabel, trained)
+    def figure(number: str, title: str, panels: dict[str, Any], ylabel: str = "right") -> None:
+        draw_lines(folder / f"parity-end-to-end{number}.png", panels, title, ylabel, config["trained"])
 
-    def curves(some: dict[str, Cells], axis: int, column: int = 3) -> dict[str, Any]:
-        return {name: cells.by(axis, column) for name, cells in some.items()}
+    def curves(some: Mapping[str, Cells], axis: int, column: int = 3) -> dict[str, Any]:
+        return {name: one.by(axis, column) for name, one in some.items()}
 
-    draw("", "Figure 5: trace and end-to-end supervision", {"length": curves(compared, 0), "ones": curves(compared, 1)})
-    draw(
-        "-figure9",
-        "Figure 9: by length",
-        {"length, relative positions": curves(relative, 0), "length, absolute positions": curves(absolute, 0)},
-    )
-    draw("-figure10", "Figure 10: by number of ones", {"ones, relative positions": curves(relative, 1)})
-    draw("-figure11", "Figure 11: mean prediction", {"ones, relative positions": curves(relative, 1, 4)}, "share of 1")
+    by_length = {"length, relative positions": curves(relative, 0), "length, absolute positions": curves(absolute, 0)}
+    figure("", "Figure 5: end-to-end supervision", {"length": curves(compared, 0), "ones": curves(compared, 1)})
+    figure("-figure9", "Figure 9: by length", by_length)
+    figure("-figure10", "Figure 10: by number of ones", {"ones, relative positions": curves(relative, 1)})
+    said = {"ones, relative positions": curves(relative, 1, 4)}
+    figure("-figure11", "Figure 11: mean prediction", said, "share of 1")
 
 
-def _traced(result: Result, trained: int) -> dict[str, Cells]:
-    """The networks learned from traces, where that experiment's results lie beside these."""
-    found = {}
-    for kind in TITLES:
-        for beside in ("parity-trace", "alta.parity-trace"):
-            path = result.folder.parent / beside / "runs" / result.config["scale"] / f"{kind}-seed-0.json"
-            if path.exists():
-                found[kind] = Cells(read_json(path)["result"]["cells"], trained)
-    return found
+END_TO_END = Experiment("alta.parity-end-to-end", SCALES, (tasks,), work, rows, draw)

@@ -8,7 +8,6 @@ Then it is trained on a second task, the number of ones modulo 3, end to end: do
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,11 @@ from kleene.library.parity import START, parity_relative
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
+from kleene.papers.alta_frozen import by_trained
 from kleene.papers.alta_parity import Bits, percent, words
-from kleene.papers.report import Result, plot
-from kleene.papers.tasks import Plan, at_scale, fast_device, train_all
+from kleene.papers.protocol import Config, Experiment, Measured, Row, Runs
+from kleene.papers.report import plot
+from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.end_to_end import IGNORED, Data, labelled, train_standard
 from kleene.training.loop import seeded
 
@@ -67,40 +68,22 @@ MODULUS = 3  # of the second task
 GOOD = 0.99  # of the training words: learned
 
 
-def probes(
-    scale: str = "small",
-    data: Path | None = None,
-    folder: Path | str = "results/alta.probes",
-    progress: bool = True,
-    plan: Plan | None = None,
-) -> Result:
-    """Parity with and without probes, and the second task from either's weights and from none."""
-    config, plan = at_scale(SCALES, scale), plan or Plan()
+def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
+    """With probes and without, each seed."""
     trained, longest = config["lengths"]
-    result = Result("alta.probes", Path(folder), {"scale": scale, **config})
-    tasks = {
+    shared = {key: value for key, value in config.items() if key not in ("scale", "seeds", "lengths")}
+    return {
         f"{kind}-seed-{seed}": {
             "kind": kind,
             "seed": seed,
             "trained": trained,
             "longest": longest,
-            **{key: value for key, value in config.items() if key not in ("seeds", "lengths")},
+            **shared,
             "steps": plan.step_count(config["steps"]),
         }
         for kind in TITLES
         for seed in config["seeds"]
     }
-    train_all(result, learn_one, tasks, scale, plan, progress)
-    for kind, title in TITLES.items():
-        found = [result.runs[name] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in result.runs]
-        _row(result, f"parity, {title}", found, "parity", trained)
-        _row(result, f"then ones modulo {MODULUS}, from {title}", found, "second", trained)
-        if kind == "plain":
-            _row(result, f"ones modulo {MODULUS}, from nothing", found, "scratch", trained)
-    _verdict(result)
-    _draw(result, trained)
-    result.write()
-    return result
 
 
 class Probed(StandardTransformer):
@@ -224,58 +207,69 @@ def by_length(net: Probed, test: list[Bits], modulus: int) -> dict[str, float]:
     return found
 
 
-def _row(result: Result, title: str, found: list[dict[str, Any]], part: str, trained: int) -> None:
-    name = f"{title}: length ≤ {trained} / > {trained}"
-    each = []
-    for run in found:
-        parts: list[list[float]] = [[], []]
-        for length, share in run[part].items():
-            parts[int(length) > trained].append(share)
-        each.append([sum(values) / len(values) for values in parts])
-    if not each:
-        result.row(name, "", "not run")
-        return
-    mean = [sum(values) / len(values) for values in zip(*each)]
-    note = f"{len(found)} seed{'s' * (len(found) > 1)}; means over lengths"
-    if mean[0] < 1:
-        note += ". **not converged**"
-    result.row(name, "", " / ".join(map(percent, mean)), note)
+# --- rows -------------------------------------------------------------------------------------------------
 
 
-def _verdict(result: Result) -> None:
-    """Whether probes help, on the first task and on the second: how soon the training words are right."""
-    for part, title in (("parity", "parity"), ("second", f"ones modulo {MODULUS}")):
+def rows(config: Config) -> list[Row]:
+    """Accuracy on either task, and how soon the training words are right; the paper claims nothing about it."""
+    found = []
+    for kind, title in TITLES.items():
+        found.append(_row(config, kind, f"parity, {title}", "parity"))
+        found.append(_row(config, kind, f"then ones modulo {MODULUS}, from {title}", "second"))
+    found.append(_row(config, "plain", f"ones modulo {MODULUS}, from nothing", "scratch"))
+    return [*found, _steps_row(config, "parity", "parity"), _steps_row(config, "second", f"ones modulo {MODULUS}")]
+
+
+def _row(config: Config, kind: str, title: str, part: str) -> Row:
+    trained = config["lengths"][0]
+    names = [f"{kind}-seed-{seed}" for seed in config["seeds"]]
+
+    def measure(runs: Runs) -> Measured | None:
+        each = [by_trained(runs[name][part], trained) for name in names if name in runs]
+        if not each:
+            return None
+        mean = [sum(values) / len(values) for values in zip(*each)]
+        said = "; ".join(" / ".join(map(percent, one)) for one in each)
+        note = f"{len(each)} of {len(names)} seeds: {said}" + ("" if mean[0] == 1 else ". **not converged**")
+        return Measured(" / ".join(map(percent, mean)), note=note)
+
+    cost = "15 trainings of 5,000 steps, about 10 minutes on an H200" if config["scale"] == "paper" else ""
+    return Row(f"{title}: length ≤ {trained} / > {trained}", measure, cost=cost, note="means over lengths")
+
+
+def _steps_row(config: Config, part: str, title: str) -> Row:
+    def measure(runs: Runs) -> Measured | None:
         steps = {
-            kind: [run[f"{part}_steps"] for name, run in result.runs.items() if name.startswith(kind)]
+            kind: [runs[name][f"{part}_steps"] for seed in config["seeds"] if (name := f"{kind}-seed-{seed}") in runs]
             for kind in TITLES
         }
         if not all(steps.values()):
-            continue
+            return None
         if part == "second":
-            steps["nothing"] = [run["scratch_steps"] for run in result.runs.values() if "scratch_steps" in run]
-        said = ", ".join(f"{kind}: {', '.join(map(_count, found))}" for kind, found in steps.items())
-        note = f"steps until {percent(GOOD)} of the training words are right, each seed"
-        result.row(f"probes help to learn {title}", "", said, note, _mean(steps["probes"]) < _mean(steps["plain"]))
+            steps["nothing"] = [run["scratch_steps"] for run in runs.values() if "scratch_steps" in run]
+        text = "; ".join(f"{kind}: {', '.join(map(_count, found))}" for kind, found in steps.items())
+        return Measured(text, note="each seed")
+
+    return Row(f"steps until {percent(GOOD)} of the training words are right, {title}", measure)
 
 
 def _count(steps: int | None) -> str:
     return "never" if steps is None else f"{steps:,}"
 
 
-def _mean(steps: list[int | None]) -> float:
-    return sum(math.inf if step is None else step for step in steps) / len(steps)
-
-
-def _draw(result: Result, trained: int) -> None:
+def draw(folder: Path, config: Config, runs: Runs) -> None:
+    """The share right by length, on both tasks."""
     parts = {"parity": "parity", "second": f"then ones modulo {MODULUS}"}
-    with plot(result.folder / "probes.png", panels=2, title="linear probes instead of compiled weights") as axes:
+    with plot(folder / "probes.png", panels=2, title="linear probes instead of compiled weights") as axes:
         for axis, (part, title) in zip(axes, parts.items()):
-            for name, run in result.runs.items():
+            for name, run in runs.items():
                 axis.plot([int(n) for n in run[part]], list(run[part].values()), label=name, lw=1.2)
                 if part == "second" and "scratch" in run:
                     alone = run["scratch"]
                     axis.plot([int(n) for n in alone], list(alone.values()), label="from nothing", lw=1)
-            axis.axvline(trained + 0.5, color="black", lw=0.8, ls=":")
+            axis.axvline(config["lengths"][0] + 0.5, color="black", lw=0.8, ls=":")
             axis.set(xlabel="length", ylabel="right", ylim=(-0.05, 1.05), title=title)
-            if result.runs:
-                axis.legend(fontsize=7)
+            axis.legend(fontsize=6)
+
+
+PROBES = Experiment("alta.probes", SCALES, (tasks,), learn_one, rows, draw)

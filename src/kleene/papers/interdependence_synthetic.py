@@ -252,6 +252,11 @@ class Curves:
         """What was measured after an epoch."""
         return next((point for point in self.run(k)["curves"] if point["epoch"] == epoch), None)
 
+    def trained(self) -> str:
+        """How far the training went."""
+        done, asked = ({self.run(k)[key] for k in self.lengths} for key in ("epoch", "epochs"))
+        return f"{min(done)} of {max(asked)} epochs"
+
     def seeds(self) -> int:
         return min((len({model["seed"] for model in self.run(k)["models"]}) for k in self.lengths), default=0)
 
@@ -403,7 +408,7 @@ def _claim_row(claim: Claim, kind: str, seeds: int) -> Row:
             value=(sum(tested), len(tested)),
             seeds=curves.seeds(),
             converged=curves.converged(),
-            note="means of unfamiliar / familiar",
+            note=f"means of unfamiliar / familiar; {curves.trained()}",
             runs=curves.names,
         )
 

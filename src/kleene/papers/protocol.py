@@ -88,8 +88,8 @@ Stage = Callable[[Config, Path | None, Plan, Runs], Tasks]
 class Experiment:
     """A name, scales, stages of tasks (each may depend on the runs before it), and rows.
 
-    before: what is said about the table, above it.
     draw: makes the plots, from folder, configuration and runs.
+    default: the tasks that are run unless a plan names others; all, if not given.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Experiment:
     work: Work
     rows: Callable[[Config], Sequence[Row]]
     draw: Callable[[Path, Config, Runs], None] | None = None
-    before: str = ""
+    default: Callable[[Config], Sequence[str]] | None = None
 
     def config(self, scale: str) -> dict[str, Any]:
         """The settings of a scale, with its name."""
@@ -114,7 +114,7 @@ class Experiment:
     ) -> Result:
         """Run what has no result yet, and derive the table."""
         config, plan = self.config(scale), plan or Plan()
-        result = Result(self.name, Path(folder or f"results/{self.name}"), config, before=self.before)
+        result = Result(self.name, Path(folder or f"results/{self.name}"), config)
         declared = tuple(row.criterion.digest for row in self.rows(config) if row.criterion)
         runs: dict[str, dict[str, Any]] = {}
         names: list[str] = []
@@ -126,12 +126,14 @@ class Experiment:
                 tasks,
                 result.folder / "runs" / scale,
                 plan=plan.of(tasks),
+                default=None if self.default is None else self.default(config),
                 progress=progress,
                 title=self.name,
                 declared=declared,
             )
         plan.check_named(names)
         result.runs = runs
+        result.metrics["runs"] = {name: {k: v for k, v in run.items() if k != "code"} for name, run in runs.items()}
         result.rows = self.derive(config, runs)
         if self.draw is not None and runs:
             self.draw(result.folder, config, runs)

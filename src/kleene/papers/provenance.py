@@ -11,6 +11,7 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def loaded_code() -> dict[str, str]:
         path = getattr(module, "__file__", None)
         if not name.startswith("kleene.") or name.startswith(APART) or not path or not path.endswith(".py"):
             continue
-        found[Path(path).relative_to(SOURCE).as_posix()] = fingerprint(Path(path).read_text(encoding="utf-8"))
+        found[Path(path).relative_to(SOURCE).as_posix()] = _of_file(path, Path(path).stat().st_mtime_ns)
     return dict(sorted(found.items()))
 
 
@@ -65,7 +66,13 @@ def changed_code(recorded: Mapping[str, str]) -> list[str]:
 
 def _now(path: str) -> str | None:
     file = SOURCE / path
-    return fingerprint(file.read_text(encoding="utf-8")) if file.is_file() else None
+    return _of_file(str(file), file.stat().st_mtime_ns) if file.is_file() else None
+
+
+@cache
+def _of_file(path: str, changed: int) -> str:
+    """The fingerprint of a file, computed once as long as the file is not written."""
+    return fingerprint(Path(path).read_text(encoding="utf-8"))
 
 
 def git(*arguments: str) -> str | None:
@@ -88,19 +95,20 @@ def commit() -> str:
 
 
 def commit_of(recorded: Mapping[str, str], commits: Iterable[str] | None = None) -> str | None:
-    """The newest commit whose files are those recorded; None where none of the last 300 has them all."""
+    """The oldest commit whose files are those recorded; None where none of the last 300 has them all."""
     if commits is None:
         commits = (git("rev-list", "--abbrev-commit", "--abbrev=7", "-n", "300", "HEAD") or "").split()
     known: dict[str, str] = {}
-    for name in commits:
+    found = None
+    for name in commits if recorded else ():
         listed = git("ls-tree", "-r", name, "--", ".")
         blobs = {}
         for line in (listed or "").splitlines():
             about, _, path = line.partition("\t")
             blobs[path] = about.split()[2]
         if all(path in blobs and _blob(blobs[path], known) == want for path, want in recorded.items()):
-            return name
-    return None
+            found = name
+    return found
 
 
 def _blob(name: str, known: dict[str, str]) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -15,11 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from kleene.files import write_json, write_text, written_atomically
+from kleene.papers.provenance import commit
 
 
 @dataclass
 class Result:
-    """Rows of a published result, each with `name`, `paper`, `ours` and perhaps `note`."""
+    """What an experiment found: rows, and how they were made.
+
+    rows: each with `name`, `paper`, `ours`; perhaps `source`, `criterion`, `holds`, `verdict` and `note`.
+    runs: the results of its tasks, from this call or earlier.
+    """
 
     name: str
     folder: Path
@@ -27,85 +30,78 @@ class Result:
     rows: list[dict[str, Any]] = field(default_factory=list)
     metrics: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
-    seconds: float = 0.0
-    runs: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # results of tasks, from this call or earlier
-    before: str = ""  # what is said about the table, above it
+    runs: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
-    def row(self, name: str, paper: str, ours: str, note: str = "", holds: bool | None = None) -> None:
-        """Add a row; `holds` says whether what the paper claims was found here."""
-        entry: dict[str, Any] = {"name": name, "paper": paper, "ours": ours}
-        if holds is not None:
-            entry["holds"] = bool(holds)
-        if note:
-            entry["note"] = note
-        self.rows.append(entry)
+    def row(self, name: str, paper: str, ours: str, note: str = "") -> None:
+        """Add a row without a verdict."""
+        self.rows.append({"name": name, "paper": paper, "ours": ours, **({"note": note} if note else {})})
 
     def published(self) -> dict[str, Any]:
-        """The committed form: how it was made, and the rows."""
-        made = {
-            "command": os.environ.get("KLEENE_COMMAND") or command(),
+        """How it was made, and the rows."""
+        made: dict[str, Any] = {
+            "experiment": self.name,
+            "command": command(),
             "commit": commit(),
             "device": device(),
-            "seconds": round(self.seconds, 1),
-            "config": dict(self.config),
-            "rows": self.rows,
+            "seconds": round(time.time() - self.started, 1),
         }
         if self.runs:  # the tasks may have run elsewhere, before
-            made |= {key: ", ".join(sorted({run[key] for run in self.runs.values()})) for key in ("device", "commit")}
-            made["task_seconds"] = {name: run["seconds"] for name, run in self.runs.items()}
-        return made
+            made |= described(self.runs)
+        return made | {"config": dict(self.config), "rows": self.rows}
 
     def write(self) -> None:
         """Write config, metrics, rows and table into the folder."""
-        self.seconds = time.time() - self.started
         short = self.name.rpartition(".")[2]
-        write_json(self.folder / "config.json", dict(self.config))
+        published = self.published()
+        write_json(self.folder / "config.json", {"experiment": self.name, **self.config})
         write_json(self.folder / "metrics.json", self.metrics)
-        write_json(self.folder / f"{short}.json", self.published())
-        write_text(self.folder / f"{short}.md", self.table())
-        write_text(self.folder / "table.md", self.table())
+        write_json(self.folder / f"{short}.json", published)
+        write_text(self.folder / "table.md", table(published))
 
     def table(self) -> str:
         """The rows as Markdown."""
-        made = self.published()
-        tasks = made.get("task_seconds", {})
-        spent = f"; {len(tasks)} tasks of {sum(tasks.values()):.0f} s in all" if tasks else ""
-        lines = [
-            f"# {self.name}",
-            "",
-            f"`{made['command']}` at {made['commit']}, {made['device']}, {made['seconds']:.0f} s{spent}",
-            "",
-            "| what | paper | ours | holds | note |",
-            "|---|---|---|---|---|",
-        ]
-        for row in self.rows:
-            verdict = {True: "yes", False: "**no**", None: ""}[row.get("holds")]
-            cells = [row["name"], row["paper"], row["ours"], verdict, row.get("note", "")]
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        return "\n".join(lines) + "\n"
+        return table(self.published())
+
+
+def described(runs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Commits, devices and seconds of tasks."""
+    return {
+        "commit": ", ".join(sorted({run["commit"] for run in runs.values()})),
+        "device": ", ".join(sorted({run["device"] for run in runs.values()})),
+        "seconds": round(sum(run["seconds"] for run in runs.values()), 1),
+        "task_seconds": {name: run["seconds"] for name, run in runs.items()},
+    }
+
+
+def table(made: Mapping[str, Any]) -> str:
+    """A published result as Markdown: the rows, each with its criterion and verdict, and how they were made."""
+    tasks = made.get("task_seconds", {})
+    spent = f"{len(tasks)} tasks, {made['seconds']:.0f} s in all" if tasks else f"{made['seconds']:.0f} s"
+    lines = [f"# {made['experiment']}", "", f"`{made['command']}`", ""]
+    lines += [f"Commit {made['commit']}; {made['device']}; {spent}.", ""]
+    lines += [made["remark"], ""] if made.get("remark") else []
+    criteria = list(dict.fromkeys(row["criterion"] for row in made["rows"] if row.get("criterion")))
+    lines += ["| what | paper | ours | criterion | holds | note |", "|---|---|---|---|---|---|"]
+    for row in made["rows"]:
+        paper = row["paper"] + (f" ({row['source']})" if row.get("source") and row["paper"] else "")
+        number = f"[{criteria.index(row['criterion']) + 1}](#criteria)" if row.get("criterion") else ""
+        cells = [row["name"], paper, row["ours"], number, _verdict(row), row.get("note", "")]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    if criteria:
+        lines += ["", "## Criteria", "", "A run that is older than its criterion gets no verdict.", ""]
+        lines += [f"{number}. {text}." for number, text in enumerate(criteria, 1)]
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    if "verdict" not in row:
+        return ""
+    return {True: "yes", False: "**no**", None: f"no verdict: {row['verdict']}"}[row.get("holds")]
 
 
 def command() -> str:
     """The command line that is running, without this machine's folders."""
     return shlex.join([Path(sys.argv[0]).stem.replace("__main__", "kleene"), *sys.argv[1:]])
-
-
-def commit() -> str:
-    """The commit of the source that runs: from KLEENE_COMMIT, or from git."""
-    if given := os.environ.get("KLEENE_COMMIT"):
-        return given
-    try:
-        found = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        )
-        return found.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
 
 
 def device() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -19,9 +19,10 @@ from kleene.machines.subleq import Executor
 from kleene.networks.synthesizer.descriptions import PAD, bert_tokenizer, padded
 from kleene.networks.trained.bert import Bert
 from kleene.networks.trained.bert_stack import BertStack, predict
-from kleene.papers.report import Result, plot
+from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
+from kleene.papers.report import plot
 from kleene.papers.sst2 import read_sst2, vocabulary_file
-from kleene.papers.tasks import Plan, at_scale, fast_device, run_tasks, train_all
+from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.loop import Metrics, train
 from kleene.training.stacked import Batch, Descent, adamw, endless
 
@@ -37,12 +38,12 @@ HALT = (0, 0, 0)
 WIDTH = 16  # texts of a batch are padded to a multiple of this, so that few shapes occur
 
 RATES = [{"rate": rate} for rate in (1e-4, 2e-4, 4e-4, 8e-4)]
-WIDE = {"hidden": 256, "intermediate": 1024, "layers": 4, "heads": 4, "dropout": 0.1, "spread": 0.0625}
-# what is tried with seed 0, to choose from; the imperative learns nothing in time from BERT's initial deviation, 0.02
+SPREADS = (0.02, 0.04, 0.0625, 0.09)
+# what is tried with seed 0, to choose from: rates, and for the imperative rates × initial deviations
 TRIALS: dict[str, list[dict[str, Any]]] = {
     "classifier": RATES,
     "instruction": RATES,
-    "imperative": [*RATES, {"rate": 3e-4, "bert": WIDE}],
+    "imperative": [{**rate, "spread": spread} for spread in SPREADS for rate in RATES],
 }
 
 SCALES: dict[str, dict[str, Any]] = {
@@ -90,108 +91,58 @@ SCALES: dict[str, dict[str, Any]] = {
     },
 }
 
-CHOSEN = (
-    "The paper leaves out layers, heads, optimiser, learning rate, schedule, batch and memory size. Chosen: {layers} "
-    "layers, {heads} heads, dropout {dropout}, AdamW, {settings}, {warmup} steps of warm-up, then linearly to 0, "
-    "operands of {sizes} classes; TF32 on a GPU"
-)
 
-
-def soft_instruction(
-    scale: str = "small",
-    data: Path | None = None,
-    folder: Path | str = "results/synthesizer.soft-instruction",
-    progress: bool = True,
-    plan: Plan | None = None,
-) -> Result:
-    """Experiment 2: the sentiment as operand A of one instruction, beside the classifier."""
-    kinds = ["classifier", "instruction"]
-    return _experiment("synthesizer.soft-instruction", kinds, scale, data, Path(folder), progress, plan or Plan())
-
-
-def soft_imperative(
-    scale: str = "small",
-    data: Path | None = None,
-    folder: Path | str = "results/synthesizer.soft-imperative",
-    progress: bool = True,
-    plan: Plan | None = None,
-) -> Result:
-    """Experiment 3: a program that goes on as long as the text is positive."""
-    kinds = ["imperative"]
-    return _experiment("synthesizer.soft-imperative", kinds, scale, data, Path(folder), progress, plan or Plan())
-
-
-def _experiment(
-    name: str, kinds: list[str], scale: str, data: Path | None, folder: Path, progress: bool, plan: Plan
-) -> Result:
-    config = at_scale(SCALES, scale)
-    result = Result(name, folder, {"scale": scale, **config})
-    vocabulary_file(data), read_sst2(data, "dev")  # a clear error before any work
-    chosen = _chosen(result, kinds, config, data, progress, plan)
-    tasks = {kind: _task(kind, config["seeds"], trial, config, data, plan) for kind, trial in chosen.items()}
-    if tasks:
-        train_all(result, train_kind, tasks, scale, plan, progress)
-    curves = {kind: run["seeds"] for kind, run in result.runs.items() if run["seeds"][0]["curve"]}
-    for kind in kinds:
-        if kind in curves:
-            _rows(result, kind, result.runs[kind], {**config, **chosen[kind]})
-        else:
-            result.row(TITLES[kind], PAPER[kind] if config["texts"] is None else "", "not run")
-    if curves:
-        draw(result.folder / f"{name.rpartition('.')[2]}.png", curves)
-    result.write()
-    return result
-
-
-def _task(
-    kind: str, seeds: list[int], trial: dict[str, Any], config: dict[str, Any], data: Path | None, plan: Plan
-) -> dict[str, Any]:
-    settings = {key: value for key, value in config.items() if key not in ("seeds", "trials")}
+def _task(kind: str, seeds: list[int], trial: Config, config: Config, data: Path | None, plan: Plan) -> dict[str, Any]:
+    settings = {key: value for key, value in config.items() if key not in ("seeds", "trials", "scale")}
+    settings |= {key: value for key, value in trial.items() if key != "spread"}
+    if "spread" in trial:
+        settings["bert"] = {**settings["bert"], "spread": trial["spread"]}
     given = {} if plan.steps is None else {"steps": plan.steps}  # not of the task: the learning rate falls with them
-    return {"kind": kind, "seeds": seeds, "data": data, "config": {**settings, **trial, **given}}
+    return {"kind": kind, "seeds": seeds, "data": data, "config": {**settings, **given}}
 
 
-def _chosen(
-    result: Result, kinds: list[str], config: dict[str, Any], data: Path | None, progress: bool, plan: Plan
-) -> dict[str, dict[str, Any]]:
-    """For each kind of model the settings with the best validation accuracy, by a seed of its own.
+def trials_of(kinds: Sequence[str]) -> Any:
+    """The first stage: every setting, with seed 0."""
 
-    A kind is missing as long as not all of its trials are done.
-    """
-    trials = config.get("trials")
-    if trials is None:
-        return {kind: {} for kind in kinds}
-    tasks = {
-        f"{kind}-trial-{number}": _task(kind, [0], trial, config, data, plan)
-        for kind in kinds
-        for number, trial in enumerate(trials[kind])
-    }
-    folder = result.folder / "runs" / result.config["scale"]
-    runs = run_tasks(train_kind, tasks, folder, plan=replace(plan, only=()), progress=progress, title="trials")
-    best = {
-        name: max(point["right"] for point in run["seeds"][0]["curve"])
-        for name, run in runs.items()
-        if run["step"] == run["steps"]
-    }
-    result.metrics["trials"] = best
-    chosen = {}
-    for kind in kinds:
-        names = [f"{kind}-trial-{number}" for number in range(len(trials[kind]))]
-        if not best.keys() >= set(names):
-            continue
-        found = [best[name] for name in names]
-        chosen[kind] = trials[kind][found.index(max(found))]
-        said = "; ".join(f"{_settings({**config, **trial})}: {100 * b:.1f}" for trial, b in zip(trials[kind], found))
-        note = "validation chooses, so that the best of several is a little flattered; seed 0 is not among the five"
-        if kind == "imperative":
-            note += "; the larger initial deviation was added after 0.02 had been seen to fail on these data"
-        result.row(f"{TITLES[kind]}: settings tried with seed 0, best validation accuracy, %", "", said, note)
-    return chosen
+    def stage(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
+        vocabulary_file(data), read_sst2(data, "dev")  # a clear error before any work
+        return {
+            f"{kind}-trial-{number}": _task(kind, [0], trial, config, data, plan)
+            for kind in kinds
+            for number, trial in enumerate(config.get("trials", {}).get(kind, ()))
+        }
+
+    return stage
 
 
-def _settings(config: dict[str, Any]) -> str:
-    spread = config["bert"].get("spread", 0.02)
-    return f"rate {config['rate']}, batch {config['batch']}, initial deviation {spread}"
+def finals_of(kinds: Sequence[str]) -> Any:
+    """The second stage: the best setting, with all other seeds."""
+
+    def stage(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
+        chosen = {kind: choose(kind, config, runs) for kind in kinds}
+        return {
+            kind: _task(kind, config["seeds"], trial, config, data, plan)
+            for kind, trial in chosen.items()
+            if trial is not None
+        }
+
+    return stage
+
+
+def _best(run: dict[str, Any]) -> float:
+    return max(float(point["right"]) for point in run["seeds"][0]["curve"])
+
+
+def choose(kind: str, config: Config, runs: Runs) -> dict[str, Any] | None:
+    """The setting with the best validation accuracy; None as long as a trial is missing."""
+    trials = config.get("trials", {}).get(kind)
+    if not trials:
+        return {}
+    names = [f"{kind}-trial-{number}" for number in range(len(trials))]
+    if any(name not in runs or runs[name]["step"] < runs[name]["steps"] for name in names):
+        return None
+    found = [_best(runs[name]) for name in names]
+    return dict(trials[found.index(max(found))])
 
 
 def _spread(values: list[float]) -> str:
@@ -199,52 +150,97 @@ def _spread(values: list[float]) -> str:
     return f"{100 * mean(values):.1f}{spread}"
 
 
-def _rows(result: Result, kind: str, trained: dict[str, Any], config: dict[str, Any]) -> None:
-    found = trained["seeds"]
-    bert, sizes = config["bert"], tuple(config["sizes"])
-    chosen = CHOSEN.format(**bert, **{"settings": _settings(config), "warmup": config["warmup"], "sizes": sizes})
-    full = config["texts"] is None
-    seeds = f"{len(found)} seeds" if len(found) > 1 else "1 seed"
-    if trained["step"] < trained["steps"]:
-        seeds += f", stopped after {trained['step']:,} of {trained['steps']:,} steps"
-    best = [max(point["A"] for point in run["curve"]) for run in found]
-    last = [run["curve"][-1]["A"] for run in found]
-    what = "operand A" if kind != "classifier" else "the class"
-    paper = PAPER[kind] if full else ""
-    result.row(f"{TITLES[kind]}: best validation accuracy of {what}, %", paper, _spread(best), f"{seeds}. {chosen}")
-    result.row(f"{TITLES[kind]}: accuracy of {what} at the end, %", "", _spread(last), seeds)
-    if kind == "classifier":
-        return
-    whole = [run["curve"][-1]["right"] for run in found]
-    result.row(f"{TITLES[kind]}: all three operands right at the end, %", "", _spread(whole), seeds)
-    runs = [run["runs"]["right"] for run in found]
-    note = (
-        "the run writes the right class into memory; it halts as Algorithm 1 is written, on C = 0"
-        if kind == "instruction"
-        else f"every instruction that the true run visits, at most {config['run_steps']} steps, is right"
+# what a row reads off a run's seed, by title
+READS: dict[str, Any] = {
+    "best validation accuracy of operand A, %": lambda seed: max(point["A"] for point in seed["curve"]),
+    "accuracy of operand A at the end, %": lambda seed: seed["curve"][-1]["A"],
+    "all three operands right at the end, %": lambda seed: seed["curve"][-1]["right"],
+    "validation texts whose whole run is right, %": lambda seed: seed["runs"].get("right"),
+    "positive texts whose whole run is right, %": lambda seed: seed["runs"].get("positive"),
+    "negative texts that halt at once, %": lambda seed: seed["runs"].get("negative"),
+    "instructions right where the text is taken as positive, %": lambda seed: seed["runs"].get("programs"),
+}
+COSTS = {"classifier": "3 minutes", "instruction": "3 minutes", "imperative": "10 minutes with 16 settings"}
+
+
+def rows_of(kinds: Sequence[str]) -> Any:
+    """The settings tried, then what the five seeds of the best one reach."""
+
+    def rows(config: Config) -> list[Row]:
+        found = [_trials_row(config, kind) for kind in kinds if config.get("trials")]
+        for kind in kinds:
+            parts = list(READS)[: {"classifier": 2, "instruction": 4, "imperative": 7}[kind]]
+            found += [_row(config, kind, part) for part in parts]
+        return found
+
+    return rows
+
+
+def _trials_row(config: Config, kind: str) -> Row:
+    def measure(runs: Runs) -> Measured | None:
+        trials = config["trials"][kind]
+        done = [(trial, runs[name]) for n, trial in enumerate(trials) if (name := f"{kind}-trial-{n}") in runs]
+        if not done:
+            return None
+        return Measured("; ".join(f"{_settings(trial)}: {100 * _best(run):.1f}" for trial, run in done))
+
+    note = "validation chooses, so that the best of several is a little flattered; seed 0 is not among the five"
+    return Row(f"{TITLES[kind]}: settings tried with seed 0, best validation accuracy, %", measure, note=note)
+
+
+def _settings(trial: Config) -> str:
+    return f"rate {trial['rate']:g}" + (f", initial deviation {trial['spread']:g}" if "spread" in trial else "")
+
+
+def _row(config: Config, kind: str, part: str) -> Row:
+    first = part == next(iter(READS))
+    stated = PAPER[kind] if first and config["texts"] is None else ""
+    theirs, spread = (float(number) for number in PAPER[kind].split(" ± "))
+
+    def measure(runs: Runs) -> Measured | None:
+        run = runs.get(kind)
+        if run is None or not run["seeds"][0]["curve"]:
+            return None
+        values = [READS[part](seed) for seed in run["seeds"]]
+        if values[0] is None:
+            return None
+        whole = run["step"] >= run["steps"]
+        note = f"{len(values)} seed{'s' * (len(values) > 1)}"
+        note += "" if whole else f", stopped after {run['step']:,} of {run['steps']:,} steps"
+        return Measured(_spread(values), 100 * mean(values), len(values), whole, note, (kind,))
+
+    title = part.replace("operand A", "the class") if kind == "classifier" else part
+    return Row(
+        f"{TITLES[kind]}: {title}",
+        measure,
+        stated,
+        "Synthesizer paper, Figure 3" if stated else "",
+        Criterion(
+            "the mean of five seeds is within two of the paper's standard deviations",
+            lambda found: abs(found - theirs) <= 2 * spread,
+            seeds=5,
+        )
+        if stated
+        else None,
+        cost=f"{COSTS[kind]} on an H200" if config["texts"] is None else "",
     )
-    result.row(f"{TITLES[kind]}: validation texts whose whole run is right, %", "", _spread(runs), f"{seeds}; {note}")
-    if kind == "imperative":
-        for part in ("positive", "negative", "programs"):
-            values = [run["runs"][part] for run in found]
-            said = {
-                "positive": "positive texts whose whole run is right, %",
-                "negative": "negative texts that halt at once, %",
-                "programs": "instructions right where the text is taken as positive, %",
-            }[part]
-            result.row(f"{TITLES[kind]}: {said}", "", _spread(values), seeds)
 
 
-def draw(path: Path, curves: dict[str, list[dict[str, Any]]]) -> None:
+def draw_of(short: str, kinds: Sequence[str]) -> Any:
     """Figure 3: validation accuracy over training, mean and every seed."""
-    with plot(path, title="validation accuracy of operand A (or of the class)") as (axis,):
-        for colour, (kind, runs) in enumerate(curves.items()):
-            for run in runs:
-                axis.plot([p["step"] for p in run["curve"]], [p["A"] for p in run["curve"]], color=f"C{colour}", lw=0.5)
-            middle = np.mean([[p["A"] for p in run["curve"]] for run in runs], axis=0)
-            axis.plot([p["step"] for p in runs[0]["curve"]], middle, color=f"C{colour}", lw=2, label=TITLES[kind])
-        axis.set_xlabel("step")
-        axis.legend(fontsize=7)
+
+    def draw(folder: Path, config: Config, runs: Runs) -> None:
+        with plot(folder / f"{short}.png", title="validation accuracy of operand A (or of the class)") as (axis,):
+            for colour, kind in enumerate(kind for kind in kinds if kind in runs):
+                curves = [seed["curve"] for seed in runs[kind]["seeds"]]
+                for curve in curves:
+                    axis.plot([p["step"] for p in curve], [p["A"] for p in curve], color=f"C{colour}", lw=0.5)
+                middle = np.mean([[p["A"] for p in curve] for curve in curves], axis=0)
+                axis.plot([p["step"] for p in curves[0]], middle, color=f"C{colour}", lw=2, label=TITLES[kind])
+            axis.set_xlabel("step")
+            axis.legend(fontsize=7)
+
+    return draw
 
 
 # One run
@@ -469,3 +465,12 @@ def _whole_runs(
         "negative": mean(map(float, right[False])),
         "programs": mean(map(float, taken)) if taken else 0.0,
     }
+
+
+def _experiment(short: str, kinds: Sequence[str]) -> Experiment:
+    stages = (trials_of(kinds), finals_of(kinds))
+    return Experiment(f"synthesizer.{short}", SCALES, stages, train_kind, rows_of(kinds), draw_of(short, kinds))
+
+
+SOFT_INSTRUCTION = _experiment("soft-instruction", ("classifier", "instruction"))
+SOFT_IMPERATIVE = _experiment("soft-imperative", ("imperative",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,13 +17,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from kleene.common.cluster import Call, Cluster, fetch, gather, kept
 from kleene.errors import InputError
 from kleene.files import read_json, write_json
-from kleene.papers.provenance import commit, loaded_code
-from kleene.papers.report import Result, device
+from kleene.papers.provenance import changed_code, commit, loaded_code
+from kleene.papers.report import device
 
 Work = Callable[..., dict[str, Any]]
 Tasks = Mapping[str, Mapping[str, Any]]
+MEANING = ("library/", "machines/", "lowering/")  # what programs say and mean: a result of another program is none
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,14 @@ class Plan:
     """What of an experiment is run now: `only` tasks by pattern, for `limit` seconds, with so many `workers`.
 
     Workers are processes; without a number there are as many as cores on a CPU, and one on a GPU. `steps` stands
-    in for every task's own number of steps.
+    in for every task's own number of steps. With a `cluster` the tasks run there instead.
     """
 
     only: tuple[str, ...] = ()
     limit: float | None = None
     workers: int | None = None
     steps: int | None = None
+    cluster: Cluster | None = None
     begun: float = field(default_factory=time.monotonic)
 
     @property
@@ -83,21 +87,6 @@ def at_scale(scales: Mapping[str, dict[str, Any]], scale: str) -> dict[str, Any]
     return scales[scale]
 
 
-def train_all(
-    result: Result,
-    work: Work,
-    tasks: Tasks,
-    scale: str,
-    plan: Plan,
-    progress: bool,
-    default: Iterable[str] | None = None,
-) -> None:
-    """Run an experiment's tasks, in a folder of their scale; what came out is the result's `runs`."""
-    folder = result.folder / "runs" / scale
-    result.runs = run_tasks(work, tasks, folder, plan=plan, default=default, progress=progress, title=result.name)
-    result.metrics["runs"] = result.runs
-
-
 def run_tasks(
     work: Work,
     tasks: Tasks,
@@ -123,7 +112,9 @@ def run_tasks(
     open_ = [name for name in names if not saved[name].get("finished")]
     jobs = {name: (work, name, dict(tasks[name]), folder, plan, declared) for name in open_}
     with _bars(title, folder, {name: tasks[name].get("steps") for name in open_}, progress) as started:
-        if (workers := _workers(plan, len(jobs))) == 1:
+        if plan.cluster is not None:
+            _run_on_cluster(plan, jobs, saved, started)
+        elif (workers := _workers(plan, len(jobs))) == 1:
             for name, job in jobs.items():
                 if not plan.late:
                     started(name)
@@ -156,6 +147,39 @@ def _run_apart(
             raise
 
 
+def _run_on_cluster(
+    plan: Plan, jobs: Mapping[str, Any], saved: dict[str, dict[str, Any]], started: Callable[[str], None]
+) -> None:
+    """Run jobs on a cluster. Only this process writes results, one for each task, as they arrive."""
+    assert plan.cluster is not None
+    if plan.late:
+        return
+    limit = None if plan.deadline is None else plan.deadline - time.monotonic()
+    calls: dict[str, Call] = {}
+    for name, (work, _, arguments, _, _, _) in jobs.items():
+        calls[name] = (run_remotely, (work, name, arguments, limit, plan.cluster.storage))
+        started(name)
+    for name, (result, origin) in gather(plan.cluster, calls):
+        _, _, arguments, folder, _, declared = jobs[name]
+        saved[name] = _keep(name, arguments, folder, declared, saved[name], result, origin)
+
+
+def run_remotely(
+    work: Work, name: str, arguments: dict[str, Any], limit: float | None, storage: str | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """On a worker: do a task in a folder of its own; its result, and where it came from."""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kleene-") as made:
+        folder = Path(made) / name
+        shared = None if storage is None else f"{storage.rstrip('/')}/{name}"
+        if shared is not None:
+            fetch(shared, folder)
+        with kept(folder, shared):
+            result = work(**arguments, folder=folder, deadline=None if limit is None else begin + limit)
+    seconds = round(time.monotonic() - begin, 1)
+    return result, {"seconds": seconds, "device": device(), "commit": commit(), "code": loaded_code()}
+
+
 def _alone() -> None:
     """In a worker: one thread, and an end when its parent is gone."""
     import torch
@@ -183,16 +207,26 @@ def _run(
         shutil.rmtree(folder / name, ignore_errors=True)  # checkpoints of another task
     begin, before = time.monotonic(), spent(folder / name)
     result = work(**arguments, folder=folder / name, deadline=plan.deadline)
-    finished = bool(result.pop("finished", True))
     before = max(before, saved["result"]["seconds"] if saved else 0.0)  # the first also counts a run that was killed
-    result |= {
-        "seconds": round(before + time.monotonic() - begin, 1),
-        "device": device(),
-        "commit": commit(),
-        "code": loaded_code(),
-        "criteria": [d for d in declared if not saved or d in saved["result"].get("criteria", ())],
-    }
-    entry = {"arguments": _plain(arguments), "finished": finished, "result": result}
+    seconds = round(before + time.monotonic() - begin, 1)
+    origin = {"seconds": seconds, "device": device(), "commit": commit(), "code": loaded_code()}
+    return _keep(name, arguments, folder, declared, saved, result, origin)
+
+
+def _keep(
+    name: str,
+    arguments: Mapping[str, Any],
+    folder: Path,
+    declared: tuple[str, ...],
+    saved: Mapping[str, Any],
+    result: dict[str, Any],
+    origin: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Write what a task made, with where it came from."""
+    finished = bool(result.pop("finished", True))
+    criteria = [d for d in declared if not saved or d in saved["result"].get("criteria", ())]
+    made = {**result, **origin, "criteria": criteria}
+    entry = {"arguments": _plain(arguments), "finished": finished, "result": made}
     write_json(folder / f"{name}.json", entry, indent=None)
     return entry
 
@@ -203,7 +237,9 @@ def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, A
     if not path.exists():
         return {}
     saved: dict[str, Any] = read_json(path)
-    new = _plain(arguments)
+    new, code = _plain(arguments), saved["result"].get("code", {})
+    if changed_code({file: known for file, known in code.items() if file.startswith(MEANING)}):
+        return {}
     old = dict(saved["arguments"])
     made, asked = old.pop("steps", None), new.pop("steps", None)
     if old != new:

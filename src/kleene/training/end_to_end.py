@@ -16,7 +16,7 @@ from kleene.machines.program import ProgramClass
 from kleene.networks.trained.encoder_decoder import StandardBlock, StandardConfig, StandardTransformer
 from kleene.training.captured import Captured, make_optimiser
 from kleene.training.from_traces import reference
-from kleene.training.loop import Metrics, seeded, train
+from kleene.training.loop import Metrics, fingerprint, seeded, train
 
 IGNORED = -100  # the label of a position that is not learned
 READS = ("all", "last")
@@ -176,7 +176,7 @@ def train_standard(
     descent = make_optimiser(optimiser, model, rate)
     settings = {
         **asdict(model.config),
-        "examples": len(tokens),
+        "examples": fingerprint(tokens, real, labels, *(() if given is None else (given,))),
         "rate": rate,
         "optimiser": optimiser,
         "batch": batch,

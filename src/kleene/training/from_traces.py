@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from kleene.common.residual import Layout
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError
+from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.step_traces import Traces, traces
 from kleene.machines.program import ProgramClass
 from kleene.networks.trained.learned_mlp import LearnedTransformer, mlp
 from kleene.training.captured import Captured, make_optimiser
-from kleene.training.loop import Metrics, seeded, train
+from kleene.training.loop import Metrics, fingerprint, seeded, train
 
 
 def learn_from_traces(
@@ -84,7 +85,9 @@ def learn_from_traces(
     descent = make_optimiser(optimiser, model, rate)
     settings = {
         "program": program.spec.name,
-        "traces": len(found),
+        "updates": fingerprint(guarded_updates(program).to_json()),
+        "inputs": fingerprint([list(tokens) for tokens in inputs]),
+        "traces": fingerprint(before, after),
         "depth": depth,
         "width": width,
         "rate": rate,
@@ -144,7 +147,6 @@ def accuracy(net: Any, program: ProgramClass, inputs: Sequence[Sequence[int]], r
 
 def reference(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     """What the program gives, by the rule machine."""
-    from kleene.lowering.guarding import guarded_updates
     from kleene.lowering.rule_machine import RuleMachine
 
     return [list(output) for output in RuleMachine(guarded_updates(program)).run_batch(inputs)]

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from kleene.errors import InputError
 from kleene.networks.trained.lstm import LanguageModel
-from kleene.training.loop import Metrics, Run, seeded, train
+from kleene.training.loop import Metrics, Run, fingerprint, seeded, train
 
 
 def _cell(z: Tensor, drive: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -352,7 +352,7 @@ def train_stack(
         folder=folder,
         save_seconds=20,
         deadline=deadline,
-        settings=settings,
+        settings={**(settings or {}), "text": fingerprint(text), "rate": rate, "clip": clip, "bptt": bptt},
         progress=progress,
         title=title,
     )

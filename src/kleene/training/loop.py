@@ -8,6 +8,7 @@ across steps (a recurrent state, a running average) belongs into the model's buf
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
@@ -56,6 +57,23 @@ def seeded(seed: int, step: int) -> int:
     return (mixed ^ mixed >> 31) % 2**63
 
 
+def fingerprint(*parts: Any) -> str:
+    """A digest of tensors and of what JSON holds: what a run learns from, so that a folder never goes on with another.
+
+    >>> fingerprint(torch.ones(2), "a") == fingerprint(torch.ones(2), "a") != fingerprint(torch.ones(2), "b")
+    True
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Tensor):
+            array = part.detach().cpu().contiguous()
+            digest.update(f"{array.dtype} {tuple(array.shape)}".encode())
+            digest.update(array.view(torch.uint8).numpy().tobytes() if array.numel() else b"")
+        else:
+            digest.update(json.dumps(part, sort_keys=True, default=str).encode())
+    return digest.hexdigest()[:16]
+
+
 def shuffled(seed: int, count: int, batch: int) -> Callable[[int], Tensor]:
     """Batches by step index: the indices 0 … count−1 in a new order each epoch, `batch` of them a step.
 
@@ -102,8 +120,8 @@ def train(
     """Train `model` in place: `loss(model, batches(step))` downhill, for `steps` steps or `until` it is good.
 
     Every `every` steps (and at the end) the mean loss since the last time and what `evaluate` says become
-    one line of `folder/metrics.jsonl`, and a checkpoint is written, if `save_seconds` have passed since the
-    last; `until(metrics)` may end the run there. With `keep=False` a run that is done leaves no checkpoint.
+    one line of `folder/metrics.jsonl`, and a checkpoint is written: the first time, and when `save_seconds` have passed
+    since the last; `until(metrics)` may end the run there. With `keep=False` a run that is done leaves no checkpoint.
     Past the `deadline` (of `time.monotonic`) it stops at the next of these places, with a checkpoint, and
     `run.step` says how far it came.
     Calling it again with the same folder goes on where the last checkpoint was; `settings` is compared with
@@ -119,13 +137,13 @@ def train(
     """
     if steps < 1 or every < 1:
         raise InputError(f"train: steps={steps}, every={every}; both must be at least 1")
-    described = {"seed": seed, "every": every, **(settings or {})}
+    described = {"seed": seed, **(settings or {})}
     checkpoints = None if folder is None else _Checkpoints(Path(folder), described)
     run = checkpoints.resume(model, optimiser) if checkpoints else Run()
     run.reached = bool(run.metrics) and until is not None and until(run.last)
     with _bar(title, steps, progress) as show:
         total, counted = torch.zeros((), device=_device(model)), 0
-        saved = time.monotonic()
+        saved, first = time.monotonic(), True
         show(run.step, run.last)
         late = deadline is not None and time.monotonic() >= deadline
         while run.step < steps and not run.reached and not late:
@@ -145,14 +163,14 @@ def train(
                 run.reached = until is not None and until(run.last)
                 late = deadline is not None and time.monotonic() >= deadline
                 if checkpoints:
-                    due = time.monotonic() - saved >= save_seconds
+                    due = first or time.monotonic() - saved >= save_seconds
                     checkpoints.note(run)
                     done = run.reached or run.step == steps
                     if done and not keep:
                         checkpoints.clear()
                     elif due or late or done:
                         run.seconds += time.monotonic() - saved
-                        saved = time.monotonic()
+                        saved, first = time.monotonic(), False
                         checkpoints.save(model, optimiser, run)
                 total, counted = torch.zeros_like(total), 0
                 show(run.step, run.last)

@@ -13,7 +13,7 @@ from kleene.errors import InputError
 from kleene.machines.instruction_table import InstructionTable
 from kleene.networks.synthesizer.descriptions import PAD
 from kleene.networks.synthesizer.synthesizer import Synthesizer
-from kleene.training.loop import Metrics, Run, shuffled, train
+from kleene.training.loop import Metrics, Run, fingerprint, shuffled, train
 
 
 def examples(synthesizer: Synthesizer, table: InstructionTable, descriptions: Sequence[Any]) -> tuple[Tensor, Tensor]:
@@ -95,7 +95,7 @@ def memorise(
         seed=seed,
         folder=folder,
         save_seconds=save_seconds,
-        settings={"rate": rate, "warmup": warmup, "batch": size, "entries": count},
+        settings={"rate": rate, "warmup": warmup, "batch": size, "entries": fingerprint(inputs, labels)},
         progress=progress,
         title=title,
     )

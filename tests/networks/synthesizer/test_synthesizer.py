@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 import torch
@@ -23,7 +22,6 @@ from kleene.networks.synthesizer.descriptions import ByText, ByToken, ByVector, 
 from kleene.networks.synthesizer.synthesizer import OneHot, Synthesizer
 from kleene.networks.trained.bert import Bert
 from kleene.networks.trained.bert_stack import BertStack
-from kleene.papers.synthesizer_memorise import SCALES, table_1_run
 from kleene.papers.tasks import Plan, run_tasks
 from kleene.training.loop import train
 from kleene.training.stacked import Descent
@@ -442,39 +440,17 @@ def test_reproduce_memorise(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     rows = kl.files.read_json(tmp_path / "memorise.json")["rows"]
-    assert all(row["holds"] for row in rows if "holds" in row)
+    assert all(row["holds"] for row in rows if "verdict" in row)
     assert sum("memorised and performed" in row["name"] for row in rows) == 4
-
-
-def test_memorising_that_is_stopped_goes_on_to_the_same_end(tmp_path):
-    config = SCALES["tiny"]
-    tokens = {"cls": 1, "numbers": [2, 3, 4, 5], "vocabulary": 6}
-    arguments = dict(
-        programs=2,
-        dropout=0.0,
-        seeds=[1, 2],
-        length=4,
-        addresses=4,
-        tokens=tokens,
-        bert=config["bert"],
-        rate=config["rate"],
-        warmup=10,
-        steps=400,
-    )
-    whole = table_1_run(**arguments, folder=tmp_path / "whole", deadline=None)
-    found, calls = {"finished": False}, 0
-    while not found["finished"]:
-        found = table_1_run(**arguments, folder=tmp_path / "parts", deadline=time.monotonic() + 0.05)
-        calls += 1
-    assert found == whole and whole["finished"] and any(whole["steps"]) and calls > 1
-    assert not list(tmp_path.glob("*/checkpoint-*"))  # what is done needs none
 
 
 def test_memorising_says_what_was_not_run(tmp_path):
     arguments = ["reproduce", "synthesizer.memorise", "--scale", "tiny", "--limit", "0", "-o", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert result.output.count("not run") == 3  # a size of Table 1, and two sets of vectors
+    assert (
+        result.output.count("not run") == 8
+    )  # two compiled, one refused, four useful programs and two vectors, less yun
 
 
 @needs_sst2
@@ -490,7 +466,7 @@ def test_reproduce_soft_programs(name, tmp_path):
 
 def test_missing_data_is_said(monkeypatch, tmp_path):
     monkeypatch.delenv("KLEENE_DATA", raising=False)
-    from kleene.papers.synthesizer_soft import soft_instruction as experiment
+    from kleene.papers.synthesizer_soft import SOFT_INSTRUCTION
 
     with pytest.raises(FileError, match="no data folder; pass --data DIR or set KLEENE_DATA"):
-        experiment("tiny", None, tmp_path)
+        SOFT_INSTRUCTION.run("tiny", None, tmp_path)

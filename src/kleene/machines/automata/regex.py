@@ -39,8 +39,8 @@ def regex(
     """Build the minimal automaton of the words that a Python regular expression matches in full.
 
     - `pattern`: Python's syntax, with lookahead, lookbehind, atomic groups and possessive repeats.
-    - `alphabet`: the symbols, single characters. By default those that the pattern names (for \\d, \\w and \\s the ASCII
-      ones); `.` and `[^…]` then mean those of them that they match.
+    - `alphabet`: the symbols, single characters. By default those that the pattern names (for \\d, \\w and \\s the
+      ASCII ones); `.` and `[^…]` then mean those of them that they match.
     - `search`: accept the words in which the pattern occurs somewhere, as `re.search` does.
     - `flags`: flags of the `re` module, such as `re.IGNORECASE`.
     - `limit`: the most states that the automaton may have before it is minimised.

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kleene.common.execution import Executor, Instruction, Performance, perform
+from kleene.common.execution import Instruction, InstructionExecutor, Performance, perform
 from kleene.errors import InputError
 from kleene.networks.synthesizer.descriptions import by_index
 from kleene.networks.synthesizer.memoriser import choices
@@ -36,7 +36,9 @@ class Synthesizer(nn.Module):
     5
     """
 
-    def __init__(self, network: nn.Module, sizes: Sequence[int], executor: Executor, describe: Describe) -> None:
+    def __init__(
+        self, network: nn.Module, sizes: Sequence[int], executor: InstructionExecutor, describe: Describe
+    ) -> None:
         super().__init__()
         self.network, self.executor, self.describe = network, executor, describe
         self.sizes = tuple(int(size) for size in sizes)

@@ -340,7 +340,7 @@ class Transformer(nn.Module):
         config = self.config
         if layers is not None and config.blocks > len(config.cycle) and layers > config.blocks:
             raise NotSupported(
-                f"{config.name}: layers={layers}; this encoder has {config.blocks} layers, each with its own weights"
+                f"{config.name}: layers={layers}; this encoder has {config.blocks} blocks, each with its own weights"
             )
         return layers if layers is not None else None if config.halts else config.layers
 
