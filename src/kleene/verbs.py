@@ -633,7 +633,9 @@ def export(
 def export(thing: ExactRNN, to: Literal["onnx"], path: str | Path | None = None) -> ModelProto: ...
 @overload
 def export(
-    thing: DFA | AFA | TuringMachine | ExactRNN, to: Literal["graphviz"], path: str | Path | None = None
+    thing: DFA | NFA | AFA | Transducer | TuringMachine | ExactRNN,
+    to: Literal["graphviz"],
+    path: str | Path | None = None,
 ) -> str: ...
 @overload
 def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
