@@ -18,7 +18,9 @@ from kleene.papers.report import commit
 
 PARTS = (
     "benchmarks.programs",
+    "benchmarks.certificates",
     "benchmarks.automata",
+    "benchmarks.automata_libraries",
     "benchmarks.interdependence",
     "benchmarks.computer",
     "benchmarks.synthesizer",

@@ -6,15 +6,15 @@
     are exact, and the head's output is the average of the m best values, rounded once.  A null key whose score
     lies between mismatch and match, by G on either side, decides what is computed where nothing matches.
 
-    Where it is used.  The heads of a block: kleene/checker.py proves the gap of the scores from the weights, and
-    continues with "the one selected position", "the rounded average" or "the null value"; the gap that the
-    compilers use is 1024 (at least 768 is asked for).
+    Where it is used.  The heads of a block: kleene/checker.py proves the gap of the scores from the weights
+    ([prove_hard_attention], [Format]), and continues with "the one selected position", "the rounded average" or "the
+    null value" ([prove_copies], [prove_averages]).  The gap that the compilers use is 1024.
 
     What is not true.  The normalised weights w_j / Σ w are *not* 1/m: they are 1/m rounded, [softmax_weights],
     and three of them add up to more than 1 in float32 and bfloat16 ([thirds_exceed_one_float32]).  A network that
     normalises first and averages then would round each part.  Kleene's block therefore divides after the sum.
     Where a head averages one-hots, its parts are still rounded one by one, and their sum may exceed 1 by a
-    trifle: [parts_exceed_little] bounds it. *)
+    trifle: [parts_exceed_little] and [sums_nearly_exact] bound it; the trifle of [Cases] is that bound. *)
 
 From Coq Require Import ZArith Reals List Permutation Lia Lra Bool.
 From Flocq Require Import Core Relative BinarySingleNaN.
@@ -655,4 +655,22 @@ Proof.
     assert (0 <= d * d) by now apply Rmult_le_pos. lra. }
   assert (X : 0 <= INR n * d) by (apply Rmult_le_pos; auto; apply pos_INR).
   set (x := INR n * d) in *. assert (x ^ 2 <= x) by (simpl; nra). lra.
+Qed.
+
+(** What a computed sum over an undefined head differs from the sum over the true averages by: [ideal] is that sum, [S]
+    the sum of sizes over true averages; the rounded parts add d · S, and the summation errs by [height] roundings. *)
+
+Theorem trifle : forall d g t x S ideal, 0 <= d -> 0 <= S ->
+  Forall (multiple g) (addends t) -> computes (accurate d g) t x ->
+  size (addends t) <= (1 + d) * S -> Rabs (total (addends t) - ideal) <= d * S ->
+  Rabs (x - ideal) <= ((1 + d) ^ (Datatypes.S (height t)) - 1) * S.
+Proof.
+  intros d g t x S ideal D P M C B E.
+  destruct (sums_nearly_exact d g t x D M C) as [_ H].
+  pose proof (growth_ge_0 d (height t) D) as G.
+  replace (x - ideal) with ((x - total (addends t)) + (total (addends t) - ideal)) by ring.
+  apply Rle_trans with (1 := Rabs_triang _ _).
+  assert (((1 + d) ^ height t - 1) * size (addends t) <= ((1 + d) ^ height t - 1) * ((1 + d) * S))
+    by now apply Rmult_le_compat_l.
+  simpl. lra.
 Qed.

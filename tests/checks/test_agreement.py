@@ -547,7 +547,7 @@ def test_an_encoder_with_its_own_weights_has_no_more_layers_than_it_has():
 
     net = kl.compile(Turns, shape="encoder", layers=3, shared=False)
     assert [net.run([0], layers=n) for n in range(4)] == [Turns.run([0], layers=n) for n in range(4)]
-    with pytest.raises(kl.NotSupported, match="layers=5; this encoder has 3 layers, each with its own weights"):
+    with pytest.raises(kl.NotSupported, match="layers=5; this encoder has 4 blocks, each with its own weights"):
         net.run([0], layers=5)
     assert kl.compile(Turns, shape="encoder", layers=3).run([0], layers=5) == Turns.run([0], layers=5)
     assert kl.compile(Turns, shape="encoder", layers=1, shared=False).run([0]) == Turns.run([0], layers=1)

@@ -232,43 +232,59 @@ def compare(
     # an encoder has its own number of layers, whenever the program halts: their outputs are compared
     halts_alone = exact and network.config.shape == "encoder" and bool(reference.spec.halt)
     counted = exact and (not halts_alone or "layers" in (run or {}))
-    checked = mismatches = raised = 0
-    worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
+    tally = _Tally(counted)
     while chunk := list(islice(chosen, CHUNK)):
         expected = reference.run_batch(chunk)
         if exact:
             found = _run_network(network, chunk, expected, evaluator, run or {})
+            tally.count(zip(chunk, expected, found))
         else:
-            layers = [wanted.layers if isinstance(wanted, Output) else 0 for wanted in expected]
-            found = [Output(outputs, n) for outputs, n in zip(network.run_batch(chunk), layers)]
-        for tokens, wanted, given in zip(chunk, expected, found):
-            if not exact and isinstance(wanted, KleeneError):  # it means nothing, and what was learned cannot raise
-                continue
-            checked += 1
-            raised += isinstance(wanted, KleeneError) and _same(wanted, given, counted)
-            if not _same(wanted, given, counted):
-                mismatches += 1
-                key = (len(tokens), tuple(tokens))
-                if worst is None or key < worst[0]:
-                    worst = key, wanted, given
+            tally.count(_run_learned(network, chunk, expected))
         if progress is not None:
-            progress(checked)
+            progress(tally.checked)
     counterexample = None
-    if worst is not None:
-        shortest = worst[0][1]
+    if tally.worst is not None:
+        (_, shortest), wanted, given = tally.worst
         where = _first_difference(reference, network, shortest, run or {}) if exact else None
-        counterexample = Disagreement(shortest, _told(worst[1]), _told(worst[2]), where)
+        counterexample = Disagreement(shortest, _told(wanted), _told(given), where)
     return Report(
         reference.spec.name,
-        checked,
-        mismatches,
-        raised,
+        tally.checked,
+        tally.mismatches,
+        tally.raised,
         reference.name,
         f"{evaluator}, {str(next(network.parameters()).dtype).removeprefix('torch.')}",
         described,
         counterexample,
         layers=counted,
     )
+
+
+class _Tally:
+    """Counts agreement, and keeps the shortest disagreement. `layers`: the numbers of layers are compared, too."""
+
+    def __init__(self, layers: bool) -> None:
+        self.layers = layers
+        self.checked = self.mismatches = self.raised = 0
+        self.worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
+
+    def count(self, results: Iterable[tuple[list[int], Any, Any]]) -> None:
+        """Count (input, expected, found) triples."""
+        for tokens, wanted, given in results:
+            same = _same(wanted, given, self.layers)
+            self.checked += 1
+            self.raised += same and isinstance(wanted, KleeneError)
+            self.mismatches += not same
+            key = (len(tokens), tuple(tokens))
+            if not same and (self.worst is None or key < self.worst[0]):
+                self.worst = key, wanted, given
+
+
+def _run_learned(network: Any, chunk: list[list[int]], expected: list[Any]) -> Iterator[tuple[list[int], Any, Any]]:
+    """(input, expected, found) without the inputs on which the program raises: a learned network cannot raise."""
+    for tokens, wanted, outputs in zip(chunk, expected, network.run_batch(chunk)):
+        if isinstance(wanted, Output):
+            yield tokens, wanted, Output(outputs, wanted.layers)
 
 
 def _told(result: Any) -> Any:
@@ -317,14 +333,7 @@ def choose_inputs(
     if inputs is not None:
         given = [list(tokens) for tokens in inputs]
         return iter(given), f"{len(given):,} given inputs"
-    limit = min(n for n in (spec.positions, longest, 20) if n is not None)
-    sizes = sorted(set(lengths)) if lengths is not None else list(range(1, limit + 1))
-    if not sizes or sizes[0] < 1:
-        raise InputError(f"{spec.name}: lengths must be at least 1, not {sizes}")
-    if spec.positions is not None and sizes[-1] > spec.positions:
-        raise InputError(f"{spec.name}: length {sizes[-1]} is more than the {spec.positions} positions declared")
-    if longest is not None and sizes[-1] > longest:
-        raise InputError(f"{spec.name}: length {sizes[-1]} is more than the {longest} that the network takes")
+    sizes = _check_lengths(spec, lengths, longest)
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
     if random is not None:
         chance = random_module.Random(seed)
@@ -333,15 +342,26 @@ def choose_inputs(
         return drawn, f"{random:,} random inputs of {shown} (seed {seed})"
     if lengths is None:
         raise InputError(f"{spec.name}: say what to check: lengths=range(1, 9), random=1000 or inputs=[…]")
-    total = 0
-    for size in sizes:
-        total += spec.tokens ** min(size, 64)  # enough to see that it is too much
-        if total > MAX_EXHAUSTIVE:
-            raise InputError(
-                f"{spec.name}: all inputs of {shown} are more than {MAX_EXHAUSTIVE:,}; use random= or shorter ones"
-            )
+    total = sum(spec.tokens ** min(size, 64) for size in sizes)  # enough to see that it is too much
+    if total > MAX_EXHAUSTIVE:
+        raise InputError(
+            f"{spec.name}: all inputs of {shown} are more than {MAX_EXHAUSTIVE:,}; use random= or shorter ones"
+        )
     every = (list(tokens) for size in sizes for tokens in product(range(spec.tokens), repeat=size))
     return every, f"all {total:,} inputs of {shown}"
+
+
+def _check_lengths(spec: Spec, lengths: Iterable[int] | None, longest: int | None) -> list[int]:
+    """The lengths to check, ascending; by default those up to 20 that both sides take."""
+    limit = min(n for n in (spec.positions, longest, 20) if n is not None)
+    sizes = sorted(set(lengths)) if lengths is not None else list(range(1, limit + 1))
+    if not sizes or sizes[0] < 1:
+        raise InputError(f"{spec.name}: lengths must be at least 1, not {sizes}")
+    if spec.positions is not None and sizes[-1] > spec.positions:
+        raise InputError(f"{spec.name}: length {sizes[-1]} is more than the {spec.positions} positions declared")
+    if longest is not None and sizes[-1] > longest:
+        raise InputError(f"{spec.name}: length {sizes[-1]} is more than the {longest} that the network takes")
+    return sizes
 
 
 def _first_difference(reference: Any, network: Transformer, tokens: Sequence[int], run: dict[str, Any]) -> str | None:

@@ -72,6 +72,12 @@ class InstructionTable:
     @classmethod
     def of_images(cls, images: Mapping[str, Image], *, fields: Sequence[str] = ("A", "B", "C"), **options: Any) -> Self:
         """Make a table from assembled programs, without their data. SUBLEQ programs get the halt as instruction 0."""
+        for name, image in images.items():
+            if not image.code:
+                raise InputError(
+                    f"InstructionTable: the image {name!r} has no instructions apart from its {len(image.words)} words "
+                    "of memory; assemble it with the dialect 'paper'"
+                )
         halt: tuple[Instruction, ...] = ((0, 0, 0),) if tuple(fields) == ("A", "B", "C") else ()
         return cls({name: [*halt, *image.code] for name, image in images.items()}, fields=fields, **options)
 

@@ -27,6 +27,10 @@ class Configuration(NamedTuple):
     right: tuple[str, ...]
 
 
+Texts = tuple[str, ...]
+Rows = Mapping[str, Mapping[str, tuple[str, str, int]]]  # state → symbol → (state, symbol, move)
+
+
 @dataclass(frozen=True, eq=False)
 class TuringMachine:
     """A deterministic machine; δ is total on the states that do not halt.
@@ -54,19 +58,36 @@ class TuringMachine:
     def __post_init__(self) -> None:
         accept, reject = frozenset(self.accept), frozenset(self.reject)
         _check_texts(self.name, (self.start, self.blank, *accept, *reject, *(self.input_alphabet or ())))
-        halting = accept | reject
         rows = {q: {a: _action(self.name, q, a, t) for a, t in row.items()} for q, row in self.transitions.items()}
+        self._check_halting(rows, accept, reject)
+        working = tuple(q for q in rows if q not in accept | reject)
+        states = working + tuple(sorted(accept)) + tuple(sorted(reject))
+        written = [s for row in rows.values() for a, t in row.items() for s in (a, t[1])]
+        symbols = tuple(dict.fromkeys([self.blank, *(self.input_alphabet or ()), *sorted(set(written))]))
+        self._check_total(rows, working, states, symbols)
+        for name, value in (
+            ("transitions", {q: rows[q] for q in working}),
+            ("accept", accept),
+            ("reject", reject),
+            ("input_alphabet", self._checked_alphabet(symbols)),
+            ("states", states),
+            ("symbols", symbols),
+            ("table", _numbered(rows, working, states, symbols)),
+        ):
+            object.__setattr__(self, name, value)
+
+    def _check_halting(self, rows: Rows, accept: frozenset[str], reject: frozenset[str]) -> None:
+        """A state that halts has no transitions, and either accepts or rejects."""
         for q in rows:
-            if q in halting and rows[q]:
+            if q in accept | reject and rows[q]:
                 raise InputError(f"{self.name}: state {q!r} halts, so it can have no transitions")
         if both := accept & reject:
             raise InputError(f"{self.name}: state {min(both)!r} cannot both accept and reject")
-        working = tuple(q for q in rows if q not in halting)
-        states = working + tuple(sorted(accept)) + tuple(sorted(reject))
+
+    def _check_total(self, rows: Rows, working: Texts, states: Texts, symbols: Texts) -> None:
+        """Every state that works has one transition a symbol, to a state that is there."""
         if self.start not in states:
             raise InputError(f"{self.name}: start state {self.start!r} has no transitions and does not halt")
-        written = [s for row in rows.values() for a, t in row.items() for s in (a, t[1])]
-        symbols = tuple(dict.fromkeys([self.blank, *(self.input_alphabet or ()), *sorted(set(written))]))
         if "" in symbols:
             raise InputError(f"{self.name}: the empty text cannot be a symbol")
         for q in working:
@@ -75,28 +96,15 @@ class TuringMachine:
                     raise InputError(f"{self.name}: state {q!r} has no transition for {a!r}; it needs one a symbol")
                 if rows[q][a][0] not in states:
                     raise InputError(f"{self.name}: state {q!r} on {a!r} goes to unknown state {rows[q][a][0]!r}")
-        alphabet = self.input_alphabet
-        alphabet = tuple(s for s in symbols if s != self.blank) if alphabet is None else tuple(alphabet)
+
+    def _checked_alphabet(self, symbols: Texts) -> Texts:
+        """The input alphabet: by default all symbols but the blank."""
+        if self.input_alphabet is None:
+            return tuple(s for s in symbols if s != self.blank)
+        alphabet = tuple(self.input_alphabet)
         if self.blank in alphabet:
             raise InputError(f"{self.name}: the blank {self.blank!r} cannot be an input symbol")
-        if alphabet:
-            check_alphabet(alphabet)
-        number, code = {q: i for i, q in enumerate(states)}, {a: i for i, a in enumerate(symbols)}
-        table = np.zeros((max(len(working), 1), len(symbols), 3), dtype=np.int32)
-        for q in working:
-            for a in symbols:
-                target, symbol, move = rows[q][a]
-                table[number[q], code[a]] = number[target], code[symbol], move
-        for name, value in (
-            ("transitions", {q: rows[q] for q in working}),
-            ("accept", accept),
-            ("reject", reject),
-            ("input_alphabet", alphabet),
-            ("states", states),
-            ("symbols", symbols),
-            ("table", table),
-        ):
-            object.__setattr__(self, name, value)
+        return check_alphabet(alphabet) if alphabet else ()
 
     @property
     def working(self) -> tuple[str, ...]:
@@ -242,3 +250,14 @@ def check_steps(name: str, max_steps: int) -> None:
     """An InputError where a number of steps is none."""
     if not isinstance(max_steps, int | np.integer) or max_steps < 0:
         raise InputError(f"{name}: max_steps={max_steps!r}; it should be a whole number, 0 or more")
+
+
+def _numbered(rows: Rows, working: Texts, states: Texts, symbols: Texts) -> np.ndarray:
+    """The transitions as numbers: (state, symbol) → state, symbol, move."""
+    number, code = {q: i for i, q in enumerate(states)}, {a: i for i, a in enumerate(symbols)}
+    table = np.zeros((max(len(working), 1), len(symbols), 3), dtype=np.int32)
+    for q in working:
+        for a in symbols:
+            target, symbol, move = rows[q][a]
+            table[number[q], code[a]] = number[target], code[symbol], move
+    return table

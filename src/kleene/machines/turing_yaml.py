@@ -74,32 +74,57 @@ class _Yaml:
                 raise self.fail(root, f"no {key!r}; a machine has 'blank', 'start state' and 'table'")
         blank = self.text(top["blank"][1], "'blank'")
         start = self.text(top["start state"][1], "'start state': it is one state's name, and")
-        two_way = True
-        if "tape" in top:
-            tape = self.text(top["tape"][1], "'tape'")
-            if tape not in ("one-way", "two-way"):
-                raise self.fail(top["tape"][0], f"'tape' is {tape!r}; it should be 'one-way' or 'two-way'")
-            two_way = tape == "two-way"
+        two_way = self.two_way(top)
         if "synonyms" in top and isinstance(top["synonyms"][1], yaml.MappingNode):
             self.synonyms = {name: value for name, (_, value) in self.pairs(top["synonyms"][1], "'synonyms'").items()}
         table = self.pairs(top["table"][1], "'table'")
         if start not in table:
             raise self.fail(top["start state"][0], f"start state {start!r} is not in the table")
-        lists: dict[str, list[str]] = {
-            key: self.texts(top[key][1], repr(key)) for key in ("accept", "reject", "input alphabet") if key in top
-        }
         rows = {q: self.row(q, value, table) for q, (_, value) in table.items()}
-        halting = [q for q, row in rows.items() if not row]
-        for key in ("accept", "reject"):
-            for q in lists.get(key, []):
+        accept, reject = self.halting(top, table, rows)
+        alphabet = self.texts(top["input alphabet"][1], "'input alphabet'") if "input alphabet" in top else None
+        symbols = {blank, *(s for row in rows.values() for a, t in row.items() for s in (a, t[1])), *(alphabet or ())}
+        if self.complete(rows, symbols, two_way, table):
+            reject.add(STUCK)
+        made = make_machine(
+            self.where,
+            {q: r for q, r in rows.items() if r},
+            start,
+            accept - reject,
+            reject,
+            blank,
+            alphabet,
+            two_way,
+            Path(self.where).stem,
+        )
+        return replace(made, example=self.text(top["input"][1], "'input'")) if "input" in top else made
+
+    def two_way(self, top: dict[str, Any]) -> bool:
+        """Whether the tape goes on to both sides, which it does where the file does not say."""
+        if "tape" not in top:
+            return True
+        tape = self.text(top["tape"][1], "'tape'")
+        if tape not in ("one-way", "two-way"):
+            raise self.fail(top["tape"][0], f"'tape' is {tape!r}; it should be 'one-way' or 'two-way'")
+        return tape == "two-way"
+
+    def halting(self, top: dict[str, Any], table: dict[str, Any], rows: dict[str, Any]) -> tuple[set[str], set[str]]:
+        """The states that accept and that reject: those without transitions."""
+        lists = {key: self.texts(top[key][1], repr(key)) for key in ("accept", "reject") if key in top}
+        for key, states in lists.items():
+            for q in states:
                 if q not in table or rows[q]:
                     raise self.fail(top[key][0], f"{key!r}: {q!r} should be a state of the table without transitions")
+        halting = [q for q, row in rows.items() if not row]
         reject = set(lists.get("reject", [q for q in halting if q == STUCK]))
         accept = set(lists.get("accept", [q for q in halting if q not in reject]))
         if left := [q for q in halting if q not in accept | reject]:
             raise self.fail(table[left[0]][0], f"state {left[0]!r} has no transitions; is it 'accept' or 'reject'?")
-        symbols = {blank, *(s for row in rows.values() for a, t in row.items() for s in (a, t[1]))}
-        symbols |= set(lists.get("input alphabet", []))
+        return accept, reject
+
+    def complete(self, rows: dict[str, Any], symbols: set[str], two_way: bool, table: dict[str, Any]) -> bool:
+        """Let missing transitions enter the state STUCK, which rejects; whether there were any."""
+        stuck = False
         for q, row in rows.items():
             for a in sorted(symbols - set(row)) if row else ():
                 if not two_way:
@@ -108,24 +133,13 @@ class _Yaml:
                         f"state {q!r} has no transition for {a!r}; on a one-way tape each needs one",
                     )
                 row[a] = (STUCK, a, 0)
-                reject.add(STUCK)
-        if STUCK in reject and STUCK in rows and rows[STUCK]:
+                stuck = True
+        if stuck and rows.get(STUCK):
             raise self.fail(
                 table[STUCK][0],
                 f"state {STUCK!r} is entered where a transition is missing; it can have none itself",
             )
-        made = make_machine(
-            self.where,
-            {q: r for q, r in rows.items() if r},
-            start,
-            accept - reject,
-            reject,
-            blank,
-            lists.get("input alphabet"),
-            two_way,
-            Path(self.where).stem,
-        )
-        return replace(made, example=self.text(top["input"][1], "'input'")) if "input" in top else made
+        return stuck
 
     def row(self, state: str, node: Any, table: dict[str, Any]) -> dict[str, tuple[str, str, int]]:
         if isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~"):

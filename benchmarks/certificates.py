@@ -1,0 +1,112 @@
+"""How long the independent checker takes: every library program, the cases that once grew too fast, and growth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kleene as kl
+from benchmarks.measure import Row, cpu_seconds
+from benchmarks.programs import DEFAULT_SIZE
+
+
+def rows() -> Iterator[Row]:
+    """Every row of the table, measured now."""
+    for name in DEFAULT_SIZE:
+        thing = getattr(kl.library, name)
+        units, seconds = certified(thing if isinstance(thing, type) else thing())
+        yield {"name": f"certify {name} ({units:,} units)", "ours": seconds, "unit": "CPU s", "at_most": 5}
+    for name, program, dtype, limit in large():
+        units, seconds = certified(program, dtype)
+        yield {"name": f"certify {name} ({units:,} units)", "ours": seconds, "unit": "CPU s", "at_most": limit}
+    yield from growth()
+
+
+def certified(program: Any, dtype: str | None = None) -> tuple[int, float]:
+    """Hidden units, and CPU seconds to certify."""
+    net = kl.compile(program, dtype=dtype)
+
+    def certify() -> None:
+        certificate = kl.certify(net)
+        assert certificate.holds, certificate
+
+    return net.sizes.hidden, cpu_seconds(certify)
+
+
+def large() -> Iterator[tuple[str, Any, str | None, float]]:
+    """Name, program, number format, limit."""
+    yield "computer(16)", kl.library.computer(16), None, 20
+    yield "subleq(−128, 127, 64)", kl.library.subleq(-128, 127, 64), None, 60
+    yield "dyck2(160)", kl.library.dyck2(160), None, 10
+    yield "addition_scratchpad(16)", kl.library.addition_scratchpad(16), None, 10
+    yield "(a + b) % 500", of_two(500, lambda a, b: (a + b) % 500), None, 10
+    yield "max(a, b) of 1,000 values", of_two(1000, max), None, 10
+    yield "a · b % 100", of_two(100, lambda a, b: a * b % 100), None, 10
+    yield "sum of 32-bit words", words(32), "float64", 10
+
+
+def of_two(size: int, function: Any) -> Any:
+    """A program with one function of two variables."""
+
+    class two(kl.Program):
+        tokens = size
+        a = kl.cat(size, token=lambda t: t)
+        b = kl.cat(size, token=lambda t: (7 * t) % size)
+        c = kl.cat(size)
+        output, layers = c, 1
+
+        def step(z: Any) -> None:  # type: ignore[misc]
+            z.c = function(z.a, z.b)
+
+    return two
+
+
+def words(bits: int) -> Any:
+    """A sum of two words."""
+
+    class summed(kl.Program):
+        tokens = 4
+        a = kl.word(bits, token=lambda t: t)
+        b = kl.word(bits, token=lambda t: 3 - t)
+        c = kl.word(bits)
+        output, layers = c, 1
+
+        def step(z: Any) -> None:  # type: ignore[misc]
+            z.c = (z.a + z.b) % 2**bits
+
+    return summed
+
+
+def growth() -> Iterator[Row]:
+    """CPU seconds over units; plotted in results/bench/certificates.png."""
+    series = {
+        "(a + b) % n": [certified(of_two(n, lambda a, b, n=n: (a + b) % n)) for n in (50, 100, 200, 400)],
+        "max(a, b)": [certified(of_two(n, max)) for n in (100, 200, 400, 800)],
+        "dyck2": [certified(kl.library.dyck2(n)) for n in (20, 40, 80, 160)],
+        "sum of words": [certified(words(n), "float64") for n in (4, 8, 16, 32)],
+    }
+    _plot(series)
+    for name, made in series.items():
+        (few, quick), (many, slow) = made[-2:]
+        yield {
+            "name": f"certify {name}: time over units, {few:,} to {many:,} units",
+            "ours": slow / quick / (many / few),
+        }
+
+
+def _plot(series: dict[str, list[tuple[int, float]]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(6, 4))
+    for label, made in series.items():
+        axis.plot([units for units, _ in made], [seconds for _, seconds in made], marker="o", label=label)
+    axis.set(xscale="log", yscale="log", xlabel="hidden units", ylabel="certifying, CPU seconds")
+    axis.legend()
+    figure.tight_layout()
+    Path("results/bench").mkdir(parents=True, exist_ok=True)
+    figure.savefig("results/bench/certificates.png", dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,208 @@
+"""The independent checker by itself: what it imports, what it reads, formats, and every program of the library."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import kleene as kl
+from kleene import checker
+
+ROOT = Path(__file__).parent.parent
+SOURCE = Path(checker.__file__)
+
+
+def test_it_imports_the_standard_library_numpy_and_safetensors_alone():
+    found = set()
+    for node in ast.walk(ast.parse(SOURCE.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            found.add((node.module or "").partition(".")[0])
+    assert found - set(sys.stdlib_module_names) == {"numpy", "safetensors"}
+    text = SOURCE.read_text(encoding="utf-8")
+    assert "import_module" not in text and "__import__" not in text and "exec(" not in text
+
+
+def test_nothing_that_certifies_compiles():
+    text = (SOURCE.parent / "checks" / "certificates.py").read_text(encoding="utf-8")
+    assert "compilers" not in text and "assemble" not in text and "decompilers" not in text
+
+
+def test_it_reads_a_folder_by_itself(tmp_path):
+    """As a file, without the package: nothing of Kleene is imported."""
+    kl.compile(kl.library.parity_relative).save(tmp_path / "net")
+    program = "import runpy, sys; sys.argv = sys.argv[1:]; "
+    program += "\ntry: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    program += "finally: assert not any(name.startswith(('kleene', 'torch')) for name in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(SOURCE), str(tmp_path / "net"), "--json"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["holds"] and [lemma["name"] for lemma in content["lemmas"]] == list(checker.LEMMAS)
+
+
+def test_the_folder_and_the_network_in_memory_are_proved_alike(tmp_path):
+    for dtype in ("float32", "float64", "bfloat16"):
+        net = kl.compile(kl.library.parity_absolute(6), dtype=dtype)
+        net.save(tmp_path / dtype)
+        verdict = checker.check(checker.read_folder(tmp_path / dtype))
+        assert verdict.holds and verdict.lemmas == kl.certify(net).lemmas and verdict.dtype == dtype
+
+
+@pytest.mark.parametrize("wrong", ["nowhere", "empty"])
+def test_a_folder_that_is_none(wrong, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert checker.main([str(tmp_path / wrong)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_refusal_ends_with_1(tmp_path, capsys):
+    net = kl.compile(kl.library.parity_relative)
+    net.blocks[0].bias2.data[0] += 1
+    net.save(tmp_path / "net")
+    assert checker.main([str(tmp_path / "net")]) == 1
+    assert "refused:" in capsys.readouterr().out
+
+
+# --- formats ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", checker.FORMATS)
+def test_formats_hold_what_torch_holds(dtype):
+    import torch
+
+    numbers = torch.tensor(
+        [
+            0,
+            1,
+            -3,
+            255,
+            256,
+            257,
+            2048,
+            2049,
+            65504,
+            65520,
+            1e5,
+            2.0**-24,
+            2.0**-25,
+            1e-40,
+            0.1,
+            2.0**-1074,
+            3e38,
+            1e39,
+        ],
+        dtype=torch.float64,
+    )
+    held = numbers.to(getattr(torch, dtype)).double() == numbers
+    assert checker.FORMATS[dtype].holds(numbers.numpy()).tolist() == held.tolist()
+
+
+@pytest.mark.parametrize("dtype", checker.FORMATS)
+def test_exp_is_zero_beyond_the_gap(dtype):
+    import torch
+
+    kind, gap = getattr(torch, dtype), checker.FORMATS[dtype].gap
+    assert torch.exp(torch.tensor([0.0, -gap, -gap - 100.0]).to(kind)).tolist() == [1, 0, 0]
+    assert torch.exp(torch.tensor([-gap + 4.0]).to(kind)).item() > 0  # the gap is not much more than it must be
+
+
+def test_float16_is_proved_where_it_is_exact():
+    assert kl.certify(kl.compile(kl.library.parity_relative), dtype="float16").holds
+    assert not kl.certify(kl.compile(kl.library.parity_sum(60)), dtype="float16").holds
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def test_neighbours_among_fractions():
+    for length in (1, 2, 5, 9):
+        every = sorted({Fraction(p, q) for q in range(1, length + 1) for p in range(-3 * q, 3 * q + 1)})
+        for middle in {Fraction(p, q) for q in range(1, 12) for p in range(-2 * q, 2 * q)}:
+            below = max(f for f in every if f <= middle)
+            above = min(f for f in every if f > middle)
+            assert checker.neighbours(middle, length) == (below, above), (middle, length)
+
+
+class Words(kl.Program):
+    """Sums of words of different widths, with and without a modulus."""
+
+    tokens = 8
+    a = kl.word(3, token=lambda t: t)
+    b = kl.word(3, token=lambda t: (3 * t) % 8)
+    wide = kl.word(5)
+    twice = kl.word(3)
+    near = kl.word(2)
+    output, layers = wide, 1
+
+    def step(z):
+        z.wide = 2 * z.a + z.b + 5
+        z.twice = (z.a - 3 * z.b + 1) % 8
+        if z.a >= z.b:
+            z.near = (z.a - z.b) % 4
+
+
+def test_a_changed_adder_is_refused_exactly_where_it_is_wrong():
+    """Every unit of an adder shifted by one: accepted only where no input shows it."""
+    net = kl.compile(Words)
+    assert kl.certify(net).holds
+    layout, block = net.layout, net.blocks[0]
+    grid = list(itertools.product(range(8), repeat=2))
+    from kleene.compilers.transformer_coding import encode
+
+    spec = Words.spec
+    states = encode(layout, spec, {"a": [a for a, _ in grid], "b": [b for _, b in grid]}).float()
+    right = block.second_half(block.first_half(states))
+    for unit in range(len(block.bias2)):
+        for by in (1, -1):
+            block.bias2.data[unit] += by
+            wrong = not bool((block.second_half(block.first_half(states)) == right).all())
+            if wrong:
+                assert not kl.certify(net).holds, unit
+            block.bias2.data[unit] -= by
+
+
+# --- the library ------------------------------------------------------------------------------------------
+
+DEFAULT_SIZE = "parity_relative parity_absolute parity_sum parity_scratchpad addition addition_scratchpad subleq "
+DEFAULT_SIZE += "subleq_words sort_unique sort reverse histogram most_frequent dyck1 dyck2"
+
+
+@pytest.mark.parametrize("name", DEFAULT_SIZE.split())
+def test_every_library_program_is_proved_at_its_default_size(name):
+    program = getattr(kl.library, name)
+    certificate = kl.certify(kl.compile(program if isinstance(program, type) else program()))
+    assert certificate.holds, certificate
+    assert [lemma.name for lemma in certificate.lemmas] == list(checker.LEMMAS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["scan", "computer"])
+def test_large_programs_are_proved(name):
+    program = getattr(kl.library, name)
+    assert kl.certify(kl.compile(program if isinstance(program, type) else program(8))).holds
+
+
+# --- the page ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_names_every_lemma_and_the_sizes_of_trusted_files():
+    page = (ROOT / "docs" / "proved.md").read_text(encoding="utf-8")
+    for name in checker.LEMMAS:
+        assert f"| `{name}` |" in page, name
+    said = re.findall(r"\| `(src/\S+)` \| ([\d,]+) \|", page)
+    assert len(said) == 5
+    for name, lines in said:
+        count = len((ROOT / name).read_text(encoding="utf-8").splitlines())
+        assert abs(count - int(lines.replace(",", ""))) <= max(15, count // 10), (name, count)
