@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kleene.machines.automata.alternating import AFA
     from kleene.machines.automata.dfa import DFA
     from kleene.machines.automata.nfa import NFA
+    from kleene.machines.automata.transducer import Transducer
     from kleene.machines.instruction_table import InstructionTable
     from kleene.machines.multitape import MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage
