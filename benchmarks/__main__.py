@@ -20,6 +20,7 @@ PARTS = (
     "benchmarks.programs",
     "benchmarks.certificates",
     "benchmarks.automata",
+    "benchmarks.automata_libraries",
     "benchmarks.interdependence",
     "benchmarks.computer",
     "benchmarks.synthesizer",

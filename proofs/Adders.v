@@ -8,10 +8,11 @@
     and T_j is a few thresholds on s_j: for a + b + carry it is one, for a - b it is one borrow.  A comparison of
     sums of words is one threshold, an equality two.  Two's complement and limbs with carries follow.
 
-    Where it is used.  Words: the checker's proof that the units of a word add (kleene/checker.py), and
-    lowering/words.py, lowering/thresholds.py ([word_update], [_carry]), which build them.
+    Where it is used.  Words: lowering/words.py and lowering/thresholds.py build their units by it.  kleene/checker.py
+    proves what the units of a word compute bit by bit ([Bits], [bit_of], [prove_comparisons]); it rests on
+    [below_mod] and [word_of_low_bits] (bit j of a sum depends on the bits up to j alone) and on [comparison_reads_bits].
 
-    What was not true.  [word_update] left the last carry T_n out where a sum without modulus stays in range, and
+    What was not true.  The lowering left the last carry T_n out where a sum without modulus stays in range, and
     took it for the constant -⌊C / 2^n⌋.  That holds where every word has at most n bits ([last_carry_is_constant]).
     For the difference of wider words it does not ([last_carry_of_wide_words]): 8 - 7 written to a word of two bits.
     The lowering now computes that carry wherever a word is wider than its target. *)

@@ -86,3 +86,7 @@ Check Tables.recheck_clearing_sound.
 Print Assumptions Tables.recheck_clearing_sound.
 Check Tables.first_half_writes_scratch.
 Print Assumptions Tables.first_half_writes_scratch.
+Check Attention.trifle.
+Print Assumptions Attention.trifle.
+Check Attention.gaps_of_the_formats.
+Print Assumptions Attention.gaps_of_the_formats.

@@ -6,15 +6,15 @@
     are exact, and the head's output is the average of the m best values, rounded once.  A null key whose score
     lies between mismatch and match, by G on either side, decides what is computed where nothing matches.
 
-    Where it is used.  The heads of a block: kleene/checker.py proves the gap of the scores from the weights, and
-    continues with "the one selected position", "the rounded average" or "the null value"; the gap that the
-    compilers use is 1024 (at least 768 is asked for).
+    Where it is used.  The heads of a block: kleene/checker.py proves the gap of the scores from the weights
+    ([prove_hard_attention], [Format]), and continues with "the one selected position", "the rounded average" or "the
+    null value" ([prove_copies], [prove_averages]).  The gap that the compilers use is 1024.
 
     What is not true.  The normalised weights w_j / Σ w are *not* 1/m: they are 1/m rounded, [softmax_weights],
     and three of them add up to more than 1 in float32 and bfloat16 ([thirds_exceed_one_float32]).  A network that
     normalises first and averages then would round each part.  Kleene's block therefore divides after the sum.
     Where a head averages one-hots, its parts are still rounded one by one, and their sum may exceed 1 by a
-    trifle: [parts_exceed_little] bounds it. *)
+    trifle: [parts_exceed_little] and [sums_nearly_exact] bound it; the trifle of [Cases] is that bound. *)
 
 From Coq Require Import ZArith Reals List Permutation Lia Lra Bool.
 From Flocq Require Import Core Relative BinarySingleNaN.
@@ -415,6 +415,61 @@ Proof.
   - rewrite <- (Z.add_opp_r emin 1), bpow_plus. simpl. lra.
 Qed.
 
+(** The gaps that kleene/checker.py asks for ([Format.gap]), by a bound of e from below. *)
+
+Lemma e_from_below : 27129 / 10000 <= exp 1.
+Proof.
+  apply Rle_trans with ((1 + / 256) ^ 256).
+  - replace (1 + / 256) with (257 * / 256) by lra. rewrite Rpow_mult_distr, pow_inv.
+    apply Rmult_le_reg_r with (256 ^ 256); [apply pow_lt; lra |].
+    rewrite Rmult_assoc, Rinv_l, Rmult_1_r by (apply pow_nonzero; lra).
+    apply Rmult_le_reg_r with 10000; [lra |].
+    replace (27129 / 10000 * 256 ^ 256 * 10000) with (27129 * 256 ^ 256) by field.
+    rewrite !pow_IZR, <- !mult_IZR. apply IZR_le. apply Z.leb_le. vm_compute. reflexivity.
+  - replace (exp 1) with (exp (/ 256) ^ 256).
+    + apply pow_incr. split; [lra |]. left. apply exp_ineq1. lra.
+    + rewrite <- (Rpower_pow 256) by apply exp_pos. unfold Rpower. rewrite ln_exp.
+      f_equal. rewrite INR_IZR_INZ. simpl. lra.
+Qed.
+
+Lemma gap_by_power : forall p emin n, (0 <= 1 - emin)%Z ->
+  generic_format radix2 (FLT_exp emin p) (INR n) ->
+  (2 ^ (1 - emin) * 10000 ^ Z.of_nat n <? 27129 ^ Z.of_nat n)%Z = true ->
+  underflowing p emin (INR n).
+Proof.
+  intros p emin n E F H. split; auto. apply Z.ltb_lt, IZR_lt in H.
+  rewrite mult_IZR, <- !pow_IZR in H. change 2%Z with (radix_val radix2) in H.
+  rewrite IZR_Zpower in H by auto.
+  assert (X : (27129 / 10000) ^ n <= exp (INR n)).
+  { replace (exp (INR n)) with (exp 1 ^ n).
+    - apply pow_incr. split; [lra | apply e_from_below].
+    - rewrite <- Rpower_pow by apply exp_pos. unfold Rpower. rewrite ln_exp. f_equal. ring. }
+  assert (T : 0 < 10000 ^ n) by (apply pow_lt; lra).
+  assert (L : bpow radix2 (1 - emin) < exp (INR n)).
+  { apply Rlt_le_trans with (2 := X). unfold Rdiv. rewrite Rpow_mult_distr, pow_inv.
+    apply Rmult_lt_reg_r with (1 := T). rewrite Rmult_assoc, Rinv_l, Rmult_1_r; lra. }
+  rewrite exp_Ropp. replace (bpow radix2 emin / 2) with (/ bpow radix2 (1 - emin)).
+  - apply Rinv_lt_contravar; auto. apply Rmult_lt_0_compat; [apply bpow_gt_0 | apply exp_pos].
+  - rewrite <- bpow_opp. replace (- (1 - emin))%Z with (emin + -1)%Z by lia. rewrite bpow_plus. simpl. lra.
+Qed.
+
+Lemma whole_in_format : forall p emin n, (0 < p)%Z -> (emin <= 0)%Z -> (Z.of_nat n <= 2 ^ p)%Z ->
+  generic_format radix2 (FLT_exp emin p) (INR n).
+Proof.
+  intros p emin n P E N. rewrite INR_IZR_INZ, <- (Rmult_1_r (IZR (Z.of_nat n))).
+  change 1 with (bpow radix2 0). apply multiple_in_FLT; lia.
+Qed.
+
+Theorem gaps_of_the_formats :
+  underflowing 53 (-1074) (INR 747) /\ underflowing 24 (-149) (INR 105) /\
+  underflowing 8 (-133) (INR 94) /\ underflowing 11 (-24) (INR 19).
+Proof.
+  repeat split; try (apply whole_in_format; lia);
+    [ apply (gap_by_power 53 (-1074) 747) | apply (gap_by_power 24 (-149) 105)
+    | apply (gap_by_power 8 (-133) 94) | apply (gap_by_power 11 (-24) 19) ];
+    try lia; try (apply whole_in_format; lia); vm_compute; reflexivity.
+Qed.
+
 (** ** The story of 3 × fl(1/3) > 1
 
     The prose lemma once said that an average of one-hots stays within [0, 1] in every sum.  It does not. *)
@@ -655,4 +710,22 @@ Proof.
     assert (0 <= d * d) by now apply Rmult_le_pos. lra. }
   assert (X : 0 <= INR n * d) by (apply Rmult_le_pos; auto; apply pos_INR).
   set (x := INR n * d) in *. assert (x ^ 2 <= x) by (simpl; nra). lra.
+Qed.
+
+(** What a computed sum over an undefined head differs from the sum over the true averages by: [ideal] is that sum, [S]
+    the sum of sizes over true averages; the rounded parts add d · S, and the summation errs by [height] roundings. *)
+
+Theorem trifle : forall d g t x S ideal, 0 <= d -> 0 <= S ->
+  Forall (multiple g) (addends t) -> computes (accurate d g) t x ->
+  size (addends t) <= (1 + d) * S -> Rabs (total (addends t) - ideal) <= d * S ->
+  Rabs (x - ideal) <= ((1 + d) ^ (Datatypes.S (height t)) - 1) * S.
+Proof.
+  intros d g t x S ideal D P M C B E.
+  destruct (sums_nearly_exact d g t x D M C) as [_ H].
+  pose proof (growth_ge_0 d (height t) D) as G.
+  replace (x - ideal) with ((x - total (addends t)) + (total (addends t) - ideal)) by ring.
+  apply Rle_trans with (1 := Rabs_triang _ _).
+  assert (((1 + d) ^ height t - 1) * size (addends t) <= ((1 + d) ^ height t - 1) * ((1 + d) * S))
+    by now apply Rmult_le_compat_l.
+  simpl. lra.
 Qed.

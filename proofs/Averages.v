@@ -6,9 +6,8 @@
     o satisfy  s·(a/b + |a/b|·2^(-p)) ≤ o  and  o + 1 ≤ s·(c/d - |c/d|·2^(-p)),  then the computed unit
     clip(s·x - o) is exactly 0 for every average not above m and exactly 1 for every average above m.
 
-    Where it is used.  [_check_buckets] of kleene/checks/certificates.py and the averages of kleene/checker.py check
-    the two inequalities for the weights' own slopes and offsets; lowering/averages.py ([neighbours], [_boundary])
-    finds them. *)
+    Where it is used.  kleene/checker.py checks the two inequalities for the weights' own slopes and offsets
+    ([prove_averages], [prove_buckets], [neighbours]); lowering/averages.py finds them. *)
 
 From Coq Require Import ZArith Reals List Lia Lra Bool Znumtheory.
 From Flocq Require Import Core.

@@ -5,9 +5,10 @@
     the same number of layers, or no halting within the same bound.  Where the interpreter raises an error, nothing is
     claimed.
 
-    Where it is used.  The final statement of kleene/checker.py, which composes what it proved of the parts; and
-    [certify].  The definitions of the program's side can be read beside machines/interpreter.py (names in comments),
-    those of the network's side beside [Block] and [Transformer] of the transformer's file in kleene/networks.
+    Where it is used.  The final statement of kleene/checker.py ([check], [statement_of]), which composes what it proved
+    of the parts: [prove_embeddings], [prove_hard_attention], [prove_copies], [prove_updates], [prove_clearing],
+    [prove_halting], [prove_output], [prove_decoding].  The definitions of the program's side can be read beside
+    machines/interpreter.py (names in comments), those of the network's side beside the transformer in kleene/networks.
 
     [selecting_head_agrees] closes the gap to lemma 2: what is asked of a head here follows from its scores. *)
 
@@ -36,9 +37,15 @@ Record head := {
   default : option output
 }.
 
+Record move := {                    (* a head that writes into a variable *)
+  looking : head;
+  into : nat;
+  replacing : option nat            (* the variable of the selected position that must hold the old value *)
+}.
+
 Record part := {                    (* one layer of a cycle *)
   heads : nat -> head;              (* its heads, by number *)
-  moved : list state -> nat -> option state;  (* [Layer.moved]: after heads that write into variables; None: raises *)
+  moves : list move;
   step : state -> (nat -> option output) -> option state (* None: it reads an undefined head, or leaves a range *)
 }.
 
@@ -86,8 +93,33 @@ Definition head_output (p : program) (h : head) (states : list state) (i : nat) 
       else match others with [] => Some (Index (read states (value_of h) j)) | _ => None end
   end.
 
+Definition write (s : state) (v k : nat) : state := fun w => if Nat.eqb w v then k else s w.
+
+Definition move_at (p : program) (states : list state) (i : nat) (m : move) (s : option state) : option state :=
+  match s, nth_error states i with
+  | Some s, Some mine =>
+      if negb (has mine (where_ (looking m))) then Some s
+      else match replacing m, selected_positions p (looking m) states i with
+           | Some _, [] => Some s
+           | Some old, j :: _ =>
+               match head_output p (looking m) states i with
+               | Some (Index k) => if Nat.eqb (read states old j) (mine (into m)) then Some (write s (into m) k) else None
+               | _ => None
+               end
+           | None, _ =>
+               match head_output p (looking m) states i with
+               | Some (Index k) => Some (write s (into m) k)
+               | _ => None
+               end
+           end
+  | _, _ => None
+  end.
+
+Definition moved (p : program) (q : part) (states : list state) (i : nat) : option state := (* [Layer.moved] *)
+  fold_left (fun s m => move_at p states i m s) (moves q) (nth_error states i).
+
 Definition step_at (p : program) (q : part) (states : list state) (i : nat) : option state := (* [run_step] *)
-  match moved q states i with
+  match moved p q states i with
   | Some s => step q s (fun h => head_output p (heads q h) states i)
   | None => None
   end.
@@ -243,7 +275,7 @@ Record agrees : Prop := {
     holds number h (head_output p (heads (cycle p number) h) states i)
       (attends_to (blocks n number) (map code states) i h);
   moves_agree : forall number states i s after, Forall valid states -> (i < length states <= longest)%nat ->
-    nth_error states i = Some s -> moved (cycle p number) states i = Some after ->
+    nth_error states i = Some s -> moved p (cycle p number) states i = Some after ->
     forall v k, (coding v (s v) k + moves_by (blocks n number) (map code states) i v k = coding v (after v) k)%R;
   mlp_agrees : forall number x s o after, represents number x s o -> step (cycle p number) s o = Some after ->
     valid after /\ mlp (blocks n number) x = code after;
@@ -270,7 +302,7 @@ Proof.
   destruct (all_seq _ _ _ H) as [Len F]. rewrite seq_length in Len. split; auto.
   assert (Each : forall i y, (i < length states)%nat -> step_at p (cycle p number) states i = Some y ->
     valid y /\ mlp (blocks n number) (attended (blocks n number) (map code states) i) = code y).
-  { intros i y I S. unfold step_at in S. destruct (moved (cycle p number) states i) as [s' |] eqn:M; [| discriminate].
+  { intros i y I S. unfold step_at in S. destruct (moved p (cycle p number) states i) as [s' |] eqn:M; [| discriminate].
     apply (mlp_agrees A) with (2 := S).
     destruct (nth_error states i) as [s |] eqn:E; [| apply nth_error_None in E; lia].
     assert (N : nth_error (map code states) i = Some (code s)) by now apply map_nth_error.

@@ -7,9 +7,9 @@
     subnormal numbers flushed to zero or not.
 
     Where it is used.  Every product x · A + b of an MLP block, every attention score, the two sums of a softmax,
-    the sum of a head's output and the residual stream: the checker bounds the sum of absolute values and
-    compares it with 2^p ([exact sums] of kleene/checker.py, [check_sums] of kleene/checks/certificates.py).
-    It rests on this lemma where it goes on with whole numbers instead of floating-point numbers. *)
+    the sum of a head's output and the residual stream: kleene/checker.py bounds the sum of absolute values and
+    compares it with 2^p ([prove_exact_sums], [Selection], [length_limit]).  It rests on this lemma where it goes on
+    with whole numbers instead of floating-point numbers. *)
 
 From Coq Require Import ZArith Reals List Permutation Lia Lra.
 From Flocq Require Import Core Core.FTZ BinarySingleNaN.

@@ -8,7 +8,7 @@
 
     Where it is used.  [recheck_variable] and [recheck_head] are extracted (Extract.v) and called by recheck.ml on the
     text that export.py writes from a saved network; kleene/checker.py proves the same ([prove_updates],
-    [prove_hard_attention]). *)
+    [prove_hard_attention], [prove_clearing]). *)
 
 From Coq Require Import ZArith Reals List Lia Lra Bool.
 From Kleene Require Import Thresholds Walk.

@@ -8,9 +8,9 @@
     number in [0, 1], averages included, and -s·clip(x/s) every number up to s.
 
     Where it is used.  The MLP blocks: kleene/checker.py replaces clip(A·x + b) by a 0/1 decision on whole numbers
-    ((a), by lemma 1 for the sums) and reads tables from one-hot segments (c).  lowering/thresholds.py builds its
-    units by (b), (d) and (e): [conjunction], [chain], [clear_heads], [clear_scratch]; the checker does not rely
-    on that construction, it proves what the units compute (lemma 7). *)
+    ((a), by lemma 1 for the sums; [prove_scratch], [Cases]), reads tables from one-hot segments ((c), [Block]), and
+    checks units that clear ((e), [prove_clearing], [prove_average_cleared]).  lowering/thresholds.py builds its units by
+    (b), (d) and (e); the checker does not rely on that construction, it proves what the units compute (lemma 7). *)
 
 From Coq Require Import ZArith Reals List Lia Lra Bool Sorted.
 From Flocq Require Import Core.

@@ -8,8 +8,8 @@
     head there.
 
     Where it is used.  [check_variable] is extracted to OCaml (Extract.v, recheck.ml) and re-checks categorical MLP
-    blocks from an export of the saved tensors.  It is the walk of lowering/functions.py ([difference]) and
-    decompilers/weights.py; kleene/checker.py proves the same statement ([prove_updates]) by splitting boxes. *)
+    blocks from an export of the saved tensors.  It is the walk of lowering/functions.py and decompilers/weights.py;
+    kleene/checker.py proves the same statement by splitting boxes ([prove_updates]), and walks bits so ([Bits]). *)
 
 From Coq Require Import ZArith Reals List Lia Lra Bool.
 From Flocq Require Import Core.

@@ -2013,13 +2013,15 @@ class Joint:
 
 def trifle(block: Block, rows: Array, bias: Array) -> Array:
     """How much rounding can move sums where a head holds an average: every addition, product and average is rounded,
-    by 2^−precision of a size that no partial sum exceeds."""
+    by 2^−precision of its size, and partial sums grow with each: (1 + 2^−precision)^terms − 1 of all sizes together
+    (`trifle` in proofs/Attention.v; terms · 2^−precision is a little less)."""
     sizes = np.abs(bias) + most(block.net, rows)
     terms = np.full(len(rows), 2)
     for s in block.net.layout.values():
         used = (rows[:, s.slice] != 0).sum(axis=1)
         terms = terms + (np.minimum(used, 1) if s.coding == "one-hot" and s.name not in block.rough else used)
-    result: Array = terms * sizes / (1 << block.net.format.precision)
+    growth = np.expm1(terms * np.log1p(2.0**-block.net.format.precision)) * (1 + 1e-9)  # of float64 itself
+    result: Array = growth * sizes
     return result
 
 

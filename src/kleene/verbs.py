@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kleene.lowering.updates import Cycle, Updates
     from kleene.machines.automata.alternating import AFA
     from kleene.machines.automata.dfa import DFA
+    from kleene.machines.automata.nfa import NFA
     from kleene.machines.instruction_table import InstructionTable
     from kleene.machines.multitape import MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage
@@ -68,6 +69,7 @@ ARROWS: dict[str, dict[str, str]] = {
     "compile": {
         "kleene.machines.program.ProgramClass": "kleene.compilers.program_to_transformer:compile_program",
         "kleene.machines.automata.dfa.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
+        "kleene.machines.automata.nfa.NFA": "kleene.compilers.nfa_to_rnn:compile_nfa",
         "kleene.machines.turing.TuringMachine": "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
@@ -122,6 +124,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     "graphviz": {
         "kleene.machines.automata.dfa.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.automata.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.machines.automata.nfa.NFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
+        "kleene.machines.automata.transducer.Transducer": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
     },
@@ -186,7 +190,7 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
-    machine: DFA,
+    machine: DFA | NFA,
     *,
     method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
     activation: Literal["relu", "slu"] = "relu",
@@ -261,6 +265,14 @@ def decompile(
     to: Literal["afa"],
 ) -> AFA: ...
 @overload
+def decompile(
+    network: ExactRNN,
+    *,
+    states: Literal["reachable", "all"] = "reachable",
+    limit: int = 100_000,
+    to: Literal["regex"],
+) -> str: ...
+@overload
 def decompile(network: Memoriser) -> InstructionTable: ...
 def decompile(network: Any, **options: Any) -> Any:
     """Read the machine that the weights of `network` implement.
@@ -275,7 +287,7 @@ def decompile(network: Any, **options: Any) -> Any:
     - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
       and ones (integer weights with SLU).
     - `limit`: the most hidden vectors to visit; `DidNotHalt` above, since the language may not be regular.
-    - `to`: "dfa", or "afa" for the alternating automaton of the reversed language.
+    - `to`: "dfa", "afa" for the alternating automaton of the reversed language, or "regex" for a regular expression.
 
     >>> import kleene as kl
     >>> even = kl.regex("(0|10*1)*", alphabet="01")
@@ -392,7 +404,10 @@ def verify(machine: Any, network: Any, **options: Any) -> Any:
 
 @overload
 def certify(
-    network: Transformer, *, dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None
+    network: Transformer,
+    *,
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
+    program: ProgramClass | None = None,
 ) -> Certificate: ...
 @overload
 def certify(  # type: ignore[overload-overlap]
@@ -414,9 +429,10 @@ def certify(
 def certify(network: Any, **options: Any) -> Any:
     """Prove from the weights that `network` computes what it says, or give the reasons why there is no proof.
 
-    Option for a transformer:
+    Options for a transformer:
 
     - `dtype`: certify the network as if its weights were converted to this number format.
+    - `program`: show also that the saved guarded updates do what this program's `step` does.
 
     Options for an RNN, whose certificate is a bisimulation with an automaton:
 

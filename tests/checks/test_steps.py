@@ -168,3 +168,23 @@ def test_a_step_that_is_another_one_for_symbols_is_seen():
 def test_updates_of_another_program_are_refused():
     with pytest.raises(kl.InputError, match="another program"):
         certify_step(Little, updates=guarded_updates(kl.library.parity_relative))
+
+
+class Moved(Little):
+    """The same declarations, another step."""
+
+    def step(z):
+        z.b = (z.left + z.a) % 4 if z.a >= 3 else z.a
+
+
+def test_a_certificate_can_hold_both_statements():
+    net = kl.compile(Little)
+    both = kl.certify(net, program=Little)
+    assert both.holds and both.step.holds and "do what step does, on all values" in str(both)
+    assert both.to_json()["step"]["method"] == "all values"
+    assert kl.certify(net).step is None
+    other = kl.certify(net, program=Moved)
+    assert not other.holds and not other.step.holds and "step does not read 'left'" in str(other)
+    assert "which are not this step" in str(other)
+    encoder = kl.compile(kl.library.parity_relative, shape="encoder", layers=3)
+    assert kl.certify(encoder, program=kl.library.parity_relative).holds

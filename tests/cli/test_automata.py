@@ -11,6 +11,7 @@ import pytest
 
 import kleene as kl
 from kleene.checks.bisimulation import check_files
+from kleene.cli import main
 from kleene.cli.automata import find_machine, verify_words
 from kleene.library.turing_machines import POWERS_OF_TWO, busy_beaver
 
@@ -168,3 +169,73 @@ def test_tm_takes_the_input_of_its_file(tmp_path: Path) -> None:
     assert "tape 1\n" in kleene("tm", path, "", "--tape").stdout
     kl.TuringMachine.load(path).save(tmp_path / "again.yaml")
     assert kl.TuringMachine.load(tmp_path / "again.yaml").example == "111"
+
+
+QUESTIONS = [
+    (["(0|10*1)*", "--same-as", "0*(10*10*)*"], 0, "the same words"),
+    (["a*b", "--same-as", "a*"], 1, '"" is in the other only'),
+    (["ab", "--included-in", "[ab]*"], 0, "every word is in the other"),
+    (["[ab]*", "--included-in", "a*"], 1, "b is in the first only"),
+    (["a*b", "--words", "3"], 0, "b\nab\naab"),
+    (["(a|b)*", "--count", "3"], 0, "length 3: 8"),
+    (["ab*", "--random", "2", "--length", "4"], 0, "abbb\nabbb"),
+    (["(a|b)*a(a|b)", "--to-regex"], 0, "[ab]*a[ab]"),
+    (["(ab)*", "--classes"], 0, "strictly local     yes"),
+    (["b", "--search", "--alphabet", "ab", "--same-as", "b"], 0, "the same words"),
+    (["a*b", "--minimise"], 0, "DFA: 3 states"),
+]
+
+
+@pytest.mark.parametrize("arguments, code, says", QUESTIONS)
+def test_questions_about_a_language(
+    arguments: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["regex", *arguments])
+    assert end.value.code == code and says in capsys.readouterr().out
+
+
+def test_convert_and_decompile_to_regex(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        assert end.value.code == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    at = {
+        suffix: str(tmp_path / f"m{suffix}") for suffix in (".jff", ".json", ".mata", ".att", ".regex", ".dot", ".html")
+    }
+    run("regex", "(a|b)*abb", "--minimise", "-o", at[".jff"], "--steps", at[".html"])
+    run(
+        "convert",
+        at[".jff"],
+        "-o",
+        at[".json"],
+        "-o",
+        at[".mata"],
+        "-o",
+        at[".att"],
+        "-o",
+        at[".regex"],
+        "-o",
+        at[".dot"],
+    )
+    for suffix in (".json", ".mata", ".att", ".regex"):
+        assert kl.NFA.load(at[suffix]).determinise() == kl.regex("(a|b)*abb")
+        assert "the same words" in run("regex", at[suffix], "--same-as", "(a|b)*abb")
+    assert "Subset construction" in Path(at[".html"]).read_text()
+    run("regex", "(a|b)*abb", "-o", str(tmp_path / "net"))
+    assert kl.regex(run("decompile", str(tmp_path / "net"), "--to", "regex").strip()) == kl.regex("(a|b)*abb")
+    (tmp_path / "n.att").write_text("0 0 a\n0 0 b\n0 1 a\n1 2 b\n2\n")  # nondeterministic: found, determinised, run
+    assert "accepts" in run("run", str(tmp_path / "n.att"), "ab")
+    (tmp_path / "tm.txt").write_text("1RB1LB_1LA1RZ")
+    run("convert", str(tmp_path / "tm.txt"), "-o", str(tmp_path / "tm.yaml"))
+    assert kl.TuringMachine.load(tmp_path / "tm.yaml").run("", max_steps=10).steps == 6
+
+
+def test_notes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.att").write_text("0 1 a\n1 0 b\n1\n")
+    with pytest.raises(SystemExit):
+        main(["run", str(tmp_path / "m.att"), "a"])
+    error = capsys.readouterr().err
+    assert error.startswith("kleene: note: ") and error.count("\n") == 1

@@ -133,7 +133,7 @@ def test_no_more_states_than_allowed(learner: str, most: int) -> None:
             continue
         assert not found.complete and found.stopped == "max_states"
         assert found.counterexample is not None and "not settled" in str(found)
-        if model is noisy and most >= 3:
+        if model is noisy and 3 <= most < 40:
             assert found == kl.regex("0*1(0|10*1)*") and found.agreement > 0.95
 
 

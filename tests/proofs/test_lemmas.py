@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kleene import checker
+
 PROOFS = Path(__file__).parents[2] / "proofs"
 FILES = sorted(PROOFS.glob("*.v"))
 LEMMAS = [path for path in FILES if path.name != "Assumptions.v"]
@@ -72,6 +74,12 @@ def test_hypotheses_stand_in_sections(path: Path) -> None:
 def test_files_open_with_their_statement(path: Path) -> None:
     opening = path.read_text().partition("*)")[0]
     assert "Informal statement." in opening and "Where it is used." in opening
+    used = opening.partition("Where it is used.")[2].partition("\n\n")[0]
+    own = set(re.findall(r"^\s*(?:Theorem|Lemma|Corollary|Definition|Fixpoint|Record) (\w+)", path.read_text(), re.M))
+    cited = set(re.findall(r"\[(\w+)\]", used)) - own
+    assert cited, "no place in the checker is named"
+    for name in cited:
+        assert hasattr(checker, name), f"{path.name} names '{name}', which the checker does not have"
 
 
 def test_only_axioms_of_the_real_numbers() -> None:

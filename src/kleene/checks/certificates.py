@@ -14,8 +14,10 @@ from typing import Any
 import torch
 
 from kleene import checker
+from kleene.checks.steps import StepStatement, certify_step
 from kleene.errors import NotSupported
 from kleene.lowering.updates import Cycle, Updates
+from kleene.machines.program import ProgramClass
 from kleene.machines.spec import Spec
 from kleene.networks.transformer.files import content_of
 from kleene.networks.transformer.model import Block, Transformer
@@ -32,6 +34,7 @@ class Certificate:
     program: str = field(default="")
     statement: str = field(default="")  # what the lemmas show together
     lemmas: tuple[checker.Lemma, ...] = field(default=())
+    step: StepStatement | None = None  # the second statement, where a program was given
 
     def __bool__(self) -> bool:
         return self.holds
@@ -43,7 +46,10 @@ class Certificate:
             if self.holds
             else f"{self.program}: not certified in {self.dtype}"
         )
-        return "\n".join([head, *(f"  - {reason}" for reason in self.reasons)])
+        if self.step is not None and not self.step.holds:
+            head = f"{self.program}: the weights compute the saved updates in {self.dtype}, which are not this step"
+        lines = [head, *(f"  - {reason}" for reason in self.reasons)]
+        return "\n".join(lines if self.step is None else [*lines, str(self.step)])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -54,19 +60,31 @@ class Certificate:
             "statement": self.statement,
             "reasons": list(self.reasons),
             "lemmas": [lemma.to_json() for lemma in self.lemmas],
+            "step": None if self.step is None else self.step.to_json(),
         }
 
 
-def certify_transformer(net: Transformer, *, dtype: str | torch.dtype | None = None) -> Certificate:
-    """Prove a network in its own number format, or as if it were converted to `dtype`."""
+def certify_transformer(
+    net: Transformer, *, dtype: str | torch.dtype | None = None, program: ProgramClass | None = None
+) -> Certificate:
+    """Prove a network in its own number format, or as if it were converted to `dtype`. With `program`, the certificate
+    holds where the saved updates also do what the program's `step` does."""
     own = str(net.dtype).removeprefix("torch.")
     name = own if dtype is None else str(dtype).removeprefix("torch.")
     if name not in checker.FORMATS:
         raise NotSupported(f"there is no dtype {name!r} here; there are {', '.join(checker.FORMATS)}")
     verdict = checker.check(as_saved(net), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
+    step = certify_step(program, updates=saved_updates(net)) if program is not None and verdict.holds else None
     certificate = Certificate(
-        verdict.holds, name, verdict.max_length, reasons, net.config.name, verdict.statement, verdict.lemmas
+        verdict.holds and (step is None or step.holds),
+        name,
+        verdict.max_length,
+        reasons,
+        net.config.name,
+        verdict.statement,
+        verdict.lemmas,
+        step,
     )
     if name == own:
         net.note_certificate(certificate)
@@ -88,8 +106,9 @@ def as_saved(net: Transformer) -> checker.Saved:
     return checker.Saved(content, tensors, attributes)
 
 
-def saved_updates(net: Transformer, spec: Spec) -> Updates | Cycle:
+def saved_updates(net: Transformer, spec: Spec | None = None) -> Updates | Cycle:
     """The guarded updates that are saved with a network."""
+    spec = Spec.from_json(net.description["program"]) if spec is None else spec
     if not spec.cycle:
         return Updates.from_json(spec, net.description["updates"])
     parts = [Updates.from_json(part, net.described(layer)["updates"]) for layer, part in enumerate(spec.by_layer)]

@@ -7,12 +7,13 @@ import io
 import json
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from kleene.errors import KleeneError
+from kleene.errors import KleeneError, KleeneWarning
 
 app = typer.Typer(
     name="kleene",
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal's encoding may lack some signs
             stream.reconfigure(errors="replace")
+    warnings.showwarning = _show_warning
     try:
         code = app(arguments, prog_name="kleene", standalone_mode=False)
     except KleeneError as error:
@@ -66,6 +68,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == INTERRUPTED:  # typer makes an exit code of Ctrl-C
         complain("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    """Kleene's own warnings as one line on standard error; others as Python shows them."""
+    if issubclass(category, KleeneWarning):
+        print(f"kleene: note: {' '.join(str(message).split())}", file=sys.stderr)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def complain(message: str) -> int:

@@ -1,4 +1,4 @@
-"""`kleene regex` and `kleene tm`: automata and Turing machines as RNNs."""
+"""`kleene regex`, `kleene convert` and `kleene tm`: automata and Turing machines, their files and their RNNs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from kleene.cli import AsJson, app, busy, print_json, show
-from kleene.cli.names import find_machine, read_word
+from kleene.cli.names import MACHINES, find_machine, read_word
 from kleene.files import read_json
 
 TRACED = 500  # steps of a Turing machine on a page
@@ -88,9 +88,26 @@ def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:
 
 @app.command(epilog="Example: kleene regex '(0|10*1)*' 0110 010 --alphabet 01 -o even.png -o even/")
 def regex(
-    pattern: Annotated[str, typer.Argument(help="A Python regular expression, matched in full.")],
+    pattern: Annotated[str, typer.Argument(help="A Python regular expression, or an automaton's file.")],
     words: Annotated[list[str] | None, typer.Argument(help="Words to decide on the network.")] = None,
     alphabet: Annotated[str | None, typer.Option(help="The symbols; by default those that the pattern names.")] = None,
+    search: Annotated[bool, typer.Option("--search", help="Accept words in which the pattern is found.")] = False,
+    same_as: Annotated[
+        str | None, typer.Option(metavar="B", help="Whether another pattern or file has the same words.")
+    ] = None,
+    included_in: Annotated[
+        str | None, typer.Option(metavar="B", help="Whether every word is one of another pattern or file.")
+    ] = None,
+    list_words: Annotated[
+        int | None, typer.Option("--words", metavar="N", help="List the first N words, shortest first.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(metavar="N", help="Count the words of each length up to N.")] = None,
+    random: Annotated[int | None, typer.Option(metavar="N", help="Draw N random words (see --length).")] = None,
+    length: Annotated[int, typer.Option(help="The length of random words.")] = 10,
+    seed: Annotated[int, typer.Option(help="The seed of random words.")] = 0,
+    to_regex: Annotated[bool, typer.Option("--to-regex", help="Print a short pattern of the automaton.")] = False,
+    classes: Annotated[bool, typer.Option("--classes", help="Print the classes of languages, with witnesses.")] = False,
+    minimise: Annotated[bool, typer.Option("--minimise", help="Print or save the minimal automaton alone.")] = False,
     method: Annotated[str, typer.Option(help="smallest, minsky, image or scalar.")] = "smallest",
     activation: Annotated[str, typer.Option(help="relu or slu.")] = "relu",
     ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="Letters match both cases.")] = False,
@@ -100,20 +117,39 @@ def regex(
     ] = None,
     dot: Annotated[bool, typer.Option("--dot", help="Print the minimal automaton for Graphviz, and no more.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Save a page that steps through one word.")] = None,
+    steps: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save a page of subset construction, minimisation and elimination."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """A regular expression as a minimal automaton and as an exact RNN, certified; decide words on the
-    network."""
+    """A regular expression as a minimal automaton and as an exact RNN, certified; questions about its words."""
     import kleene as kl
     from kleene.errors import InputError
 
     if html is not None and len(words or []) != 1:
         raise InputError(f"--html {html}: a page shows one word, not {len(words or [])}; '' is the empty one")
-    dfa = kl.regex(pattern, alphabet, flags=re.IGNORECASE if ignore_case else 0)
+    dfa = _automaton(pattern, alphabet, search, ignore_case)
     if dot:
         return print_json({"dot": dfa.to_dot()}) if as_json else print(dfa.to_dot(), end="")
-    options: dict[str, Any] = {"method": method, "activation": activation}
-    rnn = kl.compile(dfa, **options)
+    if steps is not None:
+        from kleene.show.steps import save_page
+
+        save_page(pattern, dfa, steps)
+    asked = _asked(dfa, list_words, count, random, length, seed, to_regex, classes)
+    others = {"same-as": same_as, "included-in": included_in}
+    compared = {
+        key: _compared(dfa, key, _automaton(other, alphabet, search, ignore_case))
+        for key, other in others.items()
+        if other is not None
+    }
+    if asked or compared or minimise or (steps is not None and not words):
+        for path in output or []:
+            if not path.suffix:
+                raise InputError(f"-o {path}: a folder holds a network; leave out the questions to save one")
+            dfa.save(path)
+        return _tell(dfa, asked, compared, minimise, [*(output or []), *([steps] if steps else [])], as_json)
+    rnn = kl.compile(dfa, method=method, activation=activation)  # type: ignore[call-overload]
     certificate = kl.certify(rnn)
     answers = {word: rnn.accepts(word) for word in words or []}
     agree = certificate.holds and all(dfa.accepts(word) == answer for word, answer in answers.items())
@@ -143,6 +179,131 @@ def regex(
             print(f"saved {path}")
     if not agree:
         raise typer.Exit(1)
+
+
+def _automaton(name: str, alphabet: str | None, search: bool, ignore_case: bool) -> Any:
+    """The minimal automaton of a pattern, or of the file of this name."""
+    import kleene as kl
+    from kleene.machines.files import as_automaton, read_machine
+
+    if Path(name).suffix in MACHINES and Path(name).is_file():
+        return as_automaton(read_machine(name), name).minimise()
+    return kl.regex(name, alphabet, search=search, flags=re.IGNORECASE if ignore_case else 0)
+
+
+def _asked(
+    dfa: Any,
+    list_words: int | None,
+    count: int | None,
+    random: int | None,
+    length: int,
+    seed: int,
+    to_regex: bool,
+    classes: bool,
+) -> dict[str, Any]:
+    """The answers to the questions about one language."""
+    from kleene.common.alphabet import show_word
+
+    found: dict[str, Any] = {}
+    if list_words is not None:
+        found["words"] = [show_word(word) for word in dfa.words(list_words)]
+    if count is not None:
+        found["count"] = [dfa.count(n) for n in range(count + 1)]
+    if random is not None:
+        found["random"] = [show_word(dfa.sample(length, seed + i)) for i in range(random)]
+    if to_regex:
+        found["regex"] = dfa.to_regex()
+    if classes:
+        found["classes"] = dfa.classes.to_json()
+    return found
+
+
+def _compared(dfa: Any, question: str, other: Any) -> dict[str, Any]:
+    """Whether two languages are the same, or one is part of the other, and a shortest word where not."""
+    from kleene.common.alphabet import show_word
+
+    word = dfa.distinguish(other) if question == "same-as" else (dfa - other).shortest()
+    holds = word is None
+    return {"holds": holds, "word": None if holds else show_word(word), "in_first": None if holds else word in dfa}
+
+
+def _tell(dfa: Any, asked: dict[str, Any], compared: dict[str, Any], minimise: bool, saved: Any, as_json: bool) -> None:
+    """Print answers; exit code 1 where a comparison does not hold."""
+    if as_json:
+        automaton = {"automaton": dfa.to_json()} if minimise else {}
+        print_json({**automaton, **asked, **compared, "saved": [str(path) for path in saved]})
+    else:
+        if minimise and not saved:
+            print(dfa)
+        for key in ("words", "random"):
+            for word in asked.get(key, []):
+                print(word)
+        for n, number in enumerate(asked.get("count", [])):
+            print(f"length {n}: {number:,}")
+        if "regex" in asked:
+            print(asked["regex"])
+        if "classes" in asked:
+            print(dfa.classes)
+        for question, answer in compared.items():
+            what = "the same words" if question == "same-as" else "every word is in the other"
+            where = "the first" if answer["in_first"] else "the other"
+            print(what if answer["holds"] else f"no: {answer['word']} is in {where} only")
+        for path in saved:
+            print(f"saved {path}")
+    if not all(answer["holds"] for answer in compared.values()):
+        raise typer.Exit(1)
+
+
+def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_json: bool) -> None:
+    """`kleene decompile DIR --to regex`: the automaton of a network's weights, as a pattern."""
+    from kleene import verbs
+    from kleene.errors import InputError
+    from kleene.files import write_text
+
+    if to != "regex":
+        raise InputError(f"--to {to}: it should be regex")
+    with busy(f"decompiling {name}", as_json):
+        dfa = verbs.decompile(net)
+        if not hasattr(dfa, "to_regex"):
+            raise InputError(f"{name}: it holds no finite automaton, so it has no regular expression")
+        pattern = dfa.to_regex()
+    if output is not None:
+        write_text(output, pattern + "\n")
+    if as_json:
+        return print_json({"network": name, "regex": pattern, "states": len(dfa), "alphabet": list(dfa.alphabet)})
+    print(pattern)
+
+
+@app.command(epilog="Example: kleene convert machine.jff -o machine.json")
+def convert(
+    file: Annotated[str, typer.Argument(help="A machine's file: .json, .jff, .att, .mata, .ba, .regex, .yaml, .txt …")],
+    output: Annotated[list[Path], typer.Option("-o", help="Files to write; the suffix says how. May be repeated.")],
+    minimise: Annotated[bool, typer.Option("--minimise", help="Write the minimal deterministic automaton.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a machine's file in another format: automata, machines with output or weights, Turing machines."""
+    from kleene.errors import FileError
+    from kleene.machines.automata.nfa import NFA
+    from kleene.machines.files import as_automaton, read_machine
+    from kleene.machines.turing import TuringMachine
+
+    path = Path(file)
+    machine: Any = TuringMachine.load(path) if path.suffix == ".txt" else read_machine(path)
+    if minimise:
+        machine = as_automaton(machine, file).minimise()
+    for target in output:
+        if not hasattr(machine, "save"):
+            raise FileError(f"{target}: a {type(machine).__name__} is not written to files")
+        kept = machine
+        if isinstance(machine, NFA) and target.suffix == ".ba":
+            kept = machine.without_empty_moves()
+        kept.save(target)
+    kind = type(machine).__name__
+    if as_json:
+        return print_json({"file": file, "kind": kind, "saved": [str(target) for target in output]})
+    print(f"{file}: a {kind} of {len(getattr(machine, 'states', machine))} states")
+    for target in output:
+        print(f"saved {target}")
 
 
 def _save(dfa: Any, rnn: Any, certificate: Any, path: Path) -> None:

@@ -125,27 +125,22 @@ def _imported(path: Path) -> Any:
     return module
 
 
-MACHINES = (".att", ".fst", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff")
+MACHINES = (".att", ".fst", ".mata", ".ba", ".regex", ".re", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff")
 
 
 def find_machine(name: str) -> Any:
-    """Read an automaton or Turing machine from a file; None if the name is not that of a machine's file."""
-    from kleene.files import read_json, read_text
-    from kleene.machines.automata.dfa import DFA
-    from kleene.machines.turing import TuringMachine
+    """Read the machine in a file; None if the name is not that of a machine's file.
 
+    A nondeterministic automaton is made deterministic: everything that takes a machine's name can take it then.
+    """
     path = Path(name)
-    if path.suffix in (".att", ".fst"):
-        return DFA.load(path)
-    if path.suffix in (".yaml", ".yml", ".tm", ".bb"):
-        return TuringMachine.load(path)
-    if path.suffix == ".json":
-        content = read_json(path)
-        turing = isinstance(content, dict) and content.get("kind") != "dfa" and "blank" in content
-        return TuringMachine.load(path) if turing else DFA.load(path)
-    if path.suffix == ".jff":
-        return TuringMachine.load(path) if "<type>turing" in read_text(path)[:2000] else DFA.load(path)
-    return None
+    if path.suffix not in MACHINES:
+        return None
+    from kleene.machines.automata.nfa import NFA
+    from kleene.machines.files import read_machine
+
+    machine = read_machine(path)
+    return machine.determinise().minimise() if isinstance(machine, NFA) else machine
 
 
 def find_source(name: str) -> Any:

@@ -467,6 +467,7 @@ def decompile(
     blind: Annotated[
         bool, typer.Option("--blind", help="Read a transformer's weights alone; everything gets new names.")
     ] = False,
+    to: Annotated[str | None, typer.Option(metavar="regex", help="Print a regular expression of an RNN.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read from the weights what a network does.
@@ -474,6 +475,10 @@ def decompile(
     Example: kleene decompile adder
     """
     net = find_network(network, as_json)
+    if to is not None:
+        from kleene.cli.automata import decompile_to_regex
+
+        return decompile_to_regex(network, net, to, output, as_json)
     with busy(f"decompiling {network}", as_json):
         found = verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
     content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}

@@ -184,8 +184,19 @@ class _Search:
             self.best = (agreement, len(small), small)
 
     def counterexample(self, dfa: DFA) -> str | None:
-        """A shortest word found on which the hypothesis and the classifier differ."""
+        """A shortest word found on which the hypothesis and the classifier differ.
+
+        Words that were asked about before come first, since their answers are known; new ones only where these agree.
+        """
+        held = set(self.held_out)
+        known = [word for word in self.ask.known if word not in held]
+        return self.shortest_difference(dfa, known) or self.new_difference(dfa)
+
+    def new_difference(self, dfa: DFA) -> str | None:
         words = search_words(dfa, self.alphabet, self.length, self.random, self.rng)
+        return self.shortest_difference(dfa, words)
+
+    def shortest_difference(self, dfa: DFA, words: list[str]) -> str | None:
         wrong = np.flatnonzero(dfa.accepts_batch(words) != self.ask(words))
         return min((words[i] for i in wrong), key=len) if wrong.size else None
 
@@ -198,8 +209,7 @@ class _Search:
 
     def shortest_wrong(self, dfa: DFA) -> str | None:
         """A shortest word held out that the automaton answers otherwise."""
-        different = np.flatnonzero(dfa.accepts_batch(self.held_out) != self.answers)
-        return min((self.held_out[i] for i in different), key=len) if different.size else None
+        return self.shortest_difference(dfa, self.held_out)
 
     def result(self, stopped: str) -> ExtractedDFA:
         if self.best is None:  # not even the first hypothesis fits: the closest automaton of one state

@@ -15,19 +15,25 @@ from kleene.networks.rnn.matrix import Vector
 MAX_ALL_UNITS = 16
 
 
-def decompile_rnn(rnn: ExactRNN, *, states: str = "reachable", limit: int = 100_000, to: str = "dfa") -> DFA | AFA:
+def decompile_rnn(
+    rnn: ExactRNN, *, states: str = "reachable", limit: int = 100_000, to: str = "dfa"
+) -> DFA | AFA | str:
     """The automaton of a network: its hidden vectors are the states.
 
     `states`: "reachable" (those that words reach, then minimised) or "all" (the theorem's 2^d + 1, for
     integer weights and SLU). More than `limit` hidden vectors is `DidNotHalt`: the language may not be
-    regular. `to="afa"` gives the alternating automaton of the reversed language instead.
+    regular. `to="afa"` gives the alternating automaton of the reversed language, `to="regex"` a regular expression.
     """
     if to == "afa":
         from kleene.decompilers.rnn_to_afa import rnn_to_afa
 
         return rnn_to_afa(rnn)
+    if to == "regex":
+        return reachable(rnn, limit)[0].to_regex()
     if to != "dfa" or states not in ("reachable", "all"):
-        raise InputError(f"decompile: to={to!r}, states={states!r}; to is 'dfa' or 'afa', states 'reachable' or 'all'")
+        raise InputError(
+            f"decompile: to={to!r}, states={states!r}; to is 'dfa', 'afa' or 'regex', states 'reachable' or 'all'"
+        )
     return theorem_4_6(rnn) if states == "all" else reachable(rnn, limit)[0].minimise()
 
 

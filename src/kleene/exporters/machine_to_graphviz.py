@@ -9,12 +9,14 @@ from kleene.decompilers.rnn_to_turing import decompile_decider
 from kleene.files import write_text
 from kleene.machines.automata.alternating import AFA
 from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.nfa import NFA
+from kleene.machines.automata.transducer import Transducer
 from kleene.machines.turing import TuringMachine
 from kleene.networks.rnn.decider import Decider
 from kleene.networks.rnn.exact import ExactRNN
 
 
-def export_graphviz(machine: DFA | AFA | TuringMachine, path: str | Path | None = None) -> str:
+def export_graphviz(machine: DFA | NFA | AFA | Transducer | TuringMachine, path: str | Path | None = None) -> str:
     """The DOT text of a machine; with a path it is written there, too."""
     text = machine.to_dot()
     if path is not None:
@@ -26,4 +28,6 @@ def export_decompiled(rnn: ExactRNN, path: str | Path | None = None) -> str:
     """The DOT text of the machine that an RNN implements."""
     if isinstance(rnn, Decider):
         return export_graphviz(decompile_decider(rnn), path)
-    return export_graphviz(decompile_rnn(rnn), path)
+    dfa = decompile_rnn(rnn)
+    assert not isinstance(dfa, str)
+    return export_graphviz(dfa, path)

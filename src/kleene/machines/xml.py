@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -24,11 +25,16 @@ class Document:
         if found := re.search("<!(DOCTYPE|ENTITY)", text):
             line = text.count("\n", 0, found.start()) + 1
             raise FileError(f"{where}, line {line}: document types and entities are not read")
+        collecting = gc.isenabled()
+        gc.disable()  # a million elements and no cycles: looking for garbage takes twice as long as parsing
         try:  # the text is decoded already, whatever encoding it names
             self.root = ElementTree.fromstring(text.encode("utf-8"), ElementTree.XMLParser(encoding="utf-8"))
         except ElementTree.ParseError as error:
             reason = expat.errors.messages[error.code]
             raise FileError(f"{where}, line {error.position[0]}: not XML ({reason})") from None
+        finally:
+            if collecting:
+                gc.enable()
 
     def line(self, element: Element) -> int:
         """The line that an element begins on."""

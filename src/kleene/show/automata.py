@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.errors import NotSupported
 from kleene.files import written_atomically
+from kleene.show.diagram import RADIUS, Point, lay_out
 
 if TYPE_CHECKING:
     from kleene.machines.automata.alternating import AFA, Formula, Threshold
@@ -217,100 +217,39 @@ def picture(thing: Any) -> Any:
     graph = graph_of(thing)
     if len(graph.names) > MAX_DRAWN:
         raise NotSupported(f"picture: {len(graph.names)} states, more than {MAX_DRAWN}; save .dot instead")
-    places = _places(graph)
-    width = 1.9 * (max(x for x, _ in places) + 1) + 0.8
-    height = 1.7 * (max(y for _, y in places) - min(y for _, y in places) + 1) + 1.0
-    figure = Figure(figsize=(max(width, 3.0), max(height, 2.2)))
+    layout = lay_out(len(graph.names), graph.starts, graph.edges)
+    left, bottom, right, top = layout.bounds()
+    figure = Figure(figsize=(max(right - left, 3.0), max(top - bottom, 2.0)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_aspect("equal")
     axes.axis("off")
-    for (i, j), label in graph.edges.items():
-        _edge(axes, places, i, j, label, (j, i) in graph.edges)
+    for arrow in layout.arrows:
+        _draw_arrow(axes, arrow.begin, arrow.bend, arrow.end)
+        axes.text(arrow.label.x, arrow.label.y, arrow.label.text, ha="center", va="center", fontsize=8, zorder=5)
     for start in graph.starts:
-        _start_arrow(axes, places[start])
-    for i, (x, y) in enumerate(places):
-        for radius in (0.25, 0.20) if i in graph.accepting else (0.25,):
+        x, y = layout.places[start]
+        _draw_arrow(axes, (x - 0.75, y), (x - 0.5, y), (x - RADIUS, y))
+    for i, (x, y) in enumerate(layout.places):
+        for radius in (RADIUS, RADIUS - 0.05) if i in graph.accepting else (RADIUS,):
             axes.add_patch(_circle(x, y, radius))
-        axes.text(
-            x,
-            y,
-            graph.names[i],
-            ha="center",
-            va="center",
-            fontsize=10 if len(graph.names[i]) < 5 else 7,
-            zorder=4,
-        )
-    xs, ys = zip(*places)
-    axes.set_xlim(min(xs) - 0.9, max(xs) + 0.6)
-    axes.set_ylim(min(ys) - 0.8, max(ys) + 0.9)
+        size = 10 if len(graph.names[i]) < 5 else 7
+        axes.text(x, y, graph.names[i], ha="center", va="center", fontsize=size, zorder=4)
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
     return figure
 
 
-def _places(graph: Graph) -> list[tuple[float, float]]:
-    """Columns by distance from the start; states of one distance one above another."""
-    distance = dict.fromkeys(graph.starts, 0)
-    queue = list(graph.starts)
-    for i in queue:
-        for a, b in graph.edges:
-            if a == i and b not in distance:
-                distance[b] = distance[i] + 1
-                queue.append(b)
-    last = max(distance.values()) + 1
-    columns: dict[int, list[int]] = {}
-    for i in [*queue, *(i for i in range(len(graph.names)) if i not in distance)]:
-        columns.setdefault(distance.get(i, last), []).append(i)
-    places = [(0.0, 0.0)] * len(graph.names)
-    for x, column in columns.items():
-        for k, i in enumerate(column):
-            places[i] = (1.5 * x, 1.2 * ((len(column) - 1) / 2 - k) + 0.25 * (x % 2))
-    return places
+def _draw_arrow(axes: Any, begin: Point, bend: Point, end: Point) -> None:
+    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path as Curve
+
+    curve = Curve([begin, bend, end], [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3])
+    axes.add_patch(
+        FancyArrowPatch(path=curve, arrowstyle="-|>", color="black", mutation_scale=10, linewidth=1.0, zorder=2)
+    )
 
 
 def _circle(x: float, y: float, radius: float) -> Any:
     from matplotlib.patches import Circle
 
     return Circle((x, y), radius, facecolor="white", edgecolor="black", linewidth=1.2, zorder=3)
-
-
-def _arrow(axes: Any, begin: tuple[float, float], end: tuple[float, float], bend: float, shrink: float) -> None:
-    axes.annotate(
-        "",
-        end,
-        begin,
-        zorder=2,
-        arrowprops={
-            "arrowstyle": "-|>",
-            "color": "black",
-            "shrinkA": shrink,
-            "shrinkB": shrink,
-            "linewidth": 1.0,
-            "connectionstyle": f"arc3,rad={bend}",
-        },
-    )
-
-
-def _edge(axes: Any, places: list[tuple[float, float]], i: int, j: int, label: str, returns: bool) -> None:
-    (x0, y0), (x1, y1) = places[i], places[j]
-    if i == j:
-        _arrow(axes, (x0 - 0.13, y0 + 0.21), (x0 + 0.13, y0 + 0.21), -1.9, 0)
-        axes.text(x0, y0 + 0.58, label, ha="center", va="bottom", fontsize=8, zorder=5)
-        return
-    length = math.hypot(x1 - x0, y1 - y0)
-    ux, uy = (x1 - x0) / length, (y1 - y0) / length
-    bend = 0.25 if returns or length > 2 else 0.0
-    _arrow(axes, (x0 + 0.26 * ux, y0 + 0.26 * uy), (x1 - 0.26 * ux, y1 - 0.26 * uy), bend, 0)
-    side = bend * length / 2 + 0.1  # the arc bulges to the right of its direction
-    axes.text(
-        (x0 + x1) / 2 + uy * side,
-        (y0 + y1) / 2 - ux * side,
-        label,
-        ha="center",
-        va="center",
-        fontsize=8,
-        zorder=5,
-        bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
-    )
-
-
-def _start_arrow(axes: Any, place: tuple[float, float]) -> None:
-    _arrow(axes, (place[0] - 0.75, place[1]), (place[0] - 0.26, place[1]), 0.0, 0)

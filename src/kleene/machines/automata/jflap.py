@@ -65,17 +65,20 @@ def read_states(document: Document, draft: Draft) -> dict[str, int]:
     """Add the states to a draft; gives each id's number."""
     body = body_of(document)
     ids: dict[str, int] = {}
-    for state in body.iterfind("state"):
+    for state in body:
+        if state.tag != "state":
+            continue
         key = state.get("id")
         if key is None:
             raise document.error(state, "a <state> without an id")
         if key in ids:
             raise document.error(state, f"a second state with id {key!r}")
-        name = state.get("name") or text_of(state.find("name")) or key
+        inside = {child.tag: child for child in state}
+        name = state.get("name") or text_of(inside.get("name")) or key
         ids[key] = draft.state(name if name not in draft.number else f"{name}/{key}")
-        if state.find("initial") is not None:
+        if "initial" in inside:
             draft.starts.append(ids[key])
-        if state.find("final") is not None:
+        if "final" in inside:
             draft.final.append(ids[key])
     draft.state_place = lambda q: f"line {document.line(body.findall('state')[q])}"
     if not draft.starts:
@@ -83,13 +86,13 @@ def read_states(document: Document, draft: Draft) -> dict[str, int]:
     return ids
 
 
-def ends_of(document: Document, move: Element, ids: dict[str, int]) -> tuple[int, int]:
+def ends_of(document: Document, move: Element, parts: dict[str, str | None], ids: dict[str, int]) -> tuple[int, int]:
     """The states that a transition leads from and to."""
-    source, target = (move.findtext("from") or "").strip(), (move.findtext("to") or "").strip()
-    for tag, key in (("from", source), ("to", target)):
-        if key not in ids:
-            raise document.error(move, f"a transition {tag} unknown state {key!r}")
-    return ids[source], ids[target]
+    source, target = (parts.get("from") or "").strip(), (parts.get("to") or "").strip()
+    if source in ids and target in ids:
+        return ids[source], ids[target]
+    tag, key = ("from", source) if source not in ids else ("to", target)
+    raise document.error(move, f"a transition {tag} unknown state {key!r}")
 
 
 def read_automaton(document: Document) -> Draft:
@@ -98,14 +101,18 @@ def read_automaton(document: Document) -> Draft:
     ids = read_states(document, draft)
     body = body_of(document)
     elements: list[Element] = []  # of each move
-    for move in body.iterfind("transition"):
-        source, target = ends_of(document, move, ids)
-        label = move.findtext("read") or ""
+    for move in body:
+        if move.tag != "transition":
+            continue
+        parts = {child.tag: child.text for child in move}
+        source, target = ends_of(document, move, parts, ids)
+        label = parts.get("read") or ""
         if len(label) == 1 and label not in EMPTY_LABELS:
             draft.move(source, label, target)
-        else:
-            for word in _words_of(document, move, label):
-                draft.read(source, word, target)
+            elements.append(move)
+            continue
+        for word in _words_of(document, move, label):
+            draft.read(source, word, target)
         elements += [move] * (len(draft.sources) - len(elements))
     draft.move_place = lambda i: f"line {document.line(elements[i])}"
     return draft
@@ -211,11 +218,12 @@ def read_transducer(document: Document) -> Transducer:
     outputs = [text_of(state.find("output")) for state in body.iterfind("state")]
     moves: dict[tuple[int, str], tuple[int, str]] = {}
     for move in body.iterfind("transition"):
-        source, target = ends_of(document, move, ids)
-        label = move.findtext("read") or ""
+        parts = {child.tag: child.text for child in move}
+        source, target = ends_of(document, move, parts, ids)
+        label = parts.get("read") or ""
         if len(label) != 1:
             raise document.error(move, f"reads {label!r}; a machine with output reads one symbol a move")
-        out = outputs[target] if kind == "moore" else move.findtext("transout") or ""
+        out = outputs[target] if kind == "moore" else parts.get("transout") or ""
         if moves.setdefault((source, label), (target, out)) != (target, out):
             raise document.error(move, f"a second move from {list(draft.number)[source]!r} on {label!r}")
     return Transducer.from_moves(
