@@ -16,6 +16,7 @@ def soft_instruction(
     addresses: int | None = None,
     instructions: int = 2,
     describe: Describe = by_itself,
+    learned: bool = False,
 ) -> Synthesizer:
     """Make a Synthesizer whose run writes the classifier's answer into memory, at the address `classes`.
 
@@ -26,6 +27,7 @@ def soft_instruction(
     - `addresses`: how many addresses there are; by default one for each class and one for the output.
     - `instructions`: how many instructions the Synthesizer can number.
     - `describe`: how an input is given to the classifier; by default as it is.
+    - `learned`: start with B and C unknown, so that training must find them with A, as in Theorem 2.
 
     >>> import torch
     >>> machine = soft_instruction(nn.Identity(), classes=3)
@@ -34,7 +36,7 @@ def soft_instruction(
     """
     k = classes + 1 if addresses is None else addresses
     sizes = (k, k, instructions)
-    return Synthesizer(SoftInstruction(classifier, classes, sizes), sizes, Executor(literal=True), describe)
+    return Synthesizer(SoftInstruction(classifier, classes, sizes, learned), sizes, Executor(literal=True), describe)
 
 
 def soft_memory(classes: int, addresses: int | None = None) -> list[int]:

@@ -34,7 +34,7 @@ LIMITS = {torch.float64: 650.0, torch.float32: 80.0}  # e^r of the largest gate 
 
 
 @dataclass(frozen=True)
-class Layer:
+class LSTMLayer:
     """One LSTM layer as the decomposition needs it: gates i, f, g, o side by side, g doubled (tanh as σ).
 
     Tensors may have a leading axis of models: a stack of LSTMs of one shape is decomposed at once.
@@ -50,12 +50,12 @@ class Layer:
         return self.recurrent.shape[-2]
 
     @staticmethod
-    def of(weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> Layer:
+    def of(weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> LSTMLayer:
         """From torch's arrangement: (4·hidden, …) with the gates i, f, g, o."""
         hidden = weight_hh.shape[-1]
         double = torch.ones(4 * hidden, dtype=weight_ih.dtype, device=weight_ih.device)
         double[2 * hidden : 3 * hidden] = 2
-        return Layer(
+        return LSTMLayer(
             (weight_ih * double[:, None]).mT.contiguous(),
             (weight_hh * double[:, None]).mT.contiguous(),
             bias * double,
@@ -76,7 +76,7 @@ class Totals:
     hidden: Tensor
 
 
-def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[Layer]:
+def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[LSTMLayer]:
     """The layers of a `torch.nn.LSTM`, in the number format asked for."""
     if dtype not in LIMITS:
         raise NotSupported(f"decompose: cannot be in {dtype}; it is in torch.float64 or torch.float32")
@@ -92,7 +92,7 @@ def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[Layer
         b = torch.zeros_like(w[:, 0])
         if lstm.bias:
             b = sum((getattr(lstm, f"bias_{side}_l{index}").detach().to(dtype) for side in ("ih", "hh")), b)
-        layers.append(Layer.of(w, v, b))
+        layers.append(LSTMLayer.of(w, v, b))
     return layers
 
 
@@ -119,7 +119,7 @@ def spread(values: Tensor, rows: Tensor) -> Tensor:
     return values.reshape(*values.shape[:-1], *[1] * extra, values.shape[-1]) if extra > 0 else values
 
 
-def totals(layers: Sequence[Layer], vectors: Tensor) -> list[Totals]:
+def totals(layers: Sequence[LSTMLayer], vectors: Tensor) -> list[Totals]:
     """Run the LSTM on vectors (…, time, features), and keep what the decomposition looks up."""
     found = []
     for layer in layers:
@@ -155,7 +155,7 @@ def totals(layers: Sequence[Layer], vectors: Tensor) -> list[Totals]:
 class Stream:
     """Steps the relevant stream of one layer. Rows are foci; what they look up is broadcast to them."""
 
-    def __init__(self, layer: Layer, bias_rule: str = "focus") -> None:
+    def __init__(self, layer: LSTMLayer, bias_rule: str = "focus") -> None:
         if bias_rule not in BIAS_RULES:
             raise InputError(f"bias_rule {bias_rule!r}: unknown; there are {', '.join(BIAS_RULES)}")
         n = layer.hidden
@@ -201,7 +201,7 @@ class Stream:
 
 
 def relevant_hidden(
-    layers: Sequence[Layer], vectors: Tensor, masks: Tensor, found: Sequence[Totals], bias_rule: str = "focus"
+    layers: Sequence[LSTMLayer], vectors: Tensor, masks: Tensor, found: Sequence[Totals], bias_rule: str = "focus"
 ) -> Tensor:
     """The relevant hidden states (…, time, hidden) of the last layer, for foci given as masks (…, time).
 
@@ -233,7 +233,7 @@ def relevant_hidden(
 
 
 def two_streams(
-    layers: Sequence[Layer], vectors: Tensor, masks: Tensor, bias_rule: str = "focus"
+    layers: Sequence[LSTMLayer], vectors: Tensor, masks: Tensor, bias_rule: str = "focus"
 ) -> tuple[Tensor, Tensor]:
     """Both parts, each propagated by its own equations: the oracle of the single-stream form, and slower."""
 
@@ -251,7 +251,7 @@ def two_streams(
         n = layer.hidden
         slices = [slice(k * n, (k + 1) * n) for k in range(4)]
         scale = torch.ones_like(layer.bias)
-        scale[slices[2]] = 0.5  # `Layer` holds the candidate gate doubled
+        scale[slices[2]] = 0.5  # `LSTMLayer` holds the candidate gate doubled
         w, v, b = layer.input * scale, layer.recurrent * scale, layer.bias * scale
         h_r = h_q = c_r = c_q = torch.zeros_like(x_r[..., 0, :1] * b[:n])
         out_r, out_q = [], []

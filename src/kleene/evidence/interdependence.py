@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from kleene.errors import InputError
 from kleene.evidence.decomposition import (
-    Layer,
+    LSTMLayer,
     Stream,
     Totals,
     checked_vectors,
@@ -126,7 +126,7 @@ def interdependence(
 
 
 def all_pairs(
-    layers: Sequence[Layer], frame: Tensor | None, sentences: Sequence[Tensor], read: str, bias_rule: str
+    layers: Sequence[LSTMLayer], frame: Tensor | None, sentences: Sequence[Tensor], read: str, bias_rule: str
 ) -> list[Tensor]:
     """As `interdependence`, on what was already checked: sentences of like length go together."""
     matrices: list[Tensor] = [torch.empty(0)] * len(sentences)

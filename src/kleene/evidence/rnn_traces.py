@@ -18,7 +18,7 @@ MAX_TRACED = 500  # steps of a Turing machine that a trace keeps, unless more ar
 
 
 @dataclass(frozen=True)
-class Tape:
+class TapeContents:
     """A machine's configuration, as the hidden vector codes it; cells are nearest to the head first."""
 
     state: str  # "" while the input is being read
@@ -41,7 +41,7 @@ class RnnTrace:
     hidden: tuple[Vector, ...]
     answer: str | None
     states: tuple[str, ...] | None = None
-    tapes: tuple[Tape, ...] | None = None
+    tapes: tuple[TapeContents, ...] | None = None
     evaluator: str = "exact RNN (every weight multiplied out in rational numbers)"
 
     @property
@@ -140,9 +140,9 @@ def explain_decider(net: Decider, word: Word = "", *, max_steps: int = MAX_TRACE
     return RnnTrace(net, tuple(word), tuple(symbols), tuple(hidden), ANSWERS[answer], None, tapes)
 
 
-def _tape(net: Decider, g: Vector) -> Tape:
+def _tape(net: Decider, g: Vector) -> TapeContents:
     state, left, symbol, right = net.configuration(net.values(g))
-    return Tape(state, tuple(left), symbol, tuple(right))
+    return TapeContents(state, tuple(left), symbol, tuple(right))
 
 
 def _sum(values: Vector, more: Vector) -> Vector:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kleene.evidence.corpora import Windows
-from kleene.evidence.decomposition import Layer, Totals, apply, relevant_hidden, totals
+from kleene.evidence.decomposition import LSTMLayer, Totals, apply, relevant_hidden, totals
 from kleene.evidence.interdependence import ratio
 from kleene.training.language_model import Stack
 
@@ -32,9 +32,11 @@ class Probe:
     prefixes: list[float]  # P(ω) from α and the conduit's first i words, i = 0 … k
 
 
-def layer_of(stack: Stack, models: slice) -> Layer:
-    """The stack's LSTMs as the decomposition takes them."""
-    return Layer.of(stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach())
+def layer_of(stack: Stack, models: slice) -> LSTMLayer:
+    """The LSTMs of a stack as one layer for the decomposition."""
+    return LSTMLayer.of(
+        stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach()
+    )
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:

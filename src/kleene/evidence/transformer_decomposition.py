@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from kleene.errors import InputError
 from kleene.evidence.interdependence import ratio, triangle
-from kleene.networks.trained.transformer_lm import Block, TransformerLanguageModel
+from kleene.networks.trained.transformer_lm import PreNormBlock, TransformerLanguageModel
 
 RULES = ("alone", "removed", "shared")
 
@@ -33,7 +33,7 @@ def _norm(norm: nn.LayerNorm, whole: Tensor, part: Tensor, mask: Tensor) -> tupl
     return norm(whole), (part - part.mean(-1, keepdim=True)) * scale + mask * norm.bias
 
 
-def _block(block: Block, whole: Tensor, part: Tensor, mask: Tensor, rule: str) -> tuple[Tensor, Tensor]:
+def _block(block: PreNormBlock, whole: Tensor, part: Tensor, mask: Tensor, rule: str) -> tuple[Tensor, Tensor]:
     y, y_part = _norm(block.norm1, whole, part, mask)
     pattern, width = block.pattern(y), y.shape[-1]
     weight, bias = block.qkv.weight[2 * width :], block.qkv.bias[2 * width :]
@@ -66,7 +66,7 @@ def decompose_transformer(
         mask = masks.to(whole.dtype)[..., None]
         part = mask * whole
         for block in model.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, PreNormBlock)
             whole, part = _block(block, whole, part, mask, rule)
         return _norm(model.norm, whole, part, mask)
 

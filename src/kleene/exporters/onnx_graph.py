@@ -26,7 +26,7 @@ def package() -> Any:
     return onnx
 
 
-class Graph:
+class OnnxGraph:
     """Collects nodes and constants; `add` gives the name of a node's output."""
 
     def __init__(self, dtype: type[np.generic]) -> None:
@@ -35,9 +35,9 @@ class Graph:
         self.constants: dict[str, Any] = {}
         self.count = 0
 
-    def inside(self) -> Graph:
+    def inside(self) -> OnnxGraph:
         """The body of a Loop or Scan: names of its own, and the constants of the graph around it."""
-        body = Graph(self.dtype)
+        body = OnnxGraph(self.dtype)
         body.count, body.constants = 1_000_000, self.constants
         return body
 
@@ -78,7 +78,7 @@ class Graph:
 
     def loop(
         self,
-        body: Graph,
+        body: OnnxGraph,
         state: Mapping[str, Kind],
         first: Sequence[str],
         after: Sequence[str],
@@ -96,8 +96,8 @@ class Graph:
         return ends
 
 
-def finished(
-    graph: Graph,
+def onnx_model(
+    graph: OnnxGraph,
     name: str,
     inputs: Mapping[str, Kind],
     outputs: Mapping[str, Kind],

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.exporters.onnx_graph import Graph, Kind, finished
+from kleene.exporters.onnx_graph import Kind, OnnxGraph, onnx_model
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.torch_rnn import SimpleRNN
 
@@ -23,7 +23,7 @@ FORMAT, VERSION = "kleene onnx rnn", 1
 def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
     """The ONNX model; with a path it is written there, too. Refused where it would not be exact."""
     module: SimpleRNN = rnn.torch()
-    graph = Graph(np.float64 if module.s.dtype == torch.float64 else np.float32)
+    graph = OnnxGraph(np.float64 if module.s.dtype == torch.float64 else np.float32)
     units = len(module.s)
     batch = graph.add("Concat", graph.add("Shape", "lengths"), graph.integers(1), axis=0)
     start = graph.add("Expand", graph.weight("s", module.s[None]), batch)
@@ -37,7 +37,7 @@ def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
     first = graph.add("Gather", output, graph.integer(0), axis=1)
     says = ("Equal", 1) if rnn.criterion == "one" else ("Greater", 0)
     graph.add(says[0], first, graph.number(says[1]), name="accepts")
-    return finished(
+    return onnx_model(
         graph,
         "rnn",
         inputs={"codes": (np.int64, ["batch", "time"]), "lengths": (np.int64, ["batch"])},
@@ -48,7 +48,7 @@ def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
     )
 
 
-def _step(body: Graph, module: SimpleRNN) -> str:
+def _step(body: OnnxGraph, module: SimpleRNN) -> str:
     """h := σ(V h + W x + b) where the word is not over yet."""
     inputs = body.weight("inputs", (module.W + module.b[:, None]).T)  # (symbol, unit)
     code = body.add("Gather", "codes", "iteration", axis=1)  # (batch)

@@ -18,7 +18,7 @@ from kleene.common.residual import Layout, Segment
 from kleene.files import write_json
 from kleene.lowering.updates import Updates
 from kleene.machines.spec import Spec
-from kleene.networks.transformer.by_name import Variable, every_head
+from kleene.networks.transformer.by_name import VariableWeights, every_head
 from kleene.networks.transformer.model import Transformer
 
 FORMAT, VERSION = "kleene circuit", 1
@@ -161,7 +161,7 @@ def _meetings(source: dict[str, Any], target: dict[str, Any], lasting: set[int])
 # --- variables ----------------------------------------------------------------------------------------------------
 
 
-def _variable(layout: Layout, variable: Variable, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+def _variable(layout: Layout, variable: VariableWeights, nodes: list[dict[str, Any]]) -> dict[str, Any]:
     dims = set(range(variable.slice.start, variable.slice.stop))
     parts = [node for node in nodes if "block" in node]
     writers = [node for node in parts if not dims.isdisjoint(node["writes"])]

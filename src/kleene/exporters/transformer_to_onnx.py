@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from kleene.exporters.choices import number_of_layers
-from kleene.exporters.onnx_graph import Graph, Kind, finished
+from kleene.exporters.onnx_graph import Kind, OnnxGraph, onnx_model
 from kleene.networks.transformer.model import Block, Transformer
 
 MAX_LAYERS = 10_000
@@ -31,7 +31,7 @@ def export_onnx(
     sequence that has not halted is left after `max_layers`."""
     layers = None if layers is None else number_of_layers(net, layers)
     # bfloat16 is not computed by onnxruntime on a CPU: float32 holds the same numbers, and more
-    graph = Graph(np.float64 if net.dtype == torch.float64 else np.float32)
+    graph = OnnxGraph(np.float64 if net.dtype == torch.float64 else np.float32)
     x = _embed(graph, net)
     offsets = _offsets(graph)
     if layers is None:
@@ -42,7 +42,7 @@ def export_onnx(
         counted, halted = _each(graph, graph.integer(layers)), _each(graph, graph.constant("no", np.array(False)))
     _outputs(graph, net, x, counted, halted)
     shape = ["batch", "position"]
-    return finished(
+    return onnx_model(
         graph,
         net.config.name,
         inputs={"tokens": (np.int64, shape), "mask": (np.bool_, shape)},
@@ -58,7 +58,7 @@ def export_onnx(
     )
 
 
-def _each(g: Graph, value: str) -> str:
+def _each(g: OnnxGraph, value: str) -> str:
     """The same for each sequence."""
     return g.add("Expand", value, g.add("Shape", "tokens", start=0, end=1))
 
@@ -83,7 +83,7 @@ def _names(net: Transformer, layers: int | None) -> dict[str, str]:
     }
 
 
-def _embed(g: Graph, net: Transformer) -> str:
+def _embed(g: OnnxGraph, net: Transformer) -> str:
     x = g.add("Gather", g.weight("token_embedding", net.token_embedding), "tokens")
     if net.config.positions is None:
         return x
@@ -92,14 +92,14 @@ def _embed(g: Graph, net: Transformer) -> str:
     return g.add("Add", x, rows)
 
 
-def _offsets(g: Graph) -> str:
+def _offsets(g: OnnxGraph) -> str:
     """How far each key is from each query: (query, key)."""
     length = g.add("Squeeze", g.add("Shape", "tokens", start=1, end=2), g.integers(0))
     here = g.add("Range", g.integer(0), length, g.integer(1))
     return g.add("Sub", g.add("Unsqueeze", here, g.integers(0)), g.add("Unsqueeze", here, g.integers(1)))
 
 
-def _block(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
+def _block(g: OnnxGraph, block: Block, name: str, x: str, offsets: str) -> str:
     """Attention, then the two halves of the MLP block; one node for each product in `networks.transformer.Block`."""
     if block.heads:
         x = g.add("Add", x, _attention(g, block, name, x, offsets))
@@ -114,7 +114,7 @@ def _block(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
     return x
 
 
-def _attention(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
+def _attention(g: OnnxGraph, block: Block, name: str, x: str, offsets: str) -> str:
     def side(part: str, weight: torch.Tensor, bias: torch.Tensor | None) -> str:
         made = g.add("MatMul", each, g.weight(f"{name} {part}", weight.transpose(1, 2)))  # (batch, head, n, size)
         return made if bias is None else g.add("Add", made, g.weight(f"{name} {part} bias", bias[:, None]))
@@ -140,7 +140,7 @@ def _attention(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
     return g.add("ReduceSum", out, g.integers(1), keepdims=0)
 
 
-def _looped(g: Graph, net: Transformer, x: str, offsets: str, max_layers: int) -> tuple[str, str, str]:
+def _looped(g: OnnxGraph, net: Transformer, x: str, offsets: str, max_layers: int) -> tuple[str, str, str]:
     """A Loop over the cycle of blocks; what it carries is (residual stream, layers, halted), a row a sequence."""
     most = max_layers if net.config.halts or net.config.layers is None else net.config.layers
     g.constant("max_layers", np.array(most, dtype=np.int64))
@@ -161,7 +161,7 @@ def _looped(g: Graph, net: Transformer, x: str, offsets: str, max_layers: int) -
 
 
 def _halting_layer(
-    g: Graph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
+    g: OnnxGraph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
 ) -> tuple[str, str, str]:
     """One layer for the sequences that have not halted and may run on; the others stay as they are."""
     x, counts, halted = state
@@ -180,7 +180,7 @@ def _halting_layer(
     return x, counts, halted
 
 
-def _outputs(g: Graph, net: Transformer, x: str, counts: str, halted: str) -> None:
+def _outputs(g: OnnxGraph, net: Transformer, x: str, counts: str, halted: str) -> None:
     logits = g.add("MatMul", x, g.weight("unembedding", net.unembedding.T), name="logits")
     if net.config.output_coding == "bits":
         bits = g.cast(g.add("Greater", logits, g.number(0.5)), np.int64)

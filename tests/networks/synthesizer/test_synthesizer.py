@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import kleene as kl
 from data_sets import DATA, needs
 from kleene.cli import app
+from kleene.common.execution import Store
 from kleene.compilers.classifier_to_synthesizer import soft_instruction, soft_memory
 from kleene.drivers.subleq import run_on_transformer
 from kleene.errors import DidNotHalt, FileError, InputError, RangeError
@@ -333,9 +334,9 @@ def test_a_soft_instruction_writes_the_class_that_the_bare_model_gives(task):
 
 
 def test_algorithm_1_to_the_letter_halts_on_an_operand():
-    store = kl.execution.Store([0, -1, 0])
+    store = Store([0, -1, 0])
     assert Executor(literal=True).execute(store, 1, (1, 2, 0)) is None and store.memory[2] == 1
-    store = kl.execution.Store([0, -1, 0])
+    store = Store([0, -1, 0])
     assert Executor().execute(store, 1, (1, 2, 0)) == 2  # what is meant: the branch is not taken
 
 
@@ -392,7 +393,47 @@ def test_three_address_machine_at_its_edges():
     with pytest.raises(RangeError, match="instruction 0: address -5 is outside memory"):
         three_address.run(three_address.assemble("LOAD p x\n HALT\n p: .data -5\n x: .data 0"))
     with pytest.raises(RangeError, match="instruction 0: opcode 99"):
-        three_address.ThreeAddress().execute(kl.execution.Store([]), 0, (99, 0, 0, 0))
+        three_address.ThreeAddress().execute(Store([]), 0, (99, 0, 0, 0))
+
+
+def test_an_image_of_one_memory_is_refused():
+    image = kl.subleq.Image((3, 4, 0, 2, 5))
+    with pytest.raises(InputError, match="'one' has no instructions apart from its 5 words"):
+        kl.InstructionTable.of_images({"one": image})
+
+
+def test_any_module_is_a_network():
+    torch.manual_seed(0)
+    machine = Synthesizer(nn.Linear(2, 12), (4, 4, 4), Executor(), by_index)
+    assert len(machine.instructions(1, [0, 1, 2])) == 3
+    double = Synthesizer(nn.Linear(2, 12).double(), (4, 4, 4), Executor(), by_index)
+    assert len(double.instructions(1, [0])[0]) == 3
+    tokens = Synthesizer(
+        nn.Sequential(nn.Embedding(9, 3), nn.Flatten(), nn.Linear(6, 12)),
+        (4, 4, 4),
+        Executor(),
+        lambda description, numbers: torch.tensor([[number, description] for number in numbers]),
+    )
+    assert len(tokens.instructions(1, [0])[0]) == 3
+
+
+def test_a_soft_instruction_learns_b_and_c():
+    torch.manual_seed(0)
+    machine = soft_instruction(nn.Linear(2, 2), 2, addresses=5, instructions=4, learned=True)
+    inputs = torch.randn(64, 2)
+    classes = (inputs[:, 0] > 0).long()
+    labels = torch.stack([classes, torch.full_like(classes, 2), torch.zeros_like(classes)], dim=1)
+    found = machine.predict(inputs)
+    assert not torch.equal(found, labels)
+    descent = torch.optim.Adam(machine.parameters(), lr=0.1)
+    for _ in range(150):
+        descent.zero_grad()
+        machine.loss(inputs, labels).backward()
+        descent.step()
+    found = machine.predict(inputs)
+    assert torch.equal(found[:, 1:], labels[:, 1:]) and (found[:, 0] == classes).double().mean() > 0.95
+    given = inputs[classes == 1][0]
+    assert machine.run(given, soft_memory(2, 5)).memory[2] == 1
 
 
 # Experiments

@@ -23,16 +23,19 @@ from kleene.networks.rnn.digits import (
     EDGE,
     LIMIT,
     UNKNOWN,
+    Patterns,
+    Slots,
+    digits_of,
+    follow_patterns,
     from_digits,
-    laid_out,
-    loop,
+    lay_out,
     to_digits,
 )
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Number, Vector, exact
 
 MAX_PLACES = 5
-Window = tuple[int | None, bool]
+Window = tuple[int | None, bool]  # a slot's first digits as one number (None: not taken yet); whether these are all
 
 
 class _MoreDigits(Exception):
@@ -95,62 +98,47 @@ class PatternEngine:
             list(islice(sources[i], 1)) if i in sources else to_digits(start.get(i, 0), self.base, self.places)
             for i in self.slots
         ]
-        lazy = np.array([i in sources for i in self.slots], dtype=np.bool_)
-        digits, low, high = laid_out(lines)
+        slots = lay_out(lines, np.array([i in sources for i in self.slots], dtype=np.bool_))
         whole = self._whole(tuple(start.get(i, 0) for i in self.rest))
         time, why, answer = 0, UNKNOWN, 0
         while why not in (ANSWERED, LIMIT):
-            why, time, whole, answer = loop(
-                inputs,
-                nul,
-                time,
-                limit,
-                whole,
-                self.places,
-                self.base,
-                digits,
-                low,
-                high,
-                lazy,
-                self.roots,
-                self.trie,
-                self.moves,
-                self.new_digits,
-            )
+            known = Patterns(self.base, self.places, self.roots, self.trie, self.moves, self.new_digits)
+            why, time, whole, answer = follow_patterns(inputs, nul, time, limit, whole, slots, known)
             if why == UNKNOWN:
                 symbol = int(inputs[time]) if time < len(inputs) else nul
                 try:
-                    self._learn(whole, symbol, self._windows(digits, low, high, lazy))
+                    self._learn(whole, symbol, self._windows(slots))
                 except _MoreDigits:
-                    short = [s for s in range(len(self.slots)) if high[s] - low[s] < self.places]
-                    if not short:
+                    if not self._take_digits(slots, sources):
                         raise
-                    for s in short:  # precision grows on demand: one digit each
-                        low[s] -= 1
-                        digits[s, low[s]] = next(sources[self.slots[s]])
             elif why == EDGE:
-                digits, low, high = laid_out(
-                    [digits[s, low[s] : high[s]][::-1].tolist() for s in range(len(self.slots))]
-                )
+                slots = lay_out([digits_of(slots, s) for s in range(len(self.slots))], slots.lazy)
         h = dict(zip(self.rest, self.wholes[whole]))
         for s, i in enumerate(self.slots):
-            if not lazy[s]:
-                h[i] = from_digits(digits[s, low[s] : high[s]][::-1].tolist(), self.base)
+            if not slots.lazy[s]:
+                h[i] = from_digits(digits_of(slots, s), self.base)
         return {i: v for i, v in h.items() if v != 0}, answer, time
 
-    def _windows(self, digits: np.ndarray, low: np.ndarray, high: np.ndarray, lazy: np.ndarray) -> list[Window]:
-        """Each slot's first digits as one number (None: not asked for yet), and whether nothing lies below
-        them."""
+    def _take_digits(self, slots: Slots, sources: dict[int, Iterator[int]]) -> bool:
+        """Take one digit more of each lazy number that has fewer than a pattern; false where there is none."""
+        short = [s for s in range(len(self.slots)) if slots.high[s] - slots.low[s] < self.places]
+        for s in short:
+            slots.low[s] -= 1
+            slots.digits[s, slots.low[s]] = next(sources[self.slots[s]])
+        return bool(short)
+
+    def _windows(self, slots: Slots) -> list[Window]:
+        """The window of every slot, as they are now."""
         result: list[Window] = []
         for s in range(len(self.slots)):
-            if high[s] - low[s] < self.places:
+            first = digits_of(slots, s)
+            if len(first) < self.places:
                 result.append((None, False))
                 continue
-            first = digits[s, high[s] - self.places : high[s]][::-1]
             window = 0
-            for digit in first.tolist():
+            for digit in first[: self.places]:
                 window = window * self.base + digit
-            result.append((window, bool(high[s] - low[s] == self.places and not lazy[s])))
+            result.append((window, len(first) == self.places and not slots.lazy[s]))
         return result
 
     def _whole(self, values: tuple[Number, ...]) -> int:

@@ -45,7 +45,7 @@ class Synthesizer(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """The logits of each operand."""
-        logits = self.network(inputs)
+        logits = self.network(self._as_the_network_reads(inputs))
         logits = getattr(logits, "logits", logits)  # models of the transformers library give an object
         if logits.shape[-1] != sum(self.sizes):
             raise InputError(
@@ -53,6 +53,13 @@ class Synthesizer(nn.Module):
                 f"{sum(self.sizes)}"
             )
         return torch.split(logits, list(self.sizes), dim=-1)
+
+    def _as_the_network_reads(self, inputs: Tensor) -> Tensor:
+        """Numbers in the network's own type: an `nn.Linear` takes no other. Tokens for embeddings stay whole."""
+        weights = next((p for p in self.network.parameters() if p.is_floating_point()), None)
+        if weights is None or any(isinstance(part, nn.Embedding) for part in self.network.modules()):
+            return inputs
+        return inputs.to(weights.dtype)
 
     def loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """The operands' cross-entropies, summed: labels (batch, operands)."""
@@ -144,19 +151,21 @@ class SoftInstruction(nn.Module):
     """A classifier as a network that names one instruction, `subleq(&−class, &output, 0)` (Theorem 2).
 
     Address c holds −c, and `output` is the address after those. The classifier's logits are those of operand A;
-    addresses that hold no class get a logit below all others, and B and C are constant.
+    addresses that hold no class get a logit below all others. The logits of B and C do not depend on the input. They
+    are parameters: set to name `output` and 0, or, with `learned`, all equal until training finds them.
     """
 
-    def __init__(self, classifier: nn.Module, classes: int, sizes: Sequence[int]) -> None:
+    def __init__(self, classifier: nn.Module, classes: int, sizes: Sequence[int], learned: bool = False) -> None:
         super().__init__()
         k, k2, n = sizes
         if classes < 1 or min(k, k2) <= classes or n < 1:
             raise InputError(f"soft instruction: {classes} classes and an output need {classes + 1} addresses, not {k}")
         self.classifier, self.classes, self.addresses = classifier, classes, k
-        fixed = torch.zeros(k2 + n)
-        fixed[classes] = 1.0  # B = &output
-        fixed[k2] = 1.0  # C = 0
-        self.register_buffer("fixed", fixed)
+        constants = torch.zeros(k2 + n)
+        if not learned:
+            constants[classes] = 1.0  # B = &output
+            constants[k2] = 1.0  # C = 0
+        self.constants = nn.Parameter(constants)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits of A, B and C."""
@@ -166,5 +175,5 @@ class SoftInstruction(nn.Module):
             raise InputError(f"soft instruction: the classifier has {logits.shape[-1]} outputs, not {self.classes}")
         nowhere = torch.finfo(logits.dtype).min
         others = logits.new_full((*logits.shape[:-1], self.addresses - self.classes), nowhere)
-        fixed = self.fixed.to(logits.dtype).expand(*logits.shape[:-1], -1)  # type: ignore[operator]
-        return torch.cat([logits, others, fixed], dim=-1)
+        constants = self.constants.to(logits.dtype).expand(*logits.shape[:-1], -1)
+        return torch.cat([logits, others, constants], dim=-1)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class Block(nn.Module):
+class PreNormBlock(nn.Module):
     """Attention and a two-layer perceptron, each after a layer norm and added to the residual."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -61,7 +61,7 @@ class TransformerLanguageModel(nn.Module):
         super().__init__()
         self.length = length
         self.embedding, self.position = nn.Embedding(tokens, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
+        self.blocks = nn.ModuleList(PreNormBlock(width, heads, dropout) for _ in range(layers))
         self.norm, self.decoder = nn.LayerNorm(width), nn.Linear(width, tokens)
         for table in (self.embedding, self.position):
             nn.init.normal_(table.weight, std=0.05)

@@ -22,7 +22,7 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class HeadWeights:
     """An attention head of one block: its weights, and the dimensions that it reads and writes, by name."""
 
     name: str
@@ -64,7 +64,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Unit:
+class UnitWeights:
     """A hidden unit, clip(reads · x + bias), which adds `writes`; dimensions by name."""
 
     block: int
@@ -78,7 +78,7 @@ class Unit:
 
 
 @dataclass(frozen=True, eq=False)
-class Variable:
+class VariableWeights:
     """A variable of the program: where it is, how it starts, and what writes it."""
 
     name: str
@@ -86,8 +86,8 @@ class Variable:
     slice: slice  # of the residual stream
     token_rows: Tensor  # (token, value): how it starts from the token
     position_rows: Tensor | None  # (position, value): how it starts from the position
-    units: tuple[Unit, ...]  # that write it
-    heads: tuple[Head, ...]  # that write into it
+    units: tuple[UnitWeights, ...]  # that write it
+    heads: tuple[HeadWeights, ...]  # that write into it
     is_output: bool
     halts_at: str | None  # the dimension that is on when it is done
 
@@ -138,7 +138,7 @@ def listed(names: Iterable[str], most: int = 8) -> str:
     return ", ".join(every[:most]) + (f", … ({len(every)})" if len(every) > most else "")
 
 
-def every_head(net: Transformer) -> list[Head]:
+def every_head(net: Transformer) -> list[HeadWeights]:
     """The heads of all blocks, in order."""
     names = net.layout.names
 
@@ -150,7 +150,7 @@ def every_head(net: Transformer) -> list[Head]:
         block = net.block(number)
         for h, name in enumerate(block.heads):
             made.append(
-                Head(
+                HeadWeights(
                     name,
                     number,
                     h,
@@ -172,7 +172,7 @@ def every_head(net: Transformer) -> list[Head]:
     return made
 
 
-def every_unit(net: Transformer) -> list[Unit]:
+def every_unit(net: Transformer) -> list[UnitWeights]:
     """The hidden units of all blocks, in order."""
     names, made = net.layout.names, []
     for number in range(len(net.blocks)):
@@ -181,7 +181,7 @@ def every_unit(net: Transformer) -> list[Unit]:
         for half, (into, bias, out) in enumerate(halves, start=1):
             reads, writes = _by_name(into, names), _by_name(out.T, names)
             for u, (purpose, why) in enumerate(said[half - 1]):
-                made.append(Unit(number, half, u, purpose, why, reads[u], float(bias[u].detach()), writes[u]))
+                made.append(UnitWeights(number, half, u, purpose, why, reads[u], float(bias[u].detach()), writes[u]))
     return made
 
 
@@ -194,22 +194,22 @@ def _by_name(rows: Tensor, names: tuple[str, ...]) -> list[dict[str, float]]:
     return made
 
 
-def heads_by_name(net: Transformer) -> Named[Head]:
+def heads_by_name(net: Transformer) -> Named[HeadWeights]:
     """By the name of the head of the network, or of the program's; (name, block) tells blocks apart."""
     every = every_head(net)
 
-    def find(name: Any) -> Head | None:
+    def find(name: Any) -> HeadWeights | None:
         wanted, block = name if isinstance(name, tuple) and len(name) == 2 else (name, None)
         fits = (h for h in every if wanted in (h.name, *h.names) and block in (None, h.block))
         return next(fits, None)
 
-    first: dict[str, Head] = {}
+    first: dict[str, HeadWeights] = {}
     for head in every:
         first.setdefault(head.name, head)
     return Named("head", first, find)
 
 
-def variables_by_name(net: Transformer) -> Named[Variable]:
+def variables_by_name(net: Transformer) -> Named[VariableWeights]:
     """The variables of the program."""
     program, layout = net.description["program"], net.layout
     units, heads = every_unit(net), every_head(net)
@@ -223,7 +223,7 @@ def variables_by_name(net: Transformer) -> Named[Variable]:
             for dim, label in zip(range(segment.start, segment.stop), segment.labels)
             if float(net.halt_weight[dim])
         ]
-        made[name] = Variable(
+        made[name] = VariableWeights(
             name,
             segment,
             segment.slice,

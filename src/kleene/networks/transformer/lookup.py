@@ -11,7 +11,14 @@ from numba import njit
 from torch import Tensor
 
 from kleene.errors import NotSupported, RangeError
-from kleene.networks.transformer.active_rows import ActiveRows, Array, Lookup, find_active_rows, row_by_word, words_held
+from kleene.networks.transformer.active_rows import (
+    ActiveRows,
+    Array,
+    LookupHead,
+    find_active_rows,
+    row_by_word,
+    words_held,
+)
 from kleene.networks.transformer.model import Block, Transformer
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
 
@@ -78,7 +85,7 @@ def check_whole(net: Transformer, known: ActiveRows) -> None:
             raise NotSupported(f"{net.config.name}: block {number} can write more than a byte holds; use 'dense'")
 
 
-def written_dims(block: Any, lookups: Sequence[Lookup]) -> list[int]:
+def written_dims(block: Any, lookups: Sequence[LookupHead]) -> list[int]:
     """The dimensions that the units and heads of a block write."""
     by_units = (block.out1 != 0).any(dim=1) | (block.out2 != 0).any(dim=1)
     by_heads = {int(target) for head in lookups for target in head.copies.targets}

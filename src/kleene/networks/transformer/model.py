@@ -20,10 +20,10 @@ from kleene.common.residual import Layout
 from kleene.errors import InputError, NotSupported
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
-    Head,
+    HeadWeights,
     Named,
-    Unit,
-    Variable,
+    UnitWeights,
+    VariableWeights,
     describe,
     every_unit,
     heads_by_name,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated"]
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+UNDERFLOW = 745.2  # exp(−745.2) is zero in float64
 
 
 @dataclass(frozen=True)
@@ -204,17 +205,17 @@ class Transformer(nn.Module):
         return Layout.from_json(self.description["layout"])
 
     @property
-    def heads(self) -> Named[Head]:
+    def heads(self) -> Named[HeadWeights]:
         """Every head by name, with its weights: `net.heads["parity_left"].query`."""
         return heads_by_name(self)
 
     @property
-    def variables(self) -> Named[Variable]:
+    def variables(self) -> Named[VariableWeights]:
         """Every variable of the program by name: where it is, how it starts, which units write it."""
         return variables_by_name(self)
 
     @property
-    def units(self) -> list[Unit]:
+    def units(self) -> list[UnitWeights]:
         """Every hidden unit, with what it reads, writes, and is for."""
         return every_unit(self)
 

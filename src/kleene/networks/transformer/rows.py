@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kleene.networks.transformer.active_rows import Lookup, find_active_rows
+from kleene.networks.transformer.active_rows import LookupHead, find_active_rows
 from kleene.networks.transformer.dense import DenseRun
 from kleene.networks.transformer.model import Block
 
@@ -40,7 +40,7 @@ class RowsRun(DenseRun):
             after += self._attend(block, b, head, x, rows)
         self.x[0, rows] = block.second_half(block.first_half(after))
 
-    def _attend(self, block: Block, b: int, head: Lookup, x: Tensor, rows: list[int]) -> Tensor:
+    def _attend(self, block: Block, b: int, head: LookupHead, x: Tensor, rows: list[int]) -> Tensor:
         """What one head adds to some rows: its softmax over all tokens and the null key."""
         h = head.number
         queries = x[rows] @ block.query[h].T + block.query_bias[h]
