@@ -88,3 +88,5 @@ Check Tables.first_half_writes_scratch.
 Print Assumptions Tables.first_half_writes_scratch.
 Check Attention.trifle.
 Print Assumptions Attention.trifle.
+Check Attention.gaps_of_the_formats.
+Print Assumptions Attention.gaps_of_the_formats.

@@ -415,6 +415,61 @@ Proof.
   - rewrite <- (Z.add_opp_r emin 1), bpow_plus. simpl. lra.
 Qed.
 
+(** The gaps that kleene/checker.py asks for ([Format.gap]), by a bound of e from below. *)
+
+Lemma e_from_below : 27129 / 10000 <= exp 1.
+Proof.
+  apply Rle_trans with ((1 + / 256) ^ 256).
+  - replace (1 + / 256) with (257 * / 256) by lra. rewrite Rpow_mult_distr, pow_inv.
+    apply Rmult_le_reg_r with (256 ^ 256); [apply pow_lt; lra |].
+    rewrite Rmult_assoc, Rinv_l, Rmult_1_r by (apply pow_nonzero; lra).
+    apply Rmult_le_reg_r with 10000; [lra |].
+    replace (27129 / 10000 * 256 ^ 256 * 10000) with (27129 * 256 ^ 256) by field.
+    rewrite !pow_IZR, <- !mult_IZR. apply IZR_le. apply Z.leb_le. vm_compute. reflexivity.
+  - replace (exp 1) with (exp (/ 256) ^ 256).
+    + apply pow_incr. split; [lra |]. left. apply exp_ineq1. lra.
+    + rewrite <- (Rpower_pow 256) by apply exp_pos. unfold Rpower. rewrite ln_exp.
+      f_equal. rewrite INR_IZR_INZ. simpl. lra.
+Qed.
+
+Lemma gap_by_power : forall p emin n, (0 <= 1 - emin)%Z ->
+  generic_format radix2 (FLT_exp emin p) (INR n) ->
+  (2 ^ (1 - emin) * 10000 ^ Z.of_nat n <? 27129 ^ Z.of_nat n)%Z = true ->
+  underflowing p emin (INR n).
+Proof.
+  intros p emin n E F H. split; auto. apply Z.ltb_lt, IZR_lt in H.
+  rewrite mult_IZR, <- !pow_IZR in H. change 2%Z with (radix_val radix2) in H.
+  rewrite IZR_Zpower in H by auto.
+  assert (X : (27129 / 10000) ^ n <= exp (INR n)).
+  { replace (exp (INR n)) with (exp 1 ^ n).
+    - apply pow_incr. split; [lra | apply e_from_below].
+    - rewrite <- Rpower_pow by apply exp_pos. unfold Rpower. rewrite ln_exp. f_equal. ring. }
+  assert (T : 0 < 10000 ^ n) by (apply pow_lt; lra).
+  assert (L : bpow radix2 (1 - emin) < exp (INR n)).
+  { apply Rlt_le_trans with (2 := X). unfold Rdiv. rewrite Rpow_mult_distr, pow_inv.
+    apply Rmult_lt_reg_r with (1 := T). rewrite Rmult_assoc, Rinv_l, Rmult_1_r; lra. }
+  rewrite exp_Ropp. replace (bpow radix2 emin / 2) with (/ bpow radix2 (1 - emin)).
+  - apply Rinv_lt_contravar; auto. apply Rmult_lt_0_compat; [apply bpow_gt_0 | apply exp_pos].
+  - rewrite <- bpow_opp. replace (- (1 - emin))%Z with (emin + -1)%Z by lia. rewrite bpow_plus. simpl. lra.
+Qed.
+
+Lemma whole_in_format : forall p emin n, (0 < p)%Z -> (emin <= 0)%Z -> (Z.of_nat n <= 2 ^ p)%Z ->
+  generic_format radix2 (FLT_exp emin p) (INR n).
+Proof.
+  intros p emin n P E N. rewrite INR_IZR_INZ, <- (Rmult_1_r (IZR (Z.of_nat n))).
+  change 1 with (bpow radix2 0). apply multiple_in_FLT; lia.
+Qed.
+
+Theorem gaps_of_the_formats :
+  underflowing 53 (-1074) (INR 747) /\ underflowing 24 (-149) (INR 105) /\
+  underflowing 8 (-133) (INR 94) /\ underflowing 11 (-24) (INR 19).
+Proof.
+  repeat split; try (apply whole_in_format; lia);
+    [ apply (gap_by_power 53 (-1074) 747) | apply (gap_by_power 24 (-149) 105)
+    | apply (gap_by_power 8 (-133) 94) | apply (gap_by_power 11 (-24) 19) ];
+    try lia; try (apply whole_in_format; lia); vm_compute; reflexivity.
+Qed.
+
 (** ** The story of 3 × fl(1/3) > 1
 
     The prose lemma once said that an average of one-hots stays within [0, 1] in every sum.  It does not. *)

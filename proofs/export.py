@@ -2,8 +2,9 @@
 
     python proofs/export.py DIR FILE
 
-It uses the standard library, NumPy and safetensors, and nothing of Kleene. What it does is trusted: it reads the tensors
-and the program as data, says which residual dimensions each value switches on, and which rows belong to which half.
+It uses the standard library, NumPy and safetensors, and nothing of Kleene. What it does is trusted: it reads the
+tensors and the program as data, says which residual dimensions each value switches on, and which rows belong to which
+half.
 Everything that follows (tables, sums, the walk, the comparison) is done by functions that Coq proved.
 
 In scope: the MLP blocks as far as they write categorical variables, the clearing of heads and scratch values, and heads
@@ -26,7 +27,8 @@ from urllib.parse import quote
 import numpy as np
 from safetensors import deserialize
 
-GAP = 768  # exp(-768) is below half of the smallest number of every format (proofs/Attention.v, gap_underflows)
+# exp(−gap) is below half of the smallest number of the format (proofs/Attention.v, gaps_of_the_formats)
+GAPS = {"float64": 747, "float32": 105, "bfloat16": 94, "float16": 19}
 TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 Text = list[Any]
 
@@ -71,7 +73,7 @@ class Block:
         self.variables = program["variables"]
         self.heads = {n: h for n, h in program["heads"].items() if n in names}
         self.layout = {s["name"]: s for s in description["layout"]}
-        self.dim = content["config"]["dim"]
+        self.dim, self.gap = content["config"]["dim"], GAPS[content["dtype"]]
         self.shape = content["config"]["cycle"][number % len(content["config"]["cycle"])]
         self.updated = {u["variable"] for p in description.get("cycle", [description]) for u in p["updates"]["updates"]}
         self.moved = {m["into"] for m in program["moves"].values()}
@@ -281,7 +283,16 @@ class Block:
         best = self.best(h, read, limits, (query, key, table), scores, allowed)
         distances = listed([int(s), int(a)] for s, a in zip(scores, allowed))
         name = quote(f"{self.number}/{label}", safe="/")
-        return [name, null + GAP if best is None else best, GAP, null, *sides[0], *sides[1], *matched, *distances]
+        return [
+            name,
+            null + self.gap if best is None else best,
+            self.gap,
+            null,
+            *sides[0],
+            *sides[1],
+            *matched,
+            *distances,
+        ]
 
     def best(self, h: int, read: Any, limits: Any, match: Any, scores: np.ndarray, allowed: list[bool]) -> int | None:
         """The score of one selected position: a claim, which the checker compares with all others."""

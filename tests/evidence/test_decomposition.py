@@ -15,7 +15,7 @@ import kleene as kl
 from kleene.errors import InputError, NotSupported
 from kleene.evidence.decomposition import (
     BIAS_RULES,
-    Layer,
+    LSTMLayer,
     Stream,
     decompose,
     layers_of,
@@ -104,7 +104,7 @@ def test_gate_share_is_the_shapley_value_and_a_null_player_gets_nothing(seed: in
     torch.manual_seed(seed)
     n = 6
     b, r, q = (3 * torch.randn(3 * n, dtype=torch.float64) for _ in range(3))
-    stream = Stream(Layer(torch.zeros(1, 4 * n).double(), torch.zeros(n, 4 * n).double(), torch.cat([b, b[:n]])))
+    stream = Stream(LSTMLayer(torch.zeros(1, 4 * n).double(), torch.zeros(n, 4 * n).double(), torch.cat([b, b[:n]])))
     share = stream._share(r.clone(), stream.bias, triple(r + q + b))
     assert close(share, shapley(lambda y: torch.sigmoid(y + b), [r, q])[0])
     nothing = stream._share(torch.zeros_like(r), stream.bias, triple(q + b))
@@ -189,7 +189,7 @@ def test_several_foci_and_batches_are_rows_of_one() -> None:
 def test_a_stack_of_models_is_each_of_them() -> None:
     pairs = [lstm_of(seed) for seed in (1, 2)]
     layers = [layers_of(lstm)[0] for lstm, _ in pairs]
-    stacked = Layer(
+    stacked = LSTMLayer(
         *(torch.stack([getattr(layer, name) for layer in layers]) for name in ("input", "recurrent", "bias"))
     )
     x = torch.randn(2, 3, 5, 4).double()  # (models, sentences, time, features)

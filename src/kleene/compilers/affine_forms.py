@@ -1,5 +1,4 @@
-"""Two-layer steps written as formulas: affine forms of named values, ReLU units of forms, and new values
-as forms of units."""
+"""Two-layer steps written as formulas: affine forms of named values, ReLU units of forms, new values of units."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from kleene.errors import InputError
 from kleene.networks.rnn.decider import MAX_BASE
 from kleene.networks.rnn.matrix import Matrix, Number, Vector, exact, vector
 
-Role = tuple[str, ...]  # what a value is: ("l", "1") is the left stack's number for symbol 1
+Role = tuple[str, ...]  # the role of a value: ("l", "1") is the number of symbol 1 on the left stack
 ONE: Role = ("1",)
 
 
@@ -50,7 +49,7 @@ def total(forms: Iterable[AffineForm]) -> AffineForm:
 
 
 class StepBuilder:
-    """Collects the units of a step and what they add to each value; equal units are made once."""
+    """Collects the units of a step and what they add to each value. Equal units are made once."""
 
     def __init__(self, alphabet: tuple[str, ...], outputs: int, base: int = 3) -> None:
         if not isinstance(base, int) or not 3 <= base <= MAX_BASE:
@@ -66,7 +65,7 @@ class StepBuilder:
         self.conditions: list[tuple[str, AffineForm]] = []
 
     def value(self, *role: str, start: Number = 0) -> AffineForm:
-        """A value that the step carries on, and what it is at first."""
+        """Add a value that the step carries from one time to the next, with its initial number."""
         self.roles[role] = len(self.roles)
         self.start[role] = start
         return AffineForm({role: 1})
@@ -77,22 +76,22 @@ class StepBuilder:
         return AffineForm({("x", symbol): 1})
 
     def relu(self, form: AffineForm) -> AffineForm:
-        """One unit, ReLU(form), as a form of units."""
+        """Add the unit ReLU(form), and return it as a form of units."""
         key = frozenset(form.terms.items())
         unit = self.units.setdefault(key, len(self.units))
         return AffineForm({("unit", str(unit)): 1})
 
     def add(self, role: Role, form: AffineForm) -> None:
-        """Add a form of units to a value's next content."""
+        """Add a form of units to the next content of a value."""
         for (_, unit), value in form.terms.items():
             at = (self.roles[role], int(unit))
             self.second[at] = self.second.get(at, 0) + value
 
     def condition(self, name: str, form: AffineForm) -> None:
-        """Name a form of units that is 1 or 0: of all of them exactly one is 1 at each step."""
+        """Name a form of units that is 1 or 0. Exactly one of all conditions is 1 at each step."""
         self.conditions.append((name, form))
 
-    # What Theorem 4.11 is made of. Conditions p lie in {1} ∪ (−∞, 0], stack numbers in [0, 1].
+    # The parts of Theorem 4.11. Conditions p lie in {1} ∪ (−∞, 0], stack numbers in [0, 1].
 
     def when(self, p: AffineForm, value: AffineForm | Number = 1) -> AffineForm:
         """if(p, t) = ReLU(t + p − 1)."""
@@ -113,11 +112,11 @@ class StepBuilder:
 
     @property
     def push(self) -> Fraction:
-        """What pushing a symbol adds to its number: (B − 1)/B; all numbers of the stack are divided by B."""
+        """What a push adds to the number of its symbol, (B − 1)/B, after all numbers of the stack are divided by B."""
         return Fraction(self.base - 1, self.base)
 
     def build(self) -> TwoLayerStep:
-        """The step."""
+        """Build the matrices of the step."""
         V: dict[tuple[int, int], Number] = {}
         W: dict[tuple[int, int], Number] = {}
         b: Vector = {}
@@ -144,8 +143,7 @@ class StepBuilder:
         )
 
     def conditions_to_json(self) -> list[list[object]]:
-        """The conditions over the units of the fused network (unit 0 is Lemma 4.5's): [name, [[unit,
-        factor], …]]."""
+        """The conditions over the units of the fused network: [name, [[unit, factor], …]]. Lemma 4.5 adds unit 0."""
         return [
             [name, [[int(unit) + 1, int(v)] for (_, unit), v in form.terms.items()]] for name, form in self.conditions
         ]

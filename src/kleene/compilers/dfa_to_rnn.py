@@ -18,11 +18,11 @@ MAX_WEIGHTS = 20_000_000
 
 
 def compile_dfa(dfa: DFA, *, method: str = "smallest", activation: str = "relu") -> ExactRNN:
-    """A simple RNN with integer weights whose output is 1 on the words that `dfa` accepts and 0 on others.
+    """Build a simple RNN with integer weights whose output is 1 on the words that `dfa` accepts and 0 on others.
 
-    `method`: "minsky" (the chapter's, |Q||Σ| + 1 units), "image" (a unit for each state and symbol that leads
-    to it), "scalar" (the state is one number; ReLU only), or "smallest" of these on the minimal automaton.
-    `rnn.sizes` says how many units each needs.
+    - `method`: "minsky" (the construction of the chapter, |Q||Σ| + 1 units), "image" (a unit for each state and symbol
+      that leads to it), "scalar" (the state is one number; ReLU only), or "smallest" of these on the minimal automaton.
+      `rnn.sizes` says how many units each needs.
     """
     if method not in METHODS:
         raise InputError(f"compile: method {method!r}; it should be one of {', '.join(METHODS)}")
@@ -62,12 +62,12 @@ def minsky_step(dfa: DFA) -> TwoLayerStep:
 
 
 def minsky(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
-    """The chapter's construction: `minsky_step` through Lemma 4.5."""
+    """The construction of the chapter: `minsky_step` through Lemma 4.5."""
     return fuse(minsky_step(dfa), ExactRNN, activation=activation, largest=1, about=about)
 
 
 def _images(dfa: DFA) -> tuple[list[tuple[int, int]], bool]:
-    """The (state, symbol) pairs such that the symbol leads to the state; whether the start is among them."""
+    """The pairs (state, symbol) where the symbol leads to the state, and whether the start is among these states."""
     symbols = len(dfa.alphabet)
     codes = np.unique(dfa.table.astype(np.int64) * symbols + np.arange(symbols))
     pairs = [(int(c) // symbols, int(c) % symbols) for c in codes]
@@ -80,8 +80,7 @@ def _image_size(dfa: DFA) -> int:
 
 
 def image(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
-    """One unit a pair (r, a) that has a preimage: σ(Σ_{δ(q,a)=r} h[q] + x[a] − 1), where h[q] = Σ_a g[q,
-    a]."""
+    """One unit for each pair (r, a) with a preimage: σ(Σ_{δ(q,a)=r} h[q] + x[a] − 1), where h[q] = Σ_a g[q, a]."""
     pairs, returns = _images(dfa)
     unit = {pair: i for i, pair in enumerate(pairs)}
     states = [q for q, _ in pairs] + ([] if returns else [dfa.start])  # what each unit stands for
@@ -105,7 +104,7 @@ def image(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
 
 
 def _numberings(dfa: DFA) -> list[DFA]:
-    """The automaton with its states numbered in ways that tend to make δ(·, a) nearly linear."""
+    """Renumber the states of the automaton in ways that tend to make δ(·, a) nearly linear."""
     symbols = len(dfa.alphabet)
     orders = [np.arange(len(dfa))]
     for columns in islice(permutations(range(symbols)), 24):
@@ -122,7 +121,7 @@ def _bends(values: np.ndarray) -> np.ndarray:
 
 
 def _constants(dfa: DFA) -> list[tuple[int, int]]:
-    """For each symbol, where it leads from state 0, and whether that accepts."""
+    """For each symbol, the state it leads to from state 0, and whether that state accepts."""
     return [(int(r), int(dfa.accepting[r])) for r in dfa.table[0]]
 
 
@@ -137,11 +136,10 @@ def _scalar_size(dfa: DFA) -> int:
 
 
 def scalar(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
-    """h = (k, whether k accepts); units ReLU(k − j − M(1 − x[a])) where δ(·, a) or its acceptance bends at
-    j."""
+    """h = (k, whether k accepts), with a unit ReLU(k − j − M(1 − x[a])) where δ(·, a) or its acceptance bends at j."""
     dfa = min(_numberings(dfa), key=_scalar_size)
     states, symbols = dfa.table.shape
-    high = max(states - 1, 1)  # M: a unit of a symbol not read is 0
+    high = max(states - 1, 1)  # M makes the units of the other symbols 0
     moves, answers = _bends(dfa.table), _bends(dfa.accepting[dfa.table])
     constants = _constants(dfa)
     base = _common(constants)

@@ -15,8 +15,7 @@ LOAD, TURN, REWIND = "(load)", "(turn)", "(rewind)"
 
 
 def compile_multitape(machine: MultiTapeMachine, *, base: int = 3) -> Decider:
-    """A ReLU network with rational weights that decides as the machine does; one step of it is one of the
-    machine's."""
+    """Build a ReLU network with rational weights that decides as the machine does, step for step."""
     if clash := {LOAD, TURN, REWIND} & {*machine.working, *machine.accept, *machine.reject}:
         raise InputError(f"compile: state {min(clash)!r} is what the network calls one of its own; rename it")
     build, about = build_multitape(machine, base, set())
@@ -100,7 +99,7 @@ class MultiTapeStep:
         ended = self.state[LOAD] + build.input(END) - 1
         build.add(("q", TURN), build.when(ended))
         build.condition("end of input", build.when(ended))
-        for t in self.tapes:  # while loading, the heads show blanks
+        for t in self.tapes:  # the heads show blanks while the input is loaded
             for part in (loading, ended):
                 build.add((f"c{t}", machine.symbols[t][0]), build.when(part))
 

@@ -1,5 +1,4 @@
-"""Theorem 4.12: any language at all becomes an RNN with real weights, known to as many digits as a run asks
-for."""
+"""Theorem 4.12: any language becomes an RNN with real weights. A run reads as many of their digits as it needs."""
 
 from __future__ import annotations
 
@@ -13,10 +12,9 @@ from kleene.networks.rnn.oracle import OracleRNN, SymbolStream
 
 
 def compile_oracle(language: OracleLanguage, *, base: int = 3) -> OracleRNN:
-    """The proof's two-tape machine as a network whose second tape holds ⟨L⟩ in its weights, digit by digit.
+    """Build the two-tape machine of the proof as a network whose second tape holds ⟨L⟩ in its weights, digit by digit.
 
-    Running never asks the language about the input: it only reads digits, and asks for more when it needs
-    them.
+    A run never asks the language about the input. It only reads digits, and asks for more when it needs them.
     """
     machine = comparing_machine(language.alphabet)
     build, about = build_multitape(machine, base, open_tapes={1})
@@ -26,7 +24,9 @@ def compile_oracle(language: OracleLanguage, *, base: int = 3) -> OracleRNN:
 
 
 def truncated(language: OracleLanguage, symbols: int, *, base: int = 3) -> Decider:
-    """The network with the real weights cut off after some symbols of ⟨L⟩: rational, and silent where it
-    would need more."""
+    """The network with its real weights cut off after some symbols of ⟨L⟩.
+
+    Its weights are rational. It gives no answer where it would need more symbols.
+    """
     content = "".join(islice(language.stream(), symbols))
     return compile_multitape(comparing_machine(language.alphabet, (content,)), base=base)

@@ -1,4 +1,4 @@
-"""Attention programs to transformers."""
+"""Compile attention programs to transformers."""
 
 from __future__ import annotations
 
@@ -45,15 +45,20 @@ def compile_program(
     dtype: str | torch.dtype | None = None,
     shared: bool = True,
 ) -> Transformer:
-    """A transformer that computes exactly what an attention program does.
+    """Build a transformer that computes exactly what an attention program does.
 
-    lowering: "thresholds" (compact) or "rules" (one unit a transition rule). shape: "universal" (halts by
-    itself), "encoder" (`layers` layers, one block each unless `shared`) or "decoder". length: the longest
-    input that numerical heads must resolve. dtype: "float32" (default), "float64" or "bfloat16".
+    - `lowering`: "thresholds" (compact) or "rules" (one unit for each transition rule).
+    - `shape`: "universal" (halts by itself), "encoder" (a fixed number of layers) or "decoder".
+    - `layers`: the number of layers of an encoder.
+    - `length`: the longest input for which numerical heads must be exact.
+    - `dtype`: "float32" (default), "float64" or "bfloat16".
+    - `shared`: whether all layers of an encoder share one block.
     """
     if length is not None and (not isinstance(length, int) or length < 1):
         raise InputError(f"{program.spec.name}: length={length!r}; the longest input has 1 token or more")
-    averages = resolve_averages(program.spec, length, dtype_name(dtype))  # first: it is soon done, and may refuse
+    averages = resolve_averages(
+        program.spec, length, dtype_name(dtype)
+    )  # first: this is quick, and may reject the program
     updates = guarded_updates(program)
     units = lower(updates, lowering)
     config = configure(program.spec, units, shape, layers, shared)
@@ -73,14 +78,14 @@ def as_run(updates: Updates | Cycle, shape: str | None, layers: int | None) -> U
 
 
 def lower(updates: Updates | Cycle, lowering: str) -> tuple[LoweredStep, ...]:
-    """Units for the guarded updates of each layer, in one residual stream that they share."""
+    """Lower the guarded updates of each layer to units, in one residual stream for all layers."""
     if lowering not in ("thresholds", "rules"):
         raise NotSupported(f"there is no lowering {lowering!r}; there are 'thresholds' and 'rules'")
     lowered = [
         lower_to_thresholds(part) if lowering == "thresholds" else lower_rules_to_units(lower_to_rules(part), part)
         for part in updates.by_layer
     ]
-    # a scratch value is cleared in the layer that makes it: layers may use the same dimension
+    # each layer clears its scratch values, so layers may share their dimensions
     scratch = dict.fromkeys(s.name for part in lowered for s in part.layout if s.coding == "scratch")
     layout = build_layout(updates.spec, scratch)
     return tuple(replace(part, layout=layout) for part in lowered)
@@ -99,7 +104,7 @@ def dtype_name(dtype: str | torch.dtype | None) -> str:
 def configure(
     spec: Spec, units: tuple[LoweredStep, ...], shape: str | None, layers: int | None, shared: bool
 ) -> Config:
-    """The shape of the network."""
+    """Choose the shape of the network."""
     if shape is None:
         shape = "decoder" if spec.max_tokens is not None else "universal"
     if shape not in ("universal", "encoder", "decoder"):
@@ -124,14 +129,14 @@ def configure(
         causal=spec.causal,
         halts=shape == "universal" and bool(spec.halt),
         layers=count,
-        blocks=turns if shared or shape != "encoder" else turns * -(-(count or 1) // turns),  # whole turns of a cycle
+        blocks=turns if shared or shape != "encoder" else turns * -(-(count or 1) // turns),  # a whole number of cycles
         stop=spec.stop,
         max_tokens=spec.max_tokens,
     )
 
 
 def _embedded_positions(spec: Spec) -> int | None:
-    """The rows of the position embedding; None where no variable starts from the position."""
+    """The rows of the position embedding; None if no variable is initialised from the position."""
     placed = any(variable.by_position is not None for variable in spec.variables.values())
     return spec.positions if placed else None
 
@@ -163,7 +168,7 @@ def assemble(
     dtype: str,
     way: str,
 ) -> Transformer:
-    """Put embeddings, attention and units into tensors."""
+    """Build the network: fill in embeddings, attention and units."""
     spec, layout = updates.spec, lowered[0].layout
     halves, shapes = [], []
     for part, lowering, shape in zip(spec.by_layer, lowered, config.cycle):
@@ -190,7 +195,7 @@ def assemble(
 
 
 def describe(updates: Updates | Cycle, lowered: tuple[LoweredStep, ...], halves: Any, way: str) -> dict[str, Any]:
-    """What the network was made from, as plain data: saved beside the weights."""
+    """Describe how the network was made, as plain data that is saved beside the weights."""
     layout = lowered[0].layout
     made = {"program": updates.spec.to_json(), "lowering": way, "layout": layout.to_json()}
     parts = [_describe_layer(*one) for one in zip(updates.by_layer, lowered, halves)]
@@ -219,7 +224,7 @@ def _describe_layer(updates: Updates, lowering: LoweredStep, halves: Any) -> dic
         for number, attention in enumerate(attention_heads(spec))
         for head in attention.moves
     ]
-    moves.sort(key=lambda move: list(spec.moves).index(str(move["name"])))  # as the interpreter goes through them
+    moves.sort(key=lambda move: list(spec.moves).index(str(move["name"])))  # in the order of the interpreter
     reads = []
     for name, tests in lowering.reads:
         one = spec.heads[name]
@@ -249,7 +254,7 @@ def _describe_layer(updates: Updates, lowering: LoweredStep, halves: Any) -> dic
 
 
 def _average_range(head: HeadSpec, layout: Layout) -> list[float]:
-    """The dimension of an average, and how far it may be from the declared values: half a gap."""
+    """The dimension of an average, and the range it may have: half a gap beyond the declared values."""
     segment, values = layout[head.name], head.kind.values
     first, last = (values[1] - values[0], values[-1] - values[-2]) if len(values) > 1 else (1, 1)
     low, high = values[0] - Fraction(first) / 2, values[-1] + Fraction(last) / 2

@@ -1,4 +1,4 @@
-"""Attention weights: which head selects what, and what it copies.
+"""Attention weights: what each head selects, and what it copies.
 
 A match scores 2·GAP, the null key GAP, a mismatch 0 or less.
 """
@@ -22,8 +22,10 @@ GAP = 1024
 
 @dataclass(frozen=True)
 class Copy:
-    """What a head adds to a segment: variables of the position that it selects, each with a sign; where it selects
-    none, a default with its sign."""
+    """What a head adds to a segment: variables of the selected position, each with a sign.
+
+    Where the head selects no position, it adds a default with its sign.
+    """
 
     target: str
     kind: Kind
@@ -38,7 +40,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class AttentionHead:
-    """A head of the network: how it selects, what it copies, and the program's moves that it makes."""
+    """A head of the network: how it selects, what it copies, and which moves of the program it makes."""
 
     name: str
     select: HeadSpec
@@ -47,9 +49,11 @@ class AttentionHead:
 
 
 def attention_heads(spec: Spec) -> list[AttentionHead]:
-    """One head for each of the program's; moves that select alike share one. What moves write into is first
-    taken away where they write, by a head that looks at its own position; where they do not, it takes the default
-    away that they add there as well."""
+    """Choose the heads of the network: one for each head of the program, and one for all moves that select alike.
+
+    A further head, which looks at its own position, subtracts the old value where a move writes. Where the move does
+    not write, it subtracts the default that the move adds there.
+    """
     made = [
         AttentionHead(name, head, (Copy(name, head.kind, ((head.value, 1),), head.default),))
         for name, head in spec.heads.items()
@@ -78,7 +82,7 @@ def attention_heads(spec: Spec) -> list[AttentionHead]:
 
 
 def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
-    """Scores: a match is 2·GAP, the null key GAP, a mismatch 0 or less."""
+    """Fill in the weights. A match scores 2·GAP, the null key GAP, a mismatch 0 or less."""
     for h, attention in enumerate(attention_heads(spec)):
         head = attention.select
         block.null_score[h] = GAP
@@ -103,7 +107,7 @@ def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout)
     assert head.query is not None and head.key is not None
     query, key = layout[head.query], layout[head.key]
     kind = spec.kinds[head.query]
-    if isinstance(kind, Word):  # bipolar bits: a match is worth `bits`, one wrong bit two less
+    if isinstance(kind, Word):  # bipolar bits: a match scores `bits`, and each wrong bit costs two
         for bit in range(kind.bits):
             block.query[h, bit, query.start + bit], block.query_bias[h, bit] = 2 * GAP, -GAP
             block.key[h, bit, key.start + bit], block.key_bias[h, bit] = 2, -1
@@ -117,7 +121,7 @@ def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout)
 
 
 def fill_limits(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
-    """Each value that is asked for and missing costs 2·GAP: more than a match is above the null key."""
+    """Let each missing limit cost 2·GAP, which is more than a match scores above the null key."""
     place = 0 if head.key is None else code_size(spec.kinds[head.key])
     if head.where:
         for name, index in head.where:
@@ -156,5 +160,5 @@ def fill_copies(block: Block, h: int, head: AttentionHead, layout: Layout) -> No
 
 
 def key_size(spec: Spec, head: HeadSpec) -> int:
-    """What is matched, and a place more for each side that the head is limited to."""
+    """The size of a key: the matched code, and one more place for each side with limits."""
     return (0 if head.key is None else code_size(spec.kinds[head.key])) + bool(head.where) + bool(head.among)

@@ -1,4 +1,4 @@
-"""How values are coded in the residual stream, and the embeddings that put the first ones there."""
+"""The coding of values in the residual stream, and the embeddings that write the initial values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kleene.networks.transformer.model import Transformer
 
 
 def code(kind: Kind, indices: Sequence[int]) -> torch.Tensor:
-    """Values in the residual stream, a row each: one-hot, or binary for a word."""
+    """The code of values in the residual stream, one row for each: one-hot, or binary for a word."""
     chosen = torch.tensor(indices, dtype=torch.long)
     if isinstance(kind, Word):
         return (chosen[:, None] >> torch.arange(kind.bits) & 1).double()
@@ -21,12 +21,12 @@ def code(kind: Kind, indices: Sequence[int]) -> torch.Tensor:
 
 
 def code_size(kind: Kind) -> int:
-    """How many dimensions a value takes."""
+    """How many dimensions the code of a value has."""
     return kind.bits if isinstance(kind, Word) else len(kind)
 
 
 def encode(layout: Layout, spec: Spec, indices: Mapping[str, Sequence[int]]) -> torch.Tensor:
-    """Residual streams (state, dim) for given values of variables; what is not given is zero."""
+    """Residual streams (state, dim) for given values of variables. Other dimensions are zero."""
     rows = len(next(iter(indices.values())))
     x = torch.zeros(rows, layout.size, dtype=torch.float64)
     for name, chosen in indices.items():

@@ -1,4 +1,4 @@
-"""MLP weights: the units of both halves, and those that put averages into buckets."""
+"""MLP weights: the units of both halves, and the units that put averages into buckets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kleene.networks.transformer.model import Block
 
 
 def average_units(spec: Spec, lowering: LoweredStep, head: str, limits: list[Boundary]) -> list[ThresholdUnit]:
-    """Units that put a numerical head's average into its bucket, and those that clear it."""
+    """The units that put the average of a numerical head into its bucket, and the units that clear it."""
     made = []
-    read = {name for unit in lowering.units for (name, _), _ in unit.reads}  # buckets of other layers stay empty
+    read = {name for unit in lowering.units for (name, _), _ in unit.reads}  # leave buckets of other layers empty
     values = spec.heads[head].kind.values
     for k, boundary in enumerate(limits, start=1):
         bucket = f"{head}≥{values[k]}"
@@ -33,7 +33,7 @@ def average_units(spec: Spec, lowering: LoweredStep, head: str, limits: list[Bou
 
 
 def check_magnitudes(spec: Spec, units: list[ThresholdUnit], dtype: str) -> None:
-    """Whole numbers are exact only up to the format's precision."""
+    """Reject sums that the number format cannot hold exactly."""
     limit = 1 << PRECISION[dtype]
     for unit in units:
         if unit.why in ("bucket", "clear average"):

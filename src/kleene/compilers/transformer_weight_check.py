@@ -1,4 +1,4 @@
-"""The compiler's own check: the MLP blocks run beside `step`, on chosen and random states."""
+"""The check that the compiler makes itself: run the MLP blocks beside `step`, on chosen and random states."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _states(
 def _with_undefined(
     states: torch.Tensor, layout: Layout, updates: Updates, read: Sequence[set[str]], seed: int
 ) -> torch.Tensor:
-    """The same residual streams, where heads that `step` does not read select nothing, or up to three positions."""
+    """Change heads that `step` does not read: they select no position, or up to three."""
     mixed, several, chance = states.clone(), averaging_heads(updates), torch.Generator().manual_seed(seed)
     for name, head in updates.spec.heads.items():
         rows = [row for row, names in enumerate(read) if name not in names]
@@ -102,13 +102,13 @@ def _with_undefined(
 
 
 def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:
-    """For each guarded update a state that passes its tests on single variables."""
+    """For each guarded update, a state that passes its tests on single variables."""
     for update in updates:
         yield {t.variable: chance.choice(sorted(t.indices)) for t in update.guard if t.variable is not None}
 
 
 class _Given(RunningLayer):
-    """A layer whose heads give chosen values, and have written what they write."""
+    """A layer whose heads give chosen values, and whose moves have already been made."""
 
     @property
     def moved(self) -> Any:

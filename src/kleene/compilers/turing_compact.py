@@ -1,8 +1,7 @@
 """Theorem 4.11, compact: one one-hot of (state, symbol) pairs.
 
-The blank is digit 0 of every stack, so that an empty stack reads as blanks and needs no mark (only a one-way
-tape
-marks its left end), and w is written as a queue, so that nothing is rewound.
+The blank is digit 0 of every stack, so an empty stack reads as blanks and needs no mark. Only a one-way tape marks its
+left end. The input w is written as a queue, so the head need not rewind.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class CompactStep:
         self.halt()
 
     def moving(self, move: int) -> list[tuple[AffineForm, str, str]]:
-        """The pairs that move in a direction, with their target and the symbol that they write."""
+        """The pairs that move in a direction, each with its target and the symbol that it writes."""
         return [
             (self.pair[q, a], target, write)
             for q, row in self.machine.transitions.items()
@@ -56,14 +55,13 @@ class CompactStep:
         build.condition("end of input", ended)
 
     def keep_stacks(self) -> None:
-        """What is not moved stays; moves add the difference."""
+        """Keep every stack; moves add the difference."""
         for part, values in (("l", self.l), ("r", self.r)):
             for a, z in values.items():
                 self.build.add((part, a), self.build.relu(z))
 
     def move(self, move: int) -> None:
-        """Pop one stack, z → Bz − (B − 1)·top, and push on the other, z → z/B with the symbol written on
-        top."""
+        """Pop one stack, z → Bz − (B − 1)·top, and push the written symbol onto the other, z → z/B."""
         build, rules = self.build, self.moving(move)
         part, values, onto, other = ("l", self.l, "r", self.r) if move < 0 else ("r", self.r, "l", self.l)
         targets: dict[str, list[AffineForm]] = {} if move < 0 else {self.machine.start: [self.begin]}
@@ -99,7 +97,7 @@ class CompactStep:
         build.add(("pair", target, self.machine.blank), blank)
 
     def stay(self) -> None:
-        """Moves that leave the head where it is."""
+        """Apply the moves that leave the head where it is."""
         groups: dict[tuple[str, str], list[AffineForm]] = {}
         for pair, target, write in self.moving(0):
             groups.setdefault((target, write), []).append(pair)
@@ -128,7 +126,7 @@ class CompactStep:
             build.add(("r", a), build.when(left, self.r[a]) * build.push)
 
     def halt(self) -> None:
-        """Halting states are absorbing, so that the answer stays."""
+        """Make halting states absorbing, so that the answer stays."""
         for q in self.machine.states[len(self.machine.working) :]:
             for a in self.machine.symbols:
                 halted = self.build.relu(self.pair[q, a])

@@ -1,5 +1,4 @@
-"""Theorem 4.11 as printed: h = [q; l; c; r] and equations (4.33)–(4.39), with the corrections of the
-notes."""
+"""Theorem 4.11 as printed: h = [q; l; c; r] and equations (4.33)–(4.39), with the corrections of the notes."""
 
 from __future__ import annotations
 
@@ -11,8 +10,7 @@ LEAD = (2, 2)  # |w| symbols and EOS, then |w| cells back and one step to begin
 
 
 class LiteralStep:
-    """The parts of the step, each a method. Conditions p come with `minus`: p ∧ ¬d is if(p, t) − if(p ∧ d,
-    t)."""
+    """The parts of the step, each a method. A condition p comes with `minus`: p ∧ ¬d is if(p, t) − if(p ∧ d, t)."""
 
     def __init__(self, build: StepBuilder, machine: TuringMachine) -> None:
         self.build, self.machine = build, machine
@@ -37,7 +35,7 @@ class LiteralStep:
     # The vocabulary of the equations
 
     def keep(self, p: AffineForm, *parts: str) -> None:
-        """Those parts stay as they are."""
+        """Keep these parts unchanged."""
         for part in parts:
             for a, z in self.values[part].items():
                 self.build.add((part, a), self.build.when(p, z))
@@ -55,7 +53,7 @@ class LiteralStep:
                 build.add((part, a), form * build.push * sign)
 
     def pop(self, p: AffineForm, minus: AffineForm, part: str) -> None:
-        """c becomes the top of a stack, which loses it."""
+        """Pop a stack into c."""
         for sign, condition in ((1, p), (-1, minus)):
             for a, z in self.values[part].items():
                 self.build.add((part, a), self.build.when_pop(condition, z) * sign)
@@ -63,13 +61,13 @@ class LiteralStep:
                     self.build.add(("c", a), self.build.when_top(condition, z) * sign)
 
     def enter(self, state: str, name: str, p: AffineForm, minus: AffineForm | None = None) -> None:
-        """Go to a state; this is also the truth of the condition."""
+        """Go to a state. This also records the condition by name."""
         truth = self.build.when(p) if minus is None else self.build.when(p) - self.build.when(minus)
         self.build.add(("q", state), truth)
         self.build.condition(name, truth)
 
     def show(self, p: AffineForm, symbol: str) -> None:
-        """c becomes a symbol."""
+        """Set c to a symbol."""
         self.build.add(("c", symbol), self.build.when(p))
 
     # The equations
@@ -122,7 +120,7 @@ class LiteralStep:
             self.push(at_end, None, onto, write)
 
     def halt(self) -> None:
-        """Halting states have no δ and are absorbing, so that the answer stays."""
+        """Make halting states, which have no δ, absorbing, so that the answer stays."""
         for state in self.machine.states[len(self.machine.working) :]:
             self.enter(state, f"{state} halts", self.q[state])
             self.keep(self.q[state], "l", "c", "r")

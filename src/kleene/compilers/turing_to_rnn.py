@@ -13,10 +13,10 @@ from kleene.networks.rnn.decider import ACCEPT, END, NOTHING, NUL, REJECT, Decid
 
 
 def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int = 3) -> Decider:
-    """A ReLU network with rational weights that reads w, EOS and then NUL until its output says the answer.
+    """Build a ReLU network with rational weights that reads w, EOS and then NUL until its output gives the answer.
 
-    `form`: "compact" or "literal" (the chapter's construction with its corrections). `base` is the number
-    system of the stacks, 3 to 128.
+    - `form`: "compact" or "literal" (the construction of the chapter with its corrections).
+    - `base`: the base of the stack numbers, 3 to 128.
     """
     if form not in ("compact", "literal"):
         raise InputError(f"compile: form {form!r}; it should be 'compact' or 'literal'")
@@ -43,7 +43,7 @@ def compile_turing(machine: TuringMachine, *, form: str = "compact", base: int =
 
 
 def _outputs(build: StepBuilder, machine: TuringMachine) -> None:
-    """The answers are sums of the values that hold the state; NUL is 1 minus both."""
+    """Sum the values that hold the state into the answers; NUL is 1 minus both."""
     build.out_bias = {NOTHING: 1}
     for role, at in build.roles.items():
         answer = machine.answer(role[1]) if role[0] in ("q", "pair") else None

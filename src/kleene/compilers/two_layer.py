@@ -28,7 +28,7 @@ class TwoLayerStep:
 
 
 def fuse(step: TwoLayerStep, cls: type[Net], **options: Any) -> Net:
-    """The simple RNN that equals a two-layer step (Lemma 4.5, corrected): one unit more than g has.
+    """Build the simple RNN that equals a two-layer step (Lemma 4.5, corrected). It has one unit more than g.
 
     Unit 0 is 1 before the first symbol and 0 after it: it carries s. With R = [s − c, U], h = R g + c, so
     V' = [0; V R], W' = [0; W], b' = [0; b + V c], s' = e₀ and out'(g) = out(R g + c). A bias c costs no unit.
@@ -63,5 +63,5 @@ def fuse(step: TwoLayerStep, cls: type[Net], **options: Any) -> Net:
 
 
 def _below(matrix: Matrix) -> Matrix:
-    """The matrix under a row of zeros."""
+    """The matrix with a row of zeros on top."""
     return Matrix(matrix.rows + 1, matrix.columns, {(i + 1, j): v for (i, j), v in matrix.entries.items()})

@@ -1,4 +1,4 @@
-"""Contextual decomposition: an LSTM's hidden state as a sum of what the words in focus did, and the rest.
+"""Contextual decomposition: the hidden state of an LSTM as the contribution of the words in focus, plus the rest.
 
 At every time step h = h^r + h^q: the relevant part comes from the words in focus alone; the irrelevant part
 from all others and from their interactions with the focus. With z = r + q + b the summed input of a gate φ,
@@ -34,7 +34,7 @@ LIMITS = {torch.float64: 650.0, torch.float32: 80.0}  # e^r of the largest gate 
 
 
 @dataclass(frozen=True)
-class Layer:
+class LSTMLayer:
     """One LSTM layer as the decomposition needs it: gates i, f, g, o side by side, g doubled (tanh as σ).
 
     Tensors may have a leading axis of models: a stack of LSTMs of one shape is decomposed at once.
@@ -50,12 +50,12 @@ class Layer:
         return self.recurrent.shape[-2]
 
     @staticmethod
-    def of(weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> Layer:
+    def of(weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> LSTMLayer:
         """From torch's arrangement: (4·hidden, …) with the gates i, f, g, o."""
         hidden = weight_hh.shape[-1]
         double = torch.ones(4 * hidden, dtype=weight_ih.dtype, device=weight_ih.device)
         double[2 * hidden : 3 * hidden] = 2
-        return Layer(
+        return LSTMLayer(
             (weight_ih * double[:, None]).mT.contiguous(),
             (weight_hh * double[:, None]).mT.contiguous(),
             bias * double,
@@ -64,7 +64,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a layer computes for every word at once: everything that the relevant stream looks up.
+    """The activations of a layer at every word, which the relevant stream looks up.
 
     `gate` is (σ(z), σ(−z), ½σ(z)σ(−z)) of the gates i, f, g; `cell` the same of 2c; `driven` is W x.
     """
@@ -76,8 +76,8 @@ class Totals:
     hidden: Tensor
 
 
-def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[Layer]:
-    """The layers of a `torch.nn.LSTM`, in the number format asked for."""
+def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[LSTMLayer]:
+    """The layers of a `torch.nn.LSTM`, converted to `dtype`."""
     if dtype not in LIMITS:
         raise NotSupported(f"decompose: cannot be in {dtype}; it is in torch.float64 or torch.float32")
     if not isinstance(lstm, nn.LSTM):
@@ -92,12 +92,12 @@ def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[Layer
         b = torch.zeros_like(w[:, 0])
         if lstm.bias:
             b = sum((getattr(lstm, f"bias_{side}_l{index}").detach().to(dtype) for side in ("ih", "hh")), b)
-        layers.append(Layer.of(w, v, b))
+        layers.append(LSTMLayer.of(w, v, b))
     return layers
 
 
 def apply(rows: Tensor, weight: Tensor) -> Tensor:
-    """rows · weight, where a stack of models multiplies each model's rows by its own weight."""
+    """rows · weight; in a stack, each model has its own weight."""
     if weight.dim() == 2:
         return rows @ weight
     flat = rows.reshape(rows.shape[0], -1, rows.shape[-1])
@@ -105,13 +105,13 @@ def apply(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def triple(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """σ(z), σ(−z) and half their product; σ(−z) for its own sake, since 1 − σ(z) rounds."""
+    """σ(z), σ(−z) and half their product; σ(−z) is computed by itself, since 1 − σ(z) rounds."""
     s, n = torch.sigmoid(z), torch.sigmoid(-z)
     return s, n, 0.5 * s * n
 
 
 def spread(values: Tensor, rows: Tensor) -> Tensor:
-    """`values`, with axes of length one put in before the last until it has as many as `rows`.
+    """Insert axes of length one before the last axis of `values`, until it has as many axes as `rows`.
 
     Only for stacks of models, whose first axis must stay first.
     """
@@ -119,8 +119,8 @@ def spread(values: Tensor, rows: Tensor) -> Tensor:
     return values.reshape(*values.shape[:-1], *[1] * extra, values.shape[-1]) if extra > 0 else values
 
 
-def totals(layers: Sequence[Layer], vectors: Tensor) -> list[Totals]:
-    """Run the LSTM on vectors (…, time, features), and keep what the decomposition looks up."""
+def totals(layers: Sequence[LSTMLayer], vectors: Tensor) -> list[Totals]:
+    """Run the LSTM on vectors (…, time, features), and keep its activations."""
     found = []
     for layer in layers:
         n, stacked = layer.hidden, layer.bias.dim() > 1
@@ -153,9 +153,9 @@ def totals(layers: Sequence[Layer], vectors: Tensor) -> list[Totals]:
 
 
 class Stream:
-    """Steps the relevant stream of one layer. Rows are foci; what they look up is broadcast to them."""
+    """Steps the relevant stream of one layer. Each row is a focus; activations are broadcast to the rows."""
 
-    def __init__(self, layer: Layer, bias_rule: str = "focus") -> None:
+    def __init__(self, layer: LSTMLayer, bias_rule: str = "focus") -> None:
         if bias_rule not in BIAS_RULES:
             raise InputError(f"bias_rule {bias_rule!r}: unknown; there are {', '.join(BIAS_RULES)}")
         n = layer.hidden
@@ -168,8 +168,8 @@ class Stream:
         self.limit = LIMITS[s.dtype]
 
     def _share(self, r: Tensor, base: Sequence[Tensor | float], total: Sequence[Tensor]) -> Tensor:
-        """The Shapley value of r for σ, above `base`, where `total` is what all summands give."""
-        r = r.clamp_(-self.limit, self.limit)  # r is the caller's to lose
+        """The Shapley value of r for σ, above `base`; `total` belongs to the sum of all summands."""
+        r = r.clamp_(-self.limit, self.limit)  # the caller does not need r any more
         e = torch.exp(r)
         w = e - 1 if r.dtype == torch.float64 else torch.expm1(r)  # e − 1 rounds small shares, not exactness
         return w.mul_((base[2] / (base[0] * e).add_(base[1])).add_(total[2] / (total[1] * e).add_(total[0])))
@@ -201,7 +201,7 @@ class Stream:
 
 
 def relevant_hidden(
-    layers: Sequence[Layer], vectors: Tensor, masks: Tensor, found: Sequence[Totals], bias_rule: str = "focus"
+    layers: Sequence[LSTMLayer], vectors: Tensor, masks: Tensor, found: Sequence[Totals], bias_rule: str = "focus"
 ) -> Tensor:
     """The relevant hidden states (…, time, hidden) of the last layer, for foci given as masks (…, time).
 
@@ -233,9 +233,9 @@ def relevant_hidden(
 
 
 def two_streams(
-    layers: Sequence[Layer], vectors: Tensor, masks: Tensor, bias_rule: str = "focus"
+    layers: Sequence[LSTMLayer], vectors: Tensor, masks: Tensor, bias_rule: str = "focus"
 ) -> tuple[Tensor, Tensor]:
-    """Both parts, each propagated by its own equations: the oracle of the single-stream form, and slower."""
+    """Propagate both parts by their own equations: slower, and the reference for the single-stream form."""
 
     def shares(phi: Callable[[Tensor], Tensor], r: Tensor, q: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         both, base = phi(r + q + b), phi(b)
@@ -251,7 +251,7 @@ def two_streams(
         n = layer.hidden
         slices = [slice(k * n, (k + 1) * n) for k in range(4)]
         scale = torch.ones_like(layer.bias)
-        scale[slices[2]] = 0.5  # `Layer` holds the candidate gate doubled
+        scale[slices[2]] = 0.5  # `LSTMLayer` holds the candidate gate doubled
         w, v, b = layer.input * scale, layer.recurrent * scale, layer.bias * scale
         h_r = h_q = c_r = c_q = torch.zeros_like(x_r[..., 0, :1] * b[:n])
         out_r, out_q = [], []
@@ -308,7 +308,7 @@ class Decomposition:
 
     @property
     def irrelevant_hidden(self) -> Tensor:
-        """What the words out of focus did, and all their interactions with the focus."""
+        """The contribution of the words out of focus, and all their interactions with the focus."""
         return self.hidden - self.relevant_hidden
 
     @property
@@ -323,7 +323,7 @@ class Decomposition:
 
     @property
     def logits(self) -> Tensor:
-        """What the model itself predicts: both parts and the decoder's bias."""
+        """The logits of the model: both parts and the decoder's bias."""
         plain = self.hidden @ self._weights().mT
         return plain if self.bias is None else plain + self.bias
 

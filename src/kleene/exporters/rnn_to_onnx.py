@@ -1,7 +1,7 @@
-"""Simple RNNs to ONNX: one Loop over time. Only networks of bounded whole numbers, which floating point holds exactly.
+"""Simple RNNs to ONNX: one Loop over time. It takes networks of bounded whole numbers, which floats hold exactly.
 
-Inputs: `codes` (batch, time), the place of each symbol in the alphabet (which is in the metadata), and `lengths`
-(batch); what is past a word's length is not read. Outputs: `accepts` (batch), and `output` (batch, outputs).
+Inputs: `codes` (batch, time), the place of each symbol in the alphabet (the metadata has the alphabet), and `lengths`
+(batch); the model ignores codes past a word's length. Outputs: `accepts` (batch), and `output` (batch, outputs).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.exporters.onnx_graph import Graph, Kind, finished
+from kleene.exporters.onnx_graph import Kind, OnnxGraph, onnx_model
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.torch_rnn import SimpleRNN
 
@@ -21,9 +21,9 @@ FORMAT, VERSION = "kleene onnx rnn", 1
 
 
 def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
-    """The ONNX model; with a path it is written there, too. Refused where it would not be exact."""
+    """Return the ONNX model; also write it to `path` where one is given. Raise NotExact where it would round."""
     module: SimpleRNN = rnn.torch()
-    graph = Graph(np.float64 if module.s.dtype == torch.float64 else np.float32)
+    graph = OnnxGraph(np.float64 if module.s.dtype == torch.float64 else np.float32)
     units = len(module.s)
     batch = graph.add("Concat", graph.add("Shape", "lengths"), graph.integers(1), axis=0)
     start = graph.add("Expand", graph.weight("s", module.s[None]), batch)
@@ -37,7 +37,7 @@ def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
     first = graph.add("Gather", output, graph.integer(0), axis=1)
     says = ("Equal", 1) if rnn.criterion == "one" else ("Greater", 0)
     graph.add(says[0], first, graph.number(says[1]), name="accepts")
-    return finished(
+    return onnx_model(
         graph,
         "rnn",
         inputs={"codes": (np.int64, ["batch", "time"]), "lengths": (np.int64, ["batch"])},
@@ -48,8 +48,8 @@ def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
     )
 
 
-def _step(body: Graph, module: SimpleRNN) -> str:
-    """h := σ(V h + W x + b) where the word is not over yet."""
+def _step(body: OnnxGraph, module: SimpleRNN) -> str:
+    """h := σ(V h + W x + b) for the words that have not ended."""
     inputs = body.weight("inputs", (module.W + module.b[:, None]).T)  # (symbol, unit)
     code = body.add("Gather", "codes", "iteration", axis=1)  # (batch)
     pre = body.add("Add", body.add("MatMul", "h", body.weight("V", module.V.T)), body.add("Gather", inputs, code))

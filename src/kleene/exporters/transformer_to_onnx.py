@@ -1,10 +1,10 @@
 """Transformers to ONNX, node by node.
 
 Looped (by default): one Loop whose body is the blocks in order; each sequence stops when it halts, or after
-`max_layers`. Unrolled (`layers=`): exactly so many layers, and no Loop.
+`max_layers`. Unrolled (`layers=`): a fixed number of layers without a Loop.
 
-Inputs: `tokens` (batch, position) whole numbers, `mask` (batch, position) which of them are real. Outputs:
-`outputs` (batch, position) as `net.run` gives them, `logits`, and of each sequence `layers` and `halted`.
+Inputs: `tokens` (batch, position), and `mask` (batch, position), true for real tokens. Outputs: `outputs` (batch,
+position) as from `net.run`, `logits`, and `layers` and `halted` for each sequence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from kleene.exporters.choices import number_of_layers
-from kleene.exporters.onnx_graph import Graph, Kind, finished
+from kleene.exporters.onnx_graph import Kind, OnnxGraph, onnx_model
 from kleene.networks.transformer.model import Block, Transformer
 
 MAX_LAYERS = 10_000
@@ -27,11 +27,15 @@ FORMAT, VERSION = "kleene onnx", 1
 def export_onnx(
     net: Transformer, path: str | Path | None = None, *, layers: int | None = None, max_layers: int = MAX_LAYERS
 ) -> Any:
-    """The ONNX model; with a path it is written there, too. `layers`: unrolled, so many; by default looped, where a
-    sequence that has not halted is left after `max_layers`."""
+    """Return the ONNX model.
+
+    path: also write the model there.
+    layers: unroll so many layers; by default the model is a Loop.
+    max_layers: where the Loop stops a sequence that has not halted.
+    """
     layers = None if layers is None else number_of_layers(net, layers)
-    # bfloat16 is not computed by onnxruntime on a CPU: float32 holds the same numbers, and more
-    graph = Graph(np.float64 if net.dtype == torch.float64 else np.float32)
+    # onnxruntime does not compute bfloat16 on a CPU; float32 contains bfloat16
+    graph = OnnxGraph(np.float64 if net.dtype == torch.float64 else np.float32)
     x = _embed(graph, net)
     offsets = _offsets(graph)
     if layers is None:
@@ -42,7 +46,7 @@ def export_onnx(
         counted, halted = _each(graph, graph.integer(layers)), _each(graph, graph.constant("no", np.array(False)))
     _outputs(graph, net, x, counted, halted)
     shape = ["batch", "position"]
-    return finished(
+    return onnx_model(
         graph,
         net.config.name,
         inputs={"tokens": (np.int64, shape), "mask": (np.bool_, shape)},
@@ -58,8 +62,8 @@ def export_onnx(
     )
 
 
-def _each(g: Graph, value: str) -> str:
-    """The same for each sequence."""
+def _each(g: OnnxGraph, value: str) -> str:
+    """Repeat a value for each sequence."""
     return g.add("Expand", value, g.add("Shape", "tokens", start=0, end=1))
 
 
@@ -70,7 +74,7 @@ def _runs(net: Transformer, layers: int | None) -> str:
 
 
 def _names(net: Transformer, layers: int | None) -> dict[str, str]:
-    """What is written beside the graph, so that dimensions have names."""
+    """The metadata of the model: the names of dimensions, heads and units."""
     return {
         "format": FORMAT,
         "version": str(VERSION),
@@ -83,7 +87,7 @@ def _names(net: Transformer, layers: int | None) -> dict[str, str]:
     }
 
 
-def _embed(g: Graph, net: Transformer) -> str:
+def _embed(g: OnnxGraph, net: Transformer) -> str:
     x = g.add("Gather", g.weight("token_embedding", net.token_embedding), "tokens")
     if net.config.positions is None:
         return x
@@ -92,15 +96,15 @@ def _embed(g: Graph, net: Transformer) -> str:
     return g.add("Add", x, rows)
 
 
-def _offsets(g: Graph) -> str:
-    """How far each key is from each query: (query, key)."""
+def _offsets(g: OnnxGraph) -> str:
+    """The offset of each key from each query: (query, key)."""
     length = g.add("Squeeze", g.add("Shape", "tokens", start=1, end=2), g.integers(0))
     here = g.add("Range", g.integer(0), length, g.integer(1))
     return g.add("Sub", g.add("Unsqueeze", here, g.integers(0)), g.add("Unsqueeze", here, g.integers(1)))
 
 
-def _block(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
-    """Attention, then the two halves of the MLP block; one node for each product in `networks.transformer.Block`."""
+def _block(g: OnnxGraph, block: Block, name: str, x: str, offsets: str) -> str:
+    """Attention, then the two halves of the MLP block; one node for each product in `Block`."""
     if block.heads:
         x = g.add("Add", x, _attention(g, block, name, x, offsets))
     for half, (into, bias, out) in enumerate(
@@ -114,7 +118,7 @@ def _block(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
     return x
 
 
-def _attention(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
+def _attention(g: OnnxGraph, block: Block, name: str, x: str, offsets: str) -> str:
     def side(part: str, weight: torch.Tensor, bias: torch.Tensor | None) -> str:
         made = g.add("MatMul", each, g.weight(f"{name} {part}", weight.transpose(1, 2)))  # (batch, head, n, size)
         return made if bias is None else g.add("Add", made, g.weight(f"{name} {part} bias", bias[:, None]))
@@ -140,8 +144,8 @@ def _attention(g: Graph, block: Block, name: str, x: str, offsets: str) -> str:
     return g.add("ReduceSum", out, g.integers(1), keepdims=0)
 
 
-def _looped(g: Graph, net: Transformer, x: str, offsets: str, max_layers: int) -> tuple[str, str, str]:
-    """A Loop over the cycle of blocks; what it carries is (residual stream, layers, halted), a row a sequence."""
+def _looped(g: OnnxGraph, net: Transformer, x: str, offsets: str, max_layers: int) -> tuple[str, str, str]:
+    """A Loop over the cycle of blocks; it carries (residual stream, layers, halted) for each sequence."""
     most = max_layers if net.config.halts or net.config.layers is None else net.config.layers
     g.constant("max_layers", np.array(most, dtype=np.int64))
     first = [x, _each(g, g.integer(0)), _each(g, g.constant("no", np.array(False)))]
@@ -161,9 +165,9 @@ def _looped(g: Graph, net: Transformer, x: str, offsets: str, max_layers: int) -
 
 
 def _halting_layer(
-    g: Graph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
+    g: OnnxGraph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
 ) -> tuple[str, str, str]:
-    """One layer for the sequences that have not halted and may run on; the others stay as they are."""
+    """One layer for the sequences that are still running; the others stay as they are."""
     x, counts, halted = state
     active = g.add("And", g.add("Not", halted), g.add("Less", counts, "max_layers"))
     after = _block(g, net.block(number), f"block {number}", x, offsets)
@@ -180,7 +184,7 @@ def _halting_layer(
     return x, counts, halted
 
 
-def _outputs(g: Graph, net: Transformer, x: str, counts: str, halted: str) -> None:
+def _outputs(g: OnnxGraph, net: Transformer, x: str, counts: str, halted: str) -> None:
     logits = g.add("MatMul", x, g.weight("unembedding", net.unembedding.T), name="logits")
     if net.config.output_coding == "bits":
         bits = g.cast(g.add("Greater", logits, g.number(0.5)), np.int64)

@@ -1,4 +1,4 @@
-"""Addition of two numbers of any length in a universal transformer, and digit by digit in a decoder."""
+"""Addition of two numbers of any length: in a universal transformer, and digit by digit in a decoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INIT, ITERATE, DONE = 0, 1, 2
 
 
 def random_sum(chance: Random, digits: int) -> str:
-    """A sum of two random numbers of up to so many digits."""
+    """A sum of two random numbers of at most this many digits, as text."""
     return f"{chance.randrange(10**digits)}+{chance.randrange(10**digits)}"
 
 
@@ -28,12 +28,12 @@ def parse_sum(text: str) -> tuple[str, str]:
 
 
 class addition(TextProgram):
-    """Schoolbook addition: pointers walk left over both numbers, one digit a layer; N + 2 layers."""
+    """Schoolbook addition: pointers walk left over both numbers, one digit in each layer. It takes N + 2 layers."""
 
     tokens = 13
     token = cat(13, token=lambda t: t)
     stage = cat(3)
-    ptr_a = cat(2)  # 1 at the digit of the first number that is added next
+    ptr_a = cat(2)  # 1 at the next digit of the first number
     ptr_b = cat(2)
     ptr_out = cat(2)  # 1 where the next digit of the result goes
     carry = cat(10)
@@ -87,7 +87,7 @@ class addition(TextProgram):
 
 
 def addition_scratchpad(digits: int = 8) -> type[TextProgram]:
-    """A decoder: after `a+b=` (as many digits each) it writes the sum's digits, the lowest first, and stops."""
+    """A decoder: after `a+b=`, with equally many digits, it writes the digits of the sum, lowest first, and stops."""
     equals, end = 11, 12
     size = 3 * digits + 4
 

@@ -1,4 +1,4 @@
-"""The classics that people know from RASP: reverse, histogram, sort, most frequent, Dyck languages."""
+"""The classic programs of RASP: reverse, histogram, sort, most frequent, Dyck languages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kleene.machines.program import Program
 
 
 def reverse(length: int = 20, values: int = 20) -> type[Program]:
-    """The input from its end to its beginning; finds its end by itself."""
+    """Reverse the input. The program finds the end of the input by itself."""
 
     class reverse(Program):
         tokens = values
@@ -48,9 +48,9 @@ def reverse(length: int = 20, values: int = 20) -> type[Program]:
 def counting(length: int, values: int, wanted_sets: list[set[int]]) -> dict[str, Any]:
     """Declarations that count, at each position, the positions whose value is in a wanted set.
 
-    Attention averages; an anchor turns averages into counts. Position 0 has the key `values`, which every
-    wanted set holds, so the share of the anchor among what is selected is 1 / (1 + count) — the count
-    leaves out position 0, whose value is read beside it.
+    Attention averages; an anchor turns averages into counts. Position 0 has the key `values`, which is in every wanted
+    set. So the anchor is 1 / (1 + count) of the selected positions. The count excludes position 0, whose value is read
+    separately.
     """
     value = cat(values, token=lambda t: t)
     index = cat(length, position=lambda p: p)
@@ -72,7 +72,7 @@ def counting(length: int, values: int, wanted_sets: list[set[int]]) -> dict[str,
 
 
 def histogram(length: int = 20, values: int = 20) -> type[Program]:
-    """At each position, how often its value occurs in the input."""
+    """Count, at each position, how often its value occurs in the input."""
     sets = [{value, values} for value in range(values)]
     made = counting(length, values, sets)
 
@@ -99,7 +99,7 @@ def histogram(length: int = 20, values: int = 20) -> type[Program]:
 
 
 def sort_unique(length: int = 20, values: int = 20) -> type[Program]:
-    """Sorts different values by counting, for each, how many are smaller (three layers)."""
+    """Sort different values: count, for each, how many are smaller. It takes three layers."""
     sets = [{*range(value), values} for value in range(values)]
     made = counting(length, values, sets)
 
@@ -131,7 +131,7 @@ def sort_unique(length: int = 20, values: int = 20) -> type[Program]:
 
 
 def sort(length: int = 20, values: int = 20) -> type[Program]:
-    """Sorts any values by odd–even transposition: neighbours compare and swap, one round a layer."""
+    """Sort any values by odd–even transposition: neighbours compare and swap, one round in each layer."""
 
     class sort(Program):
         tokens = values
@@ -155,8 +155,10 @@ def sort(length: int = 20, values: int = 20) -> type[Program]:
 
 
 def most_frequent(length: int = 20, values: int = 20) -> type[Program]:
-    """The different values of the input, most frequent first, earlier ones first among equals; then `values`
-    (which is no token) fills the rest."""
+    """List the different values of the input, most frequent first, and earlier ones first among equals.
+
+    The value `values`, which is not a token, fills the rest.
+    """
     sets = [{value, values} for value in range(values)]
     made = counting(length, values, sets)
 
@@ -184,7 +186,7 @@ def most_frequent(length: int = 20, values: int = 20) -> type[Program]:
                 z.wanted = table(sets)[z.value]
                 z.stage = 1
             elif z.stage == 1:
-                if z.seen:  # only the first occurrence of a value stands for it
+                if z.seen:  # only the first occurrence of a value represents it
                     z.item = values
                     z.score = 0
                 else:
@@ -221,12 +223,12 @@ def brackets(alphabet: str) -> Any:
 
 
 def verdicts(outputs: Sequence[int]) -> str:
-    """A letter a prefix: T balanced, P can still become so, F cannot."""
+    """One letter for each prefix: T balanced, P can still become balanced, F cannot."""
     return "".join("FPT"[output] for output in outputs)
 
 
 def dyck1(length: int = 20) -> type[TextProgram]:
-    """For each prefix of a text of ( and ): is it balanced (2), can it still become so (1), or not (0)?"""
+    """Decide for each prefix of a text of ( and ): balanced (2), can still become balanced (1), or cannot (0)."""
 
     class dyck1(TextProgram):
         tokens = 2
@@ -256,7 +258,7 @@ def dyck1(length: int = 20) -> type[TextProgram]:
 
 
 def dyck2(length: int = 20) -> type[TextProgram]:
-    """Shuffle-Dyck-2: ( and ) must balance, and [ and ] must, each by themselves; outputs as dyck1."""
+    """Shuffle-Dyck-2: ( and ) must balance, and [ and ] must balance separately. Outputs are as for dyck1."""
 
     class dyck2(TextProgram):
         tokens = 4

@@ -1,4 +1,4 @@
-"""A SUBLEQ computer: binary words, one memory, self-modifying, three layers an instruction.
+"""A SUBLEQ computer: binary words, one memory, self-modifying code, three layers for each instruction.
 
 One token is the processor; every other token is a word of memory. The layers take turns: fetch the operands,
 load what they point at and subtract, store the result. Only the processor and the word that is written change.
@@ -17,11 +17,13 @@ from kleene.machines.declarations import attend, cat, layer, word
 def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> type[MemoryProgram]:
     """A computer of 2**bits − 1 words of `bits` bits, two's complement.
 
-    `a b c`: mem[b] −= mem[a], then on to c where the result is 0 or less. It halts when the program counter is
-    negative. The processor itself is word −1, the port: an instruction that reads it takes what the world has put
-    there, one that writes it leaves mem[a] there; neither subtracts nor jumps. Where input is added to mem[b]
-    instead of replacing it, the world puts it there negated, and the instruction subtracts as ever. In the dialect
-    "alta" there is no port, and a negative a or b halts.
+    An instruction `a b c` does mem[b] −= mem[a], then jumps to c if the result is 0 or less. The computer halts when
+    the program counter is negative. The processor itself is word −1, the port. An instruction that reads the port takes
+    the input that stands there; one that writes it leaves mem[a] there. Neither subtracts nor jumps.
+
+    - `dialect`: "eforth"; or "alta", which has no port and halts on a negative a or b.
+    - `input_adds`: add input to mem[b] instead of replacing it. The input then stands at the port negated, and the
+      instruction subtracts as usual.
     """
     if dialect not in ("eforth", "alta"):
         raise ProgramError(f"computer: there is no dialect {dialect!r}; there are 'eforth' and 'alta'")
@@ -45,8 +47,8 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
         b = word(bits)
         c = word(bits)
         mem_a = word(bits)
-        mem_b = word(bits)  # becomes the result
-        old = word(bits)  # mem[b] as it was
+        mem_b = word(bits)  # later the result
+        old = word(bits)  # the old mem[b]
         talks = cat(2)  # whether the instruction reads or writes the port
         jump = cat(2)
 
@@ -64,7 +66,7 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
 
         @staticmethod
         def encode(memory: str | Sequence[int]) -> list[int]:
-            """A memory image as tokens, the processor's first; a text of whole numbers or a list of them."""
+            """Convert a memory image, a text or a list of whole numbers, to tokens. The processor comes first."""
             words = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
             try:
                 values = [int(value) for value in words]
@@ -79,12 +81,12 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
 
         @staticmethod
         def decode(outputs: Sequence[int]) -> list[int]:
-            """The memory at the end, as signed numbers; without the port."""
+            """The memory at the end as signed numbers, without the port."""
             return [(value + half) % size - half for value in outputs[1:]]
 
         @staticmethod
         def sample(chance: Any, length: int) -> list[int]:
-            """A random program without loops, then its data: it runs to its end and halts."""
+            """A random program without loops, and its data. It always halts."""
             count, data = max(0, (length - 5) // 4), 3 * max(0, (length - 5) // 4) + 3
             operands = range(data, max(data + 1, length - 1))
             code = [(chance.choice(operands), chance.choice(operands), 3 * k + 3) for k in range(count)]

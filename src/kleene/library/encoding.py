@@ -1,4 +1,4 @@
-"""What the programs of the library have beside `run` and `trace`: text or a memory image on both sides."""
+"""Base classes of library programs that encode and decode text or memory images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TextProgram(Program, abstract=True):
 
         @staticmethod
         def decode(outputs: Sequence[int]) -> str:
-            """The text that the outputs stand for."""
+            """The text of the outputs."""
             ...
 
 

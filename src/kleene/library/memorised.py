@@ -1,4 +1,4 @@
-"""Programs to memorise: SUBLEQ with its code apart from data, and three-address programs for any length of input."""
+"""Programs to memorise: SUBLEQ with separate code and data, and three-address programs for any length of input."""
 
 from __future__ import annotations
 

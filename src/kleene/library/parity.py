@@ -1,4 +1,4 @@
-"""Parity three ways, as in the ALTA paper, and with a scratchpad."""
+"""Parity in three ways, as in the ALTA paper, and with a scratchpad."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ START = 2
 
 
 def bits_after_start(text: str) -> list[int]:
-    """A text of 0s and 1s as tokens, START first."""
+    """Convert a text of 0s and 1s to tokens, with START first."""
     return [START, *bits(text)]
 
 
 def bits(text: str) -> list[int]:
-    """A text of 0s and 1s as tokens."""
+    """Convert a text of 0s and 1s to tokens."""
     from kleene.errors import InputError
 
     for place, letter in enumerate(text):
@@ -38,7 +38,7 @@ def last_bit(outputs: Sequence[int]) -> str:
 
 
 class parity_relative(TextProgram):
-    """Running parity, one position a layer, by relative attention; halts when every position is done."""
+    """Running parity by relative attention, one position in each layer. It halts when every position is done."""
 
     tokens = 3
     parity = cat(2, token=lambda t: 0 if t == START else t)
@@ -104,10 +104,11 @@ def parity_sum(length: int = 50) -> type[TextProgram]:
 
 
 def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> type[TextProgram]:
-    """Parity in two layers: the ones are counted, then their parity is looked up (the paper's appendix D.1).
+    """Parity in two layers: count the ones, then look up their parity (appendix D.1 of the paper).
 
-    scale: the share of START is so many times what `parity_sum` has, so that its values are further apart than noise.
-    mask: whether the head selects nothing in the second layer.
+    - `length`: the longest input.
+    - `scale`: multiply the share of START that `parity_sum` has, so that its values are further apart than noise.
+    - `mask`: whether the head selects nothing in the second layer.
 
     The paper's own program is `parity_count(length, scale=1, mask=False)`; the defaults are easier to learn from noisy
     traces.
@@ -141,7 +142,7 @@ def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> type
 
 
 def parity_scratchpad(length: int = 20) -> type[TextProgram]:
-    """A decoder: after the bits and `=` it writes the running parities, one a token, and stops."""
+    """A decoder: after the bits and `=` it writes the running parities, one for each token, and stops."""
     equals, end = 2, 3
 
     class parity_scratchpad(TextProgram):

@@ -1,9 +1,8 @@
 """SCAN: commands such as `jump twice and look left` to actions, by a shift-reduce parser and a decoder.
 
-One program does both. It parses the words into a tree, which is held in memory cells, one cell a position;
-then it walks through the tree and writes the actions. The grammar is synchronous: each rule has the right-hand
-side that the parser looks for on its stack, and a target that the decoder writes, in which a nonterminal
-stands for what its part of the tree gives.
+One program does both. It parses the words into a tree in memory cells, one cell at each position. Then it walks through
+the tree and writes the actions. The grammar is synchronous: each rule has a right-hand side, which the parser looks for
+on its stack, and a target, which the decoder writes. A nonterminal in a target stands for the actions of its subtree.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from kleene.machines.scan_grammar import ACTIONS, JOINS, TIMES, TURNS, VERBS, WO
 END = "end"  # what stands after the last word, and in an empty stack cell
 NONTERMINALS = ("U", "T", "V", "S")
 SYMBOLS = (END, *WORDS, *NONTERMINALS)  # what a stack cell holds; a word has the same number as its token
-CHILDREN = (*NONTERMINALS, "S1", "S2")  # in a target: what the tree below gives
+CHILDREN = (*NONTERMINALS, "S1", "S2")  # in a target: the actions of a subtree
 
 
 @dataclass(frozen=True)
 class GrammarRule:
-    """left → right, which gives target. The parser takes it where the next word is one of `before`."""
+    """left → right, with actions `target`. The parser applies it where the next word is one of `before`."""
 
     left: str
     right: tuple[str, ...]
     target: tuple[str, ...]
-    before: frozenset[str] | None = None  # None: whatever it is
+    before: frozenset[str] | None = None  # None: any word
 
     def __str__(self) -> str:
         return f"{self.left} → {' '.join(self.right)}"
@@ -68,7 +67,7 @@ RULES = (
     _rule("C", "S", "S", before=[END]),
 )
 
-# What the parser needs to know of a rule, by its number; 0 is no rule, and SHIFT comes after the last.
+# What the parser needs to know of each rule, by number. 0 means no rule; SHIFT follows the last rule.
 SHIFT = len(RULES) + 1
 SIZE = table([0, *(len(rule.right) for rule in RULES), 0])
 LEFT = table([0, *(SYMBOLS.index(rule.left) if rule.left != "C" else 0 for rule in RULES), 0])
@@ -76,7 +75,7 @@ WHOLE = [number for number, rule in enumerate(RULES, start=1) if rule.left == "C
 
 
 def _depth_of_child(rule: GrammarRule, which: int) -> int:
-    """How far from the stack's top a rule's first (0) or last (−1) nonterminal stands; 0: it has none."""
+    """The depth in the stack of the first (0) or last (−1) nonterminal of a rule; 0 if it has none."""
     depths = [len(rule.right) - place for place, symbol in enumerate(rule.right) if symbol in NONTERMINALS]
     return depths[which] if depths else 0
 
@@ -84,7 +83,7 @@ def _depth_of_child(rule: GrammarRule, which: int) -> int:
 FIRST_DEPTH = table([0, *(_depth_of_child(rule, 0) for rule in RULES), 0])
 LAST_DEPTH = table([0, *(_depth_of_child(rule, -1) for rule in RULES), 0])
 
-# The decoder goes through a rule's target in steps: perhaps an action, then perhaps a child.
+# The decoder goes through the target of a rule in steps: an optional action, then an optional child.
 Step = tuple[str | None, str | None]
 
 
@@ -110,7 +109,7 @@ NO_CHILD, FIRST, SECOND = 0, 1, 2
 
 
 def _by_step(entry: Callable[[GrammarRule, int], int], otherwise: int) -> Any:
-    """A table [rule's number, step]."""
+    """A table by number of the rule and step."""
     rows = [[entry(rule, place) for place in range(len(steps(rule)))] for rule in RULES]
     return table([[otherwise] * MOST_STEPS, *(row + [otherwise] * (MOST_STEPS - len(row)) for row in rows)])
 
@@ -143,12 +142,12 @@ def pointer(**initialiser: Any) -> Any:
 
 
 def _below(distance: int) -> Any:
-    """A key: the address p at the cell that is so many cells below p."""
+    """A key: the cell that is this many cells below p has the address p."""
     return pointer(position=lambda p: p + distance if p + distance < CELLS else 0)
 
 
 class scan(TextProgram):
-    """SCAN commands to actions: a shift-reduce parser makes a tree, and a decoder walks through it."""
+    """Translate SCAN commands to actions: a shift-reduce parser builds a tree, and a decoder walks through it."""
 
     tokens = 1 + len(WORDS)
     positions = 48
@@ -164,7 +163,7 @@ class scan(TextProgram):
     action = cat(1 + len(ACTIONS))  # output
     here = cat(2, position=lambda p: p == 0)  # 1 where the next action goes
 
-    # Registers: the same at every position, since each position works them out for itself.
+    # Registers: every position computes them, so they are equal everywhere.
     phase = cat(4)
     move = cat(SHIFT + 1)  # what the parser does next: a rule to reduce by, or SHIFT; 0 until it is known
     next_word = pointer()
@@ -199,7 +198,7 @@ class scan(TextProgram):
 
     @staticmethod
     def encode(text: str) -> list[int]:
-        interpret(text)  # raises where it is no command
+        interpret(text)  # raises an error for a text that is not a command
         words = text.split()
         return [1 + WORDS.index(word) for word in words] + [0] * (memory(len(words)) - len(words))
 
@@ -209,7 +208,7 @@ class scan(TextProgram):
 
     @staticmethod
     def describe(trace: Any) -> tuple[list[str], list[list[str]]]:
-        """What each layer does, as the paper's Table 5: columns, and a row for each move."""
+        """Describe each layer as Table 5 of the paper does: columns, and a row for each move."""
         return ["Layer", "Action", "Stack", "Parse tree", "Input buffer", "Output"], _moves(trace)
 
     def step(z) -> None:
@@ -226,7 +225,7 @@ class scan(TextProgram):
 
 
 def choose(z: Any) -> None:
-    """Reduce by the rule whose right-hand side is on top of the stack; where there is none, shift."""
+    """Choose the rule whose right-hand side is on top of the stack; if there is none, choose to shift."""
     top = (z.symbol1, z.symbol2, z.symbol3)
     for number, rule in enumerate(RULES, start=1):
         on_top = all(symbol == SYMBOLS.index(wanted) for symbol, wanted in zip(top, reversed(rule.right)))
@@ -235,7 +234,7 @@ def choose(z: Any) -> None:
             return
     if z.word != SYMBOLS.index(END):
         z.move = SHIFT
-    else:  # the words are used up and make no tree: not a command
+    else:  # no words are left and there is no tree: not a command
         z.phase = DONE
 
 
@@ -261,7 +260,7 @@ def reduce(z: Any) -> None:
                 z.second = subtree
     bottom = z.top - SIZE[z.move]
     whole = among(z.move, WHOLE)
-    if z.address >= bottom:  # what is taken off the stack is cleared
+    if z.address >= bottom:  # clear the cells that were taken off the stack
         z.symbol, z.subtree = 0, 0
     if not whole:
         if z.address == bottom:
@@ -274,7 +273,7 @@ def reduce(z: Any) -> None:
 
 
 def write(z: Any) -> None:
-    """One step of the rule that is decoded: perhaps write an action, then perhaps go to a child."""
+    """Do one step of the decoded rule: write its action, if any, then go to its child, if any."""
     action, child = ACTION[z.rule_at, z.done], CHILD[z.rule_at, z.done]
     last = LAST[z.rule_at, z.done]
     if action != 0:
@@ -297,7 +296,7 @@ def write(z: Any) -> None:
 
 
 def return_(z: Any) -> None:
-    """Go on with the rule that is remembered on the stack, where there is one."""
+    """Return to the rule on the stack, if there is one."""
     if z.back1 == 0:
         z.phase = DONE
     else:
@@ -309,8 +308,7 @@ def return_(z: Any) -> None:
 
 @cache
 def memory(words: int) -> int:
-    """How many positions a command of so many words gets: its cells, and room for the longest output that
-    a command of so many words can have."""
+    """The number of positions for a command of this many words: its cells, and room for its longest possible output."""
     sizes = [(len(phrase.split()), len(interpret(phrase).split())) for phrase in scan_grammar.phrases()]
     longest = {count: max(size for words, size in sizes if words == count) for count, _ in sizes}
     joined = [longest[a] + longest[b] for a in longest for b in longest if a + b + 1 == words]
@@ -331,7 +329,7 @@ def _moves(trace: Any) -> list[list[str]]:
 
 
 def _told(z: dict[str, int], before: Sequence[dict[str, int]], after: Sequence[dict[str, int]]) -> str:
-    """What one layer did, in words; nothing where the parser only chose its move."""
+    """Describe what one layer did; nothing if the parser only chose its move."""
     if z["phase"] == PARSE:
         if after[0]["phase"] == DONE:
             return "Reject"
@@ -351,7 +349,7 @@ def _memories(states: Sequence[dict[str, int]]) -> list[str]:
     """Stack, parse tree, input buffer and output as text."""
     z, cells = states[0], states[:CELLS]
     stack = [SYMBOLS[cell["symbol"]] for cell in cells if cell["symbol"]]
-    if z["phase"] != PARSE:  # where it returns to: a rule, and how many of its steps are done
+    if z["phase"] != PARSE:  # the rule to return to, and how many of its steps are done
         stack = [f"{_rule_in(states, cell['subtree'])} {cell['back']}" for cell in cells if cell["back"]]
     tree = [str(RULES[cell["rule"] - 1]) for cell in cells if cell["rule"]]
     words = [SYMBOLS[cell["token"]] for cell in cells[z["next_word"] :] if cell["token"]]

@@ -25,10 +25,10 @@ def read_memory(name: str, memory: str | Sequence[int], low: int, high: int) -> 
 
 
 def subleq(low: int = -16, high: int = 16, registers: int = 16) -> type[MemoryProgram]:
-    """One memory of up to `registers` words low … high, self-modifying; three layers an instruction.
+    """A computer with one memory of up to `registers` words low … high, self-modifying; three layers an instruction.
 
-    `a b c`: mem[b] −= mem[a] (wrapping round in low … high), then on to c where the result is 0 or less.
-    It halts on a negative a or b, and on a jump to a negative c.
+    An instruction `a b c` does mem[b] −= mem[a], wrapping round in low … high, then jumps to c if the result is 0 or
+    less. The computer halts on a negative a or b, and on a jump to a negative c.
     """
     if low > -1 or high < registers - 1 or registers < 3:
         raise ProgramError(
@@ -94,7 +94,7 @@ def subleq(low: int = -16, high: int = 16, registers: int = 16) -> type[MemoryPr
 
 
 def subleq_words(bits: int = 8, registers: int = 64) -> type[MemoryProgram]:
-    """The same computer on binary words: two's complement, hidden units linear in the number of bits.
+    """The same computer on binary words in two's complement. Its hidden units are linear in the number of bits.
 
     It halts on an address a or b with its highest bit set, and on a jump to such a c.
     """

@@ -25,14 +25,14 @@ ODD_ONES_THEN_ODD_ZEROS = "((0|1)*0)?1(11)*(0(0|1)*1)?0(00)*(1(0|1)*)?"
 
 @cache
 def language(number: int) -> DFA:
-    """One of the seven, as a minimal automaton over 0 and 1.
+    """One of the seven languages, as a minimal automaton over 0 and 1.
 
     >>> [len(language(n)) for n in range(1, 8)]
     [2, 3, 5, 4, 4, 3, 5]
     """
     if number in PATTERNS:
         return regex(PATTERNS[number], "01")
-    if number == 3:  # no odd run of ones is followed, at once or later, by an odd run of zeros
+    if number == 3:  # no odd run of ones is followed, immediately or later, by an odd run of zeros
         return (~regex(ODD_ONES_THEN_ODD_ZEROS, "01")).minimise()
     if number == 5:  # an even number of zeros and an even number of ones
         return (regex("(1*01*0)*1*", "01") & regex("(0*10*1)*0*", "01")).minimise()
@@ -42,9 +42,9 @@ def language(number: int) -> DFA:
 
 
 def classifier(cell: str = "gru", units: int = 24) -> nn.Module:
-    """A torch module from codes (batch, time) to one logit a word; `cell` is "rnn", "gru" or "lstm".
+    """A torch module from codes (batch, time) to one logit for each word; `cell` is "rnn", "gru" or "lstm".
 
-    A start symbol is put before the word, so that the empty word has an answer too.
+    The module prepends a start symbol, so that the empty word has an answer, too.
     """
     import torch
     from torch import Tensor, nn
@@ -85,8 +85,8 @@ def train(
 ) -> tuple[Any, int]:
     """Train a classifier on every prefix of words of one of the languages: (module, steps it took).
 
-    Training ends when 2,000 fresh words are right in all their prefixes, three times in a row. Where `max_steps` do
-    not lead there (a plain RNN hangs on luck, and on the machine's rounding), it begins again with another seed.
+    Training ends when all prefixes of 2,000 fresh words are right, three times in a row. If `max_steps` do not suffice,
+    training starts again with another seed: for a plain RNN, success depends on luck and on rounding.
     """
     for attempt in range(max(1, tries)):
         model, steps, reached = _train(number, cell, units, length, 1000 * attempt + seed, max_steps)
@@ -123,9 +123,11 @@ def _train(number: int, cell: str, units: int, length: int, seed: int, max_steps
 
 
 def sample(dfa: DFA, count: int, length: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random words with the label of each prefix: half uniform, half kept among states from which a word is
-    still accepted, and of these some with one symbol changed. (count, length) codes, (count, length + 1)
-    labels."""
+    """Random words with the label of each prefix: codes (count, length) and labels (count, length + 1).
+
+    Half of the words are uniform. The other half stays in states from which a word is still accepted; half of these
+    then have one symbol changed.
+    """
     alive = _alive(dfa)
     symbols = len(dfa.alphabet)
     codes = rng.integers(symbols, size=(count, length))
@@ -148,7 +150,7 @@ def sample(dfa: DFA, count: int, length: int, rng: np.random.Generator) -> tuple
 
 
 def _alive(dfa: DFA) -> np.ndarray:
-    """From which states some word is accepted."""
+    """The states from which some word is accepted."""
     alive = dfa.accepting.copy()
     while True:
         more = alive | alive[dfa.table].any(axis=1)

@@ -1,7 +1,7 @@
-"""The one inexact operation: averages. Slopes and offsets that put a rounded average into the right bucket.
+"""Averages, the one inexact operation: slopes and offsets that put a rounded average into the right bucket.
 
-A numerical head's scalar holds P/q, a sum of whole numbers over the number of positions selected, rounded
-once. A bucket boundary m lies between two declared values; the unit clip(slope · x − offset) must be 0 for
+The scalar of a numerical head holds P/q, a sum of whole numbers divided by the number of selected positions. It is
+rounded once. A bucket boundary m lies between two declared values; the unit clip(slope · x − offset) must be 0 for
 every P/q ≤ m and 1 for every P/q > m, for all q up to the longest input. The slope is a power of two and
 the offset a whole number, so that nothing but the average itself is rounded.
 """
@@ -18,7 +18,7 @@ from kleene.errors import NotExact
 from kleene.lowering.layout import average_scale, averaged_values
 from kleene.machines.spec import Spec
 
-# bits of precision, the largest exponent that is used, of each number format
+# number format → bits of precision
 PRECISION = {"float64": 53, "float32": 24, "bfloat16": 8}
 
 
@@ -31,13 +31,13 @@ class Boundary:
 
 
 def neighbours(middle: Fraction, length: int) -> tuple[Fraction, Fraction]:
-    """The fractions P/q with q ≤ length next to `middle`: the largest not above it, the smallest above it."""
+    """The two fractions P/q with q ≤ length next to `middle`: the largest not above it and the smallest above it."""
     a, b = middle.numerator, middle.denominator
-    if b <= length:  # it is such a fraction itself; the next one solves p·b − a·q = 1 with the largest q
+    if b <= length:  # `middle` is such a fraction itself; the next one solves p·b − a·q = 1 with the largest q
         inverse = pow(a, -1, b) if b > 1 else 0
         q = length - (length + inverse) % b
         return middle, Fraction((a * q + 1) // b, q)
-    p0, q0, p1, q1, n, d = 0, 1, 1, 0, a, b  # its continued fraction, as far as denominators go
+    p0, q0, p1, q1, n, d = 0, 1, 1, 0, a, b  # expand its continued fraction while denominators are small enough
     while q0 + (n // d) * q1 <= length:
         p0, q0, p1, q1, n, d = p1, q1, p0 + (n // d) * p1, q0 + (n // d) * q1, d, n - (n // d) * d
     k = (length - q0) // q1
@@ -47,7 +47,7 @@ def neighbours(middle: Fraction, length: int) -> tuple[Fraction, Fraction]:
 
 def _boundary(middle: Fraction, length: int, precision: int) -> Boundary | None:
     below, above = neighbours(middle, length)
-    error = Fraction(1, 1 << precision)  # of one rounding; what follows is exact
+    error = Fraction(1, 1 << precision)  # the relative error of one rounding; every later operation is exact
     below, above = below + abs(below) * error, above - abs(above) * error
     slope = 1
     while slope * max(abs(below), abs(above)) < 1 << precision:
@@ -59,13 +59,16 @@ def _boundary(middle: Fraction, length: int, precision: int) -> Boundary | None:
 
 
 def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]:
-    """A boundary for each declared value but the first, or an error that names the largest length that works."""
+    """Find the boundary below each declared value but the first.
+
+    Raise `NotExact` with the largest length that works where this length does not.
+    """
     precision, scale, made = PRECISION[dtype], average_scale(spec, head), []
     longest = min(length, ((1 << precision) - 1) // _largest(spec, head))
     for low, high in itertools.pairwise(spec.heads[head].kind.values):
         middle = Fraction(low + high, 2) * scale
         found = _boundary(middle, longest, precision) if longest else None
-        if found is None:  # the longer, the closer are the neighbours
+        if found is None:  # longer inputs have closer neighbours
             lengths = range(1, longest)
             longest = bisect_left(lengths, True, key=lambda size: _boundary(middle, size, precision) is None)
         elif longest == length:
@@ -79,9 +82,9 @@ def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
 
 
 def extreme_averages(spec: Spec, head: str, length: int) -> list[list[Fraction]]:
-    """The least and the greatest average, in whole numbers of the scale, that is taken for each declared value.
+    """For each declared value, the least and the greatest average that rounds to it, times the scale.
 
-    Where none is ever taken for any, the declared values themselves.
+    Where no average rounds to any declared value, return the declared values themselves.
     """
     scale, values = average_scale(spec, head), spec.heads[head].kind.values
     averaged = [Fraction(value) * scale for value in averaged_values(spec, head)]
@@ -101,7 +104,7 @@ def _largest(spec: Spec, head: str) -> int:
 
 
 def clearing_scale(spec: Spec, head: str) -> tuple[int, bool, bool]:
-    """A power of two that no average exceeds in size, and whether averages can be positive or negative."""
+    """A power of two that bounds every average, and whether averages can be positive and negative."""
     values = averaged_values(spec, head)
     size = 1
     while size < _largest(spec, head):

@@ -1,7 +1,7 @@
 """Separable forms: a constant plus a function of each of several variables.
 
-In one-hot space a form is linear, which is why a threshold on a form is one neuron, whatever the number
-of combinations of values behind it.
+A form is linear in one-hot space. So a threshold on a form is one neuron, however many combinations of values
+lie behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kleene.errors import ProgramError
 from kleene.machines.kinds import as_number
 
 Number = int | Fraction
-Domains = Mapping[str, Any]  # variable → the indices of the values it may have
+Domains = Mapping[str, Any]  # variable → indices of the values that it may have
 
 MAX_FORM_VALUES = 1_000_000
 
@@ -33,7 +33,7 @@ class Form:
 
     @classmethod
     def of(cls, constant: Number, terms: Mapping[str, tuple[Number, ...]]) -> Form:
-        """The form with these tables, normalised."""
+        """Normalise these tables into a form."""
         kept = {}
         for name, table in terms.items():
             constant += table[0]
@@ -89,7 +89,7 @@ class Form:
         return self if self.denominator == 1 else self.scaled(self.denominator)
 
     def values_on(self, domains: Domains) -> tuple[Number, ...]:
-        """Every value that the form can have where the variables are limited to `domains`, ascending."""
+        """Every value that the form can have for variables within `domains`, ascending."""
         sums: set[Number] = {self.constant}
         for name, table in self.terms:
             entries = set(table) if name not in domains else {table[i] for i in domains[name]}
@@ -99,7 +99,7 @@ class Form:
         return tuple(sorted(total if type(total) is int else as_number(total) for total in sums))
 
     def describe(self) -> str:
-        """The form as a reader would write it: `carry + a − b + 3`, tables where it is not a multiple."""
+        """Write the form for a reader, as in `carry + a − b + 3`; a term that is not a multiple is shown as a table."""
         parts = []
         for name, table in self.terms:
             slope = table[1]
@@ -121,8 +121,11 @@ def variable_form(name: str, size: int) -> Form:
 
 
 def joined(first: Form, second: Form, function: Mapping[tuple[Number, Number], Any]) -> tuple[Form, dict[Number, Any]]:
-    """A function of two forms as a function of one: of their sum or difference where that is enough,
-    otherwise of a positional combination, which always is."""
+    """Rewrite a function of two forms as a function of one form.
+
+    That form is their sum or their difference where the sum or the difference determines the result. Otherwise it is
+    a positional combination, which always does.
+    """
     for times in (1, -1):
         form = first.plus(second, times)
         table: dict[Number, Any] = {}

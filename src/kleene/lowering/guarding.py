@@ -1,4 +1,4 @@
-"""From a program to its guarded updates: paths of `step` become decisions for each variable; equal ones merge."""
+"""From a program to its guarded updates: split the paths of `step` by variable, then merge equal updates."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate
         branches = [event for event in path.events if isinstance(event, Branch)]
         leaf: Leaf = path.assigned.get(name)
         if leaf is not None:
-            line, leaf = leaf.line, replace(leaf, line=None)  # the same from different lines is the same
+            line, leaf = leaf.line, replace(leaf, line=None)  # equal assignments on different lines are one
             lines.setdefault(leaf, line)
             leaf = None if _keeps(spec, path, name, leaf) else leaf
         ways.append((branches, leaf))
@@ -87,7 +87,7 @@ def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment | WordAssignment)
 
 
 def _tree(ways: list[tuple[list[Branch], Leaf]], depth: int) -> Tree:
-    """The decisions on which one variable depends: a branch whose outcomes are the same is left out."""
+    """The decision tree of one variable, without branches whose outcomes are equal."""
     branches, leaf = ways[0]
     if depth == len(branches):
         return leaf
@@ -112,7 +112,7 @@ def leaves(tree: Tree, tests: tuple[Test, ...]) -> Iterator[tuple[tuple[Test, ..
 
 
 def merged(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
-    """Join updates that do the same and whose guards differ in one test only."""
+    """Join updates that do the same and whose guards differ in a single test."""
     changed = True
     while changed:
         changed = False
@@ -130,7 +130,7 @@ def merged(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
 
 
 def merged_words(spec: Spec, words: list[WordUpdate]) -> list[WordUpdate]:
-    """The same for words."""
+    """Join updates of words as `merged` joins the others."""
     for i, first in enumerate(words):
         for second in words[i + 1 :]:
             if replace(first.assignment, line=None) == replace(second.assignment, line=None):
@@ -148,7 +148,7 @@ def _joint_guard(spec: Spec, first: GuardedUpdate, second: GuardedUpdate) -> tup
 
 
 def _joint(spec: Spec, one: tuple[Test, ...], two: tuple[Test, ...]) -> tuple[Test, ...] | None:
-    """The guard that holds where either does, where they differ in one test only."""
+    """The guard that holds where either guard holds; None unless they differ in exactly one test."""
     mine = {test.form: test.allowed for test in one}
     theirs = {test.form: test.allowed for test in two}
     if mine.keys() != theirs.keys():
@@ -161,7 +161,7 @@ def _joint(spec: Spec, one: tuple[Test, ...], two: tuple[Test, ...]) -> tuple[Te
 
 
 def _read_guards(spec: Spec, paths: list[Path]) -> tuple[ReadGuard, ...]:
-    """In the order of reading: a guard never mentions a head that is read later on its path."""
+    """Where `step` reads each head, in the order of reading. A guard mentions only heads that were read before."""
     found: dict[ReadGuard, int] = {}
     for path in paths:
         tests: list[Test] = []
@@ -174,7 +174,7 @@ def _read_guards(spec: Spec, paths: list[Path]) -> tuple[ReadGuard, ...]:
 
 
 def updates_from_rules(spec: Spec, rules: Mapping[Rule, tuple[str, ...]]) -> Updates:
-    """Hand-written rules, each with its variables in the order of the scope, as guarded updates."""
+    """Convert hand-written rules to guarded updates. Each rule lists its variables in the order of its scope."""
     updates: list[GuardedUpdate] = []
     reads: dict[ReadGuard, int] = {}
     for rule, order in rules.items():

@@ -1,7 +1,7 @@
 """What operator overloading cannot see: `is`, `isinstance` and `type` on values that are not known yet.
 
-`isinstance` asks a value for its `__class__`, which refuses. `is` and `type` ask nobody: the bytecode of `step` and of
-the functions that it can reach is searched for them, and where it has some, they are watched while `step` runs.
+`isinstance` asks a symbol for its `__class__`, and the symbol raises an error. `is` and `type` ask nobody. So this
+module searches the bytecode of `step` and of every function that it can reach, and watches each use while `step` runs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 from kleene.errors import ProgramError
 
-ASKING = {"type": type, "id": id}  # builtins that see through every overloading
+ASKING = {"type": type, "id": id}  # builtins that no overloading can intercept
 OPERANDS = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CONST", "LOAD_CLASSDEREF")
 
-Operand = list[tuple[str, Any]]  # loads, one after the other; empty: not known
-Sites = dict[int, tuple[str, list[Operand]]]  # offset in the bytecode → what is used there, and on what
+Operand = list[tuple[str, Any]]  # consecutive loads; empty: unknown
+Sites = dict[int, tuple[str, list[Operand]]]  # offset in the bytecode → the operation there, and its operand
 
 
 class Opaque:
@@ -60,7 +60,7 @@ def _written_by_user(module: str) -> bool:
 
 @contextmanager
 def watched(program: Any) -> Iterator[None]:
-    """While `step` runs: refuse `is` and `type` on symbols, where the code has them."""
+    """Reject `is` and `type` on symbols while `step` runs, if its code uses them."""
     sites = _sites_of(program)
     if not sites:
         yield
@@ -91,7 +91,7 @@ def watched(program: Any) -> Iterator[None]:
 
 
 def _may_be_symbol(frame: FrameType, operand: Operand) -> bool:
-    """Whether the operand is a symbol, or cannot be told."""
+    """Whether the operand is, or may be, a symbol."""
     value: Any = None
     if not operand:
         return True
@@ -112,7 +112,7 @@ def _may_be_symbol(frame: FrameType, operand: Operand) -> bool:
 
 
 def _sites_of(program: Any) -> dict[CodeType, Sites]:
-    """The uses of `is` and `type` in `step` and in what it can reach; found once a program."""
+    """The uses of `is` and `type` in `step` and in every function that it can reach, cached for each program."""
     cached: dict[CodeType, Sites] | None = vars(program).get("_identity_sites")
     if cached is None:
         cached = {}
@@ -173,7 +173,7 @@ class _Instruction:
 
 
 def _instructions(code: CodeType) -> list[_Instruction]:
-    """The bytecode; an instruction that loads two variables counts as two."""
+    """The instructions of the bytecode. An instruction that loads two variables is listed as two."""
     made = []
     for found in dis.get_instructions(code):
         double = found.opname.startswith("LOAD_FAST") and isinstance(found.argval, tuple)
@@ -202,8 +202,10 @@ def _builtin(name: str, scope: dict[str, Any]) -> bool:
 
 
 def _operand(instructions: list[_Instruction], stop: int) -> tuple[Operand, int]:
-    """The loads before an instruction that make its last operand, and where they begin; empty where it is made in
-    another way."""
+    """The loads that make the last operand of an instruction, and where they begin.
+
+    The loads are empty where the operand is made in another way.
+    """
     place, attributes = stop - 1, []
     if instructions[stop].joins:
         return [], place

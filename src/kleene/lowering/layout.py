@@ -1,4 +1,4 @@
-"""Lays out the residual stream: every dimension of every variable, head and scratch value gets a name."""
+"""The layout of the residual stream: a name for every dimension of every variable, head and scratch value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kleene.machines.spec import Spec
 
 
 def build_layout(spec: Spec, scratch: Iterable[str] = ()) -> Layout:
-    """Variables first, then heads, then scratch dimensions."""
+    """Lay out variables first, then heads, then scratch dimensions."""
     segments: list[Segment] = []
     start = 0
     for name, kind in spec.kinds.items():
@@ -41,7 +41,7 @@ def show_value(value: Any) -> str:
 
 
 def averaged_values(spec: Spec, head: str) -> list[Number]:
-    """The numbers that a numerical head averages: those of its value, and its default."""
+    """The numbers that a numerical head averages: the values of its value variable, and its default."""
     head_spec = spec.heads[head]
     values = list(spec.kinds[head_spec.value].values)
     if head_spec.default is not None:
@@ -50,5 +50,5 @@ def averaged_values(spec: Spec, head: str) -> list[Number]:
 
 
 def average_scale(spec: Spec, head: str) -> int:
-    """What makes the numbers that a head averages whole."""
+    """The smallest factor that makes every number that a head averages whole."""
     return lcm(*(Fraction(value).denominator for value in averaged_values(spec, head)))

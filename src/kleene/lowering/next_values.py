@@ -1,11 +1,11 @@
 """Next-value functions and their exact comparison.
 
-A lowered program gives every variable a next value: a function of some variables' values. Two such
-functions are compared by walking through the values of one variable after the other and keeping, for each
-side, only the state that still matters: different prefixes that come to the same states are walked once.
-Separable forms have few partial sums, so this is exact and fast where enumeration is hopeless.
+A lowered program gives every variable a next value: a function of the values of some variables. `difference` compares
+two such functions. It walks through the values of one variable after another and keeps, for each function, only the
+state that still matters. Prefixes that lead to the same states are walked once. Separable forms have few partial sums,
+so this is exact and fast where enumeration is hopeless.
 
-A head may also be undefined (index None). A function that would then read it has no value there (UNREAD).
+A head may be undefined (index None). A function that reads an undefined head has no value there (UNREAD).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kleene.machines.kinds import Word
 from kleene.machines.spec import Spec
 
 UNREAD = -1  # the result where an undefined head is read
-SPOILED = ...  # a partial sum that an undefined head is in
+SPOILED = ...  # a partial sum with an undefined head in it
 
 State = Any
 
 
 class NextValue(Protocol):
-    """One variable's next value, fed with the values of variables in a fixed order."""
+    """The next value of one variable, as a function that takes the values of variables in a fixed order."""
 
     def begin(self, order: Sequence[str]) -> State: ...
     def classes(self, place: int) -> Any: ...
@@ -39,15 +39,18 @@ class NextValue(Protocol):
 
 
 class UpdatesFunction:
-    """One variable's next value by its guarded updates."""
+    """The next value of one variable, by its guarded updates."""
 
     def __init__(self, spec: Spec, updates: Sequence[GuardedUpdate], reads: Sequence[ReadGuard] = ()) -> None:
-        """With `reads`, what is decided where `step` would raise is UNREAD as well."""
+        """With `reads`, the result is UNREAD wherever `step` would raise, whatever the updates decide."""
         self.spec, self.count = spec, len(updates)
         readings = [
             GuardedUpdate("", read.guard, variable_form(read.head, len(spec.kinds[read.head])), ()) for read in reads
         ]
-        self.updates = [*updates, *readings]  # a reading changes nothing, but an undefined head spoils it
+        self.updates = [
+            *updates,
+            *readings,
+        ]  # a read changes nothing, but makes the result UNREAD where its head is undefined
         self.forms: list[Form] = list(
             dict.fromkeys(form for u in self.updates for form in [u.form, *(test.form for test in u.guard)])
         )
@@ -65,7 +68,7 @@ class UpdatesFunction:
         ]
         alive = (1 << len(self.updates)) - 1
         sums = tuple(form.constant if self._used(f, alive) else None for f, form in enumerate(self.forms))
-        return alive, 0, sums  # which updates may still apply, which have read an undefined head, partial sums
+        return alive, 0, sums  # updates that may still apply, those that have read an undefined head, partial sums
 
     def _used(self, form: int, alive: int) -> bool:
         """Whether a live update still needs a form's sum."""
@@ -76,7 +79,7 @@ class UpdatesFunction:
         )
 
     def classes(self, place: int) -> Any:
-        """A number for each value of a variable: values with the same number do the same to every form."""
+        """A class number for each value of a variable. Values of one class have the same effect on every form."""
         tables = [table for table in self.tables[place] if table is not None]
         numbers: dict[tuple[Number, ...], int] = {}
         size = max((len(table) for table in tables), default=1)
@@ -97,7 +100,7 @@ class UpdatesFunction:
             new = [s if t is None or s is None or s is SPOILED else s + t[index] for s, t in zip(sums, tables)]
         for f in self.ends[place]:
             if new[f] is None or new[f] is SPOILED:
-                continue  # a test on an undefined head is left open: its update's other tests decide
+                continue  # leave a test on an undefined head open: the other tests of the update decide
             alive = self._tested(alive, f, new[f])
             if f not in self.valued:
                 new[f] = None
@@ -129,7 +132,7 @@ class UpdatesFunction:
 
 
 def reading_order(variable: str, updates: Iterable[GuardedUpdate], also: Iterable[str] = ()) -> list[str]:
-    """Variables in an order that keeps the walk small: single tests, tied tests, the form, the variable."""
+    """An order of variables that keeps the walk small: single tests, tied tests, the form, the variable itself."""
     names: dict[str, None] = {}
     updates = list(updates)
     for tied in (False, True):
@@ -148,8 +151,12 @@ def reading_order(variable: str, updates: Iterable[GuardedUpdate], also: Iterabl
 def difference(
     spec: Spec, variable: str | None, first: NextValue, second: NextValue, order: Sequence[str], undefined: bool
 ) -> dict[str, int | None] | None:
-    """Values for which the two functions differ, or None. With `undefined`, heads may be undefined too;
-    where `first` is UNREAD, anything goes. Without a `variable` the old value is 0."""
+    """Find values for which two functions differ, or return None.
+
+    - `variable`: the variable whose next value they give; without one, the old value is 0.
+    - `order`: the variables in the order of the walk.
+    - `undefined`: whether heads may be undefined. Where `first` is UNREAD, `second` may be anything.
+    """
     start = (first.begin(order), second.begin(order))
     seen: set[Hashable] = set()
     stack: list[tuple[int, State, State, tuple[int | None, ...]]] = [(0, *start, ())]
@@ -177,8 +184,8 @@ def difference(
 
 
 def _word_difference(one: Updates, two: Updates, name: str) -> dict[str, int | None] | None:
-    """Values under which a word is assigned differently; an assignment has one way to be written."""
-    made: dict[Any, int] = {}  # assignment → its number, from 1 on; 0: the word stays as it is
+    """Find values for which a word is assigned differently, by comparing normal forms of assignments."""
+    made: dict[Any, int] = {}  # assignment → its number from 1; 0 means that the word keeps its value
     told = [
         [
             GuardedUpdate("", u.guard, Form(0, ()), ((0, made.setdefault(_written(one.spec, u), len(made) + 1)),))
@@ -198,7 +205,7 @@ def _written(spec: Spec, update: WordUpdate) -> Any:
 
 
 def _choices(spec: Spec, name: str, one: Any, two: Any, own: bool) -> list[int | None]:
-    """One value of a variable for each way in which its values differ for either function."""
+    """One value of a variable for each class of values that either function distinguishes."""
     if own:
         return list(range(len(spec.kinds[name])))
     _, first = np.unique(np.stack([one, two]), axis=1, return_index=True)
@@ -206,7 +213,7 @@ def _choices(spec: Spec, name: str, one: Any, two: Any, own: bool) -> list[int |
 
 
 def first_difference(one: Updates, two: Updates) -> tuple[str, dict[str, int | None]] | None:
-    """A variable and values for which two sets of updates differ, or None where they do the same."""
+    """Find a variable and values for which two sets of updates differ, or return None."""
     for name in one.spec.variables:
         if isinstance(one.spec.kinds[name], Word):
             if (where := _word_difference(one, two, name)) is not None:

@@ -1,6 +1,6 @@
 """The vectorised rule machine: runs guarded updates on integer arrays, batch × position × variable.
 
-It needs no Python of the program, only its Spec and its updates, so it also runs what was saved.
+It needs only the Spec and the updates of a program, not its Python. So it also runs saved programs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from kleene.machines.kinds import Numerical, Subset
 from kleene.machines.spec import HeadSpec, Spec
 
 Array = np.ndarray[Any, Any]
-Places = dict[Any, tuple[Array, Array, Array]]  # what selects → counts, whether one, and which
+Places = dict[
+    Any, tuple[Array, Array, Array]
+]  # (query, key, limits) → how many are selected, whether one is, and which
 UNDEFINED = -1
 OUTSIDE = -2  # an average outside the declared values
 
@@ -36,7 +38,7 @@ class _FormTable:
     @classmethod
     def of(cls, form: Form) -> _FormTable:
         whole = form.whole
-        # one entry more, for undefined heads: whatever they give, no guard that holds reads it
+        # one more entry, for undefined heads: no guard that holds reads it
         tables = tuple((name, np.array([*table, 0], dtype=np.int64)) for name, table in whole.terms)
         return cls(int(whole.constant), tables)
 
@@ -57,14 +59,14 @@ class _TestTable:
     def of(cls, test: Test) -> _TestTable:
         scale = test.form.denominator
         values = [int(value * scale) for value in test.form.values]
-        # undefined heads count as zero: keep room for what forms can then be
+        # undefined heads count as zero: leave room for the values of forms there
         low, high = min(*values, 0) - 2 * _span(test.form), max(*values, 0) + 2 * _span(test.form)
         allowed = np.zeros(high - low + 1, dtype=bool)
         allowed[[int(value * scale) - low for value in test.allowed]] = True
         return cls(_FormTable.of(test.form), low, allowed)
 
     def holds(self, state: dict[str, Array]) -> Array:
-        """Where the test holds; on one variable it is a single table."""
+        """Where the test holds. A test on one variable is a single table lookup."""
         if len(self.form.tables) == 1:
             ((name, table),) = self.form.tables
             by_index: Array = self.allowed[table + (self.form.constant - self.low)]
@@ -74,7 +76,7 @@ class _TestTable:
 
 
 def _all(tests: list[_TestTable], state: dict[str, Array], holds: dict[int, Array]) -> Array | None:
-    """Where all tests hold; None: everywhere."""
+    """Where all tests hold; None means everywhere."""
     where: Array | None = None
     for test in tests:
         if id(test) not in holds:
@@ -89,7 +91,7 @@ def _span(form: Form) -> int:
 
 
 class RuleMachine:
-    """Runs a program from its guarded updates, many inputs at once."""
+    """Runs a program from its guarded updates, on many inputs at once."""
 
     def __init__(self, updates: Updates | Cycle) -> None:
         self.spec = updates.spec
@@ -119,9 +121,9 @@ class RuleMachine:
     # --- one layer ---
 
     def heads(self, state: dict[str, Array], lengths: Array) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Output indices and numbers of selected positions of every head, (batch, position)."""
+        """For every head, its output indices and how many positions it selects, both (batch, position)."""
         outputs, counts = {}, {}
-        places: Places = {}  # heads that share query and key select the same: that is looked up once
+        places: Places = {}  # heads with the same query and key select the same positions: look them up once
         for name, head in self.spec.heads.items():
             outputs[name], counts[name] = _attend(self.spec, head, state, lengths, places)
         return outputs, counts
@@ -152,7 +154,7 @@ class RuleMachine:
         """The variables after the updates; rows are positions of all sequences, flattened."""
         everything = self._with_predicates({**state, **heads})
         after = dict(state)
-        holds: dict[int, Array] = {}  # tests that several updates share are made once
+        holds: dict[int, Array] = {}  # evaluate a test once for all updates that share it
         for variable, tests, form, low, results in self._compiled:
             where = _all(tests, everything, holds)
             rows: Any = slice(None) if where is None else np.nonzero(where)[0]
@@ -167,7 +169,7 @@ class RuleMachine:
         return after
 
     def _with_predicates(self, state: dict[str, Array]) -> dict[str, Array]:
-        """The state with the comparisons of words, as 0 and 1."""
+        """Add the comparisons of words to the state, as 0 and 1."""
         for name, predicate in self.updates.by_predicate.items():
             state[name] = np.asarray(predicate.holds(state), dtype=np.int64)
         return state
@@ -175,7 +177,7 @@ class RuleMachine:
     def _check_reads(
         self, state: dict[str, Array], counts: dict[str, Array], shape: Any, mask: Array, layer: int
     ) -> None:
-        """Raise at the first position where a head is read that is not defined."""
+        """Raise an error for the first position that reads an undefined head."""
         first: dict[int, tuple[str, int]] = {}
         holds: dict[int, Array] = {}
         for name, tests in self._reads:
@@ -239,7 +241,13 @@ class RuleMachine:
         check: bool = True,
         watch: Callable[[int, Array, dict[str, Array]], None] | None = None,
     ) -> list[Output]:
-        """Outputs of many inputs; sequences that have halted leave the batch."""
+        """Run many inputs, and return their outputs. Sequences leave the batch as they halt.
+
+        - `layers`: run this many layers instead of until the program halts.
+        - `max_layers`: raise `DidNotHalt` after this many layers.
+        - `check`: raise where the interpreter would raise.
+        - `watch`: called after each layer with its number, the rows that still run, and their state.
+        """
         spec = self.spec
         check_layers(spec.name, layers, 0 if spec.max_tokens is None else 1)
         given = [spec.check_input(tokens) for tokens in inputs]
@@ -269,7 +277,7 @@ class RuleMachine:
         return [result for result in results if result is not None]
 
     def run(self, tokens: Sequence[int], **options: Any) -> Output:
-        """The outputs of one input."""
+        """Run one input. Options as for `run_batch`."""
         if self.spec.max_tokens is not None:
             return self._decode(tokens, **options)
         return self.run_batch([tokens], **options)[0]
@@ -313,7 +321,7 @@ class RuleMachine:
 
 
 def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places) -> tuple[Array, Array]:
-    """One head: output indices (UNDEFINED where it has none) and numbers of selected positions."""
+    """For one head, its output indices (UNDEFINED where it has no output) and how many positions it selects."""
     values = state[head.value]
     limited = head.where or head.among
     if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical and not limited:
@@ -325,7 +333,7 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
     if sharing not in known:
         places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
         counts, totals = _selected_sums(spec, head, state, places, lengths)
-        one = counts == 1  # then the sum of the positions selected is the position
+        one = counts == 1  # where one position is selected, the sum of positions is that position
         known[sharing] = counts, one, np.where(one, totals, 0)
     counts, one, place = known[sharing]
     found = np.take_along_axis(values, place, axis=1)
@@ -335,7 +343,7 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
 def _selected_sums(
     spec: Spec, head: HeadSpec, state: dict[str, Array], summed: Array, lengths: Array
 ) -> tuple[Array, Array]:
-    """How many positions are selected, and the sum of their numbers."""
+    """How many positions are selected, and the sum of the numbers there."""
     if head.key is not None and head.offsets is None and not spec.causal:
         counts, sums = _looked_up(spec, head, state, summed, lengths)
         looks = _has(state, head.where)
@@ -347,11 +355,13 @@ def _selected_sums(
 def _looked_up(
     spec: Spec, head: HeadSpec, state: dict[str, Array], summed: Array, lengths: Array
 ) -> tuple[Array, Array]:
-    """Counts and sums of what is selected, by way of a table for each sequence and value of the key."""
+    """Counts and sums of the selected positions, from a table for each sequence and value of the key."""
     assert head.query is not None and head.key is not None
     batch, size = summed.shape
     keys, kind = len(spec.kinds[head.key]), spec.kinds[head.query]
-    if keys > 4 * size and not isinstance(kind, Subset):  # a wide range, such as a word's: number the keys that occur
+    if keys > 4 * size and not isinstance(
+        kind, Subset
+    ):  # a wide range, such as that of a word: number the keys that occur
         known, flat = np.unique(
             np.concatenate([state[head.key].ravel(), state[head.query].ravel()]), return_inverse=True
         )
@@ -370,7 +380,7 @@ def _looked_up(
 
 
 def _has(state: dict[str, Array], limits: tuple[tuple[str, int], ...]) -> Any:
-    """Which positions have the values that a head is limited to."""
+    """Which positions have the values that limit a head."""
     holds: Any = True
     for name, index in limits:
         holds = holds & (state[name] == index)
@@ -378,7 +388,7 @@ def _has(state: dict[str, Array], limits: tuple[tuple[str, int], ...]) -> Any:
 
 
 def _whole(spec: Spec, head: HeadSpec) -> Array:
-    """The numbers that a numerical head averages, times what makes them whole."""
+    """The numbers that a numerical head averages, times the factor that makes them whole."""
     scale = average_scale(spec, head.name)
     return np.array([int(value * scale) for value in spec.kinds[head.value].values], dtype=np.int64)
 
@@ -428,7 +438,7 @@ def _selection(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Arr
 
 
 def _average(spec: Spec, head: HeadSpec, totals: Array, counts: Array) -> Array:
-    """The declared value nearest to each exact average: each different (sum, count) is decided once."""
+    """The declared value nearest to each exact average. Each different (sum, count) is rounded once."""
     kind, scale = head.kind, average_scale(spec, head.name)
     assert isinstance(kind, Numerical)
     pairs, places = np.unique(np.stack([totals.ravel(), counts.ravel()]), axis=1, return_inverse=True)

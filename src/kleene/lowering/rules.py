@@ -1,4 +1,4 @@
-"""The papers' transition rules: a conjunction of `variable = value`, and one variable's old and new value.
+"""Transition rules, as in the papers: a conjunction of `variable = value`, and the old and new value of one variable.
 
 One rule is one clipped-ReLU neuron. No rule mentions a variable that its update does not depend on.
 """
@@ -26,7 +26,7 @@ MAX_RULES = 1_000_000
 
 @dataclass(frozen=True)
 class Rules:
-    """A rule set: the updates' rules first, then those that clear heads."""
+    """A set of rules: those of the updates first, then those that clear heads."""
 
     spec: Spec
     rules: tuple[Rule, ...]
@@ -41,7 +41,7 @@ class Rules:
         return self.rules[place]
 
     def apply(self, indices: Mapping[str, int | None]) -> dict[str, int | None]:
-        """The paper's f_R: every variable after the satisfied rules."""
+        """Apply every rule that is satisfied (f_R in the paper), and return all variables."""
         after = dict(indices)
         for rule in self.rules:
             if rule.satisfied(indices):
@@ -58,7 +58,7 @@ class Rules:
 
 
 def rules(program: ProgramClass) -> Rules:
-    """The transition rules of a program, the ones that clear heads included.
+    """The transition rules of a program, including those that clear heads.
 
     >>> import kleene as kl
     >>> len(kl.rules(kl.library.parity_relative))
@@ -68,14 +68,14 @@ def rules(program: ProgramClass) -> Rules:
 
 
 def one_step(updates: Updates | Cycle) -> Updates:
-    """The updates of a program whose layers all run the same step; NotSupported for a cycle of layers."""
+    """The updates of a program with one step for all layers. Raise `NotSupported` for a cycle of layers."""
     if isinstance(updates, Cycle):
         raise NotSupported(f"{updates.spec.name}: rules speak of one shared step, not of a cycle of layers")
     return updates
 
 
 def lower_to_rules(given: Updates | Cycle) -> Rules:
-    """The rules of guarded updates, merged."""
+    """Convert guarded updates to rules, and merge them."""
     updates = one_step(given)
     spec = updates.spec
     for name, kind in spec.kinds.items():
@@ -84,7 +84,7 @@ def lower_to_rules(given: Updates | Cycle) -> Rules:
                 f"{spec.name}: '{name}' is a word, which has no transition rules; use lowering='thresholds'"
             )
     estimate = sum(_combinations(spec, update) for update in updates)
-    if estimate > MAX_RULES * 4:  # before merging and before conditions on several variables
+    if estimate > MAX_RULES * 4:  # counted before merging, without conditions on several variables
         raise TooManyRules(_refusal(spec, estimate))
     made: list[Rule] = []
     for name in updates.variables:
@@ -115,7 +115,7 @@ def _domains(spec: Spec, update: GuardedUpdate) -> dict[str, frozenset[int]]:
 
 
 def _combinations(spec: Spec, update: GuardedUpdate) -> int:
-    """How many combinations of values an update is about; tied pairs of variables count once."""
+    """How many combinations of values an update covers. A condition that ties two variables counts them once."""
     domains = _domains(spec, update)
     tied = {test.form.variables for test in update.guard if test.variable is None}
     total = prod(len(domain) for domain in domains.values())
@@ -140,10 +140,10 @@ def _enumerate(spec: Spec, update: GuardedUpdate) -> Iterator[Rule]:
 
 
 def _merge(spec: Spec, variable: str, found: list[Rule]) -> list[Rule]:
-    """Drop a variable from the rules that hold for all of its values alike.
+    """Merge rules that differ only in one variable and cover all of its values.
 
-    Rules of different updates may merge. That is sound for heads too: every rule that mentions a head
-    comes from a path that reads it, so where the head is undefined none of them need hold.
+    Rules of different updates may merge. This is sound for heads too: every rule that mentions a head comes from a
+    path that reads it, so none of these rules needs to hold where the head is undefined.
     """
     current = {(rule.antecedent, rule.old, rule.new): None for rule in found}
     names = sorted({name for rule in found for name, _ in rule.antecedent} - {variable})
@@ -167,8 +167,8 @@ def _merge(spec: Spec, variable: str, found: list[Rule]) -> list[Rule]:
 
 
 class RuleBuilder(RuleRecorder):
-    """Rules written by hand, and the guarded updates that they are."""
+    """Records rules written by hand, and converts them to guarded updates."""
 
     def updates(self) -> Updates:
-        """The rules as guarded updates, after checking that no two can fire for one variable at once."""
+        """Check that no two rules can fire for one variable at once, and convert the rules to guarded updates."""
         return updates_from_rules(self.spec, self.checked())

@@ -1,4 +1,4 @@
-"""What each update costs in hidden units, and why."""
+"""How many hidden units each update costs, and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kleene.machines.program import ProgramClass
 
 @dataclass(frozen=True)
 class UpdateCost:
-    """One update: the way that was taken, its units, and what the other ways would have cost."""
+    """One update: how it was lowered, its units, and what the other ways would have cost."""
 
     variable: str
     what: str
@@ -30,7 +30,7 @@ class SizeReport:
 
     program: str
     hidden: int
-    rules: int | str  # of the papers' lowering, or why there is no number
+    rules: int | str  # units of the papers' lowering, or why there is no number
     updates: tuple[UpdateCost, ...]
     shared: dict[str, int]  # clearing old values, heads and scratch values; predicates; buckets
 
@@ -56,7 +56,7 @@ class SizeReport:
 
 
 def explain_size(program: ProgramClass) -> SizeReport:
-    """What each update of a program costs in the compact lowering, and why.
+    """Explain how many hidden units each update of a program costs in the compact lowering, and why.
 
     >>> import kleene as kl
     >>> print(kl.explain_size(kl.library.parity_relative))

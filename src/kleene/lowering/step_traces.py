@@ -1,8 +1,8 @@
-"""Every MLP input and output of a program's runs, as arrays: what trace supervision and minimality speak of.
+"""Every MLP input and output of a program's runs, as arrays. Trace supervision and minimality use them.
 
 A row is one position in one layer of one run: all variables and head outputs before `step`, and all variables
-after it. Rows that are equal are kept once, with how often and where they were first met. Each input is run by
-itself in the batch: the traces of many inputs are those of each, put together.
+after it. Equal rows are kept once, with their number and the place of the first. Inputs in a batch do not affect each
+other: the traces of many inputs are the union of the traces of each.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ PLACES = ("count", "input", "layer", "position")
 
 @dataclass(frozen=True)
 class Traces:
-    """De-duplicated rows. Values are indices into the declared values; −1 is a head that is not defined.
+    """Rows without duplicates. Values are indices into the declared values; −1 is an undefined head.
 
-    `before` has variables and heads, `after` variables, `averages` what numerical heads really gave. A row was
-    met `count` times, first in run `input` at `position` in `layer` (layers are counted from 1).
+    `before` has variables and heads, `after` has variables, and `averages` has the exact outputs of numerical heads.
+    A row occurs `count` times, first in run `input` at `position` in `layer` (the first layer is 1).
     """
 
     spec: Spec
@@ -68,7 +68,7 @@ class Traces:
 
     @classmethod
     def load(cls, path: str | Path) -> Traces:
-        """Read what `save` wrote; nothing in the file is run."""
+        """Read a file that `save` wrote. No code in the file is run."""
         import json
 
         from safetensors import SafetensorError, safe_open
@@ -95,9 +95,9 @@ class Traces:
 
 
 def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers: int = 10_000) -> Traces:
-    """Run a program on inputs and collect every input and output of its MLP, each different pair once.
+    """Run a program on inputs, and collect each different pair of MLP input and output once.
 
-    - `max_layers`: `DidNotHalt` after so many layers.
+    - `max_layers`: raise `DidNotHalt` after this many layers.
 
     >>> import kleene as kl
     >>> found = kl.traces(kl.library.parity_relative, [[2, 1, 1], [2, 0, 1]])
@@ -128,8 +128,8 @@ class _Recorder(RuleMachine):
 
     def __init__(self, updates: Updates) -> None:
         super().__init__(updates)
-        self.numbers: Array = np.zeros(0, dtype=np.int64)  # which inputs are in the batch
-        self.running = self.numbers  # … and have not halted
+        self.numbers: Array = np.zeros(0, dtype=np.int64)  # the inputs of the batch
+        self.running = self.numbers  # those that have not halted
         self.averaging = [name for name, head in self.spec.heads.items() if head.numerical]
         self.found: dict[bytes, list[int]] = {}
         self.width = len(self.spec.kinds) + len(self.spec.variables) + len(self.averaging)
@@ -143,7 +143,7 @@ class _Recorder(RuleMachine):
 
     def _halted(self, state: dict[str, Array], lengths: Array) -> Array:
         done = super()._halted(state, lengths)
-        self.running = self.running[~done]  # sequences that have halted leave the batch
+        self.running = self.running[~done]  # sequences leave the batch as they halt
         return done
 
     def _keep(self, state: dict[str, Array], after: dict[str, Array], lengths: Array, layer: int) -> None:
@@ -155,7 +155,7 @@ class _Recorder(RuleMachine):
         columns += [self._average(name, state, lengths)[real].view(np.int64) for name in self.averaging]
         rows = np.ascontiguousarray(np.stack(columns, axis=1).astype(np.int64))
         run, position = np.nonzero(real)
-        order = np.argsort(self.running[run], kind="stable")  # so that the first of a row is that of the first input
+        order = np.argsort(self.running[run], kind="stable")  # the first occurrence of a row is then in the first input
         rows, run, position = rows[order], run[order], position[order]
         unique, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
         for row, place, count in zip(unique, first.tolist(), counts.tolist()):
@@ -165,7 +165,7 @@ class _Recorder(RuleMachine):
             known[1:] = min(known[1:], where[1:])
 
     def _average(self, name: str, state: dict[str, Array], lengths: Array) -> Array:
-        """What a numerical head gives, before it is put into a bucket; 0 where nothing is selected."""
+        """The average of a numerical head before rounding; 0 where nothing is selected."""
         head = self.spec.heads[name]
         numbers = _whole(self.spec, head)[state[head.value]]
         counts, totals = _selected_sums(self.spec, head, state, numbers, lengths)

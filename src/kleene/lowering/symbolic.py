@@ -1,8 +1,8 @@
 """Finite-domain symbolic execution of `step`, by operator overloading (its source may be unavailable).
 
-`step` is run once a path. Reading a variable gives a `Symbol`: a function of one separable form. A branch
-on a symbol forks the path and limits the values that variables may have on it. What comes out is the list
-of paths, each with its branches, the heads it read and what it assigned.
+`step` runs once for each path. Reading a variable gives a `Symbol`: a function of one separable form. A branch on a
+symbol forks the path and limits the values that variables may have on it. The result is the list of paths, each with
+its branches, the heads that it read and the variables that it assigned.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ MAX_TABLE = 1_000_000
 
 @dataclass(frozen=True)
 class Raised:
-    """In a symbol's table: Python raised this for that value of the form."""
+    """An entry in the table of a symbol: Python raised this error for that value of the form."""
 
     error: Exception
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A fork: which class of values of a form was taken, and every class there was."""
+    """A fork: the classes of values of a form, and the class that this path took."""
 
     form: Form
     classes: tuple[frozenset[Number], ...]  # the feasible ones
@@ -53,7 +53,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class HeadRead:
-    """The first reading of a head on a path."""
+    """The first time that a path reads a head."""
 
     head: str
 
@@ -87,8 +87,10 @@ class Path:
         self.domains = {n: frozenset(range(len(kind))) for n, kind in kinds.items() if not isinstance(kind, Word)}
 
     def attainable(self, form: Form) -> Iterable[Number]:
-        """The values of a form on this path, exactly: variables are enumerated together only where a
-        condition on several of them ties them."""
+        """The values that a form can have on this path, exactly.
+
+        Variables are enumerated together only where a condition on several of them ties them.
+        """
         names, tests = self._tied(form.variables)
         if not tests:
             return form.values_on(self.domains)
@@ -107,7 +109,7 @@ class Path:
         return tied, tests
 
     def example(self, form: Form, value: Number) -> str:
-        """An assignment on this path for which a form has a value, for an error message."""
+        """Values of variables on this path for which a form has a value, for an error message."""
         names, tests = self._tied(form.variables)
         grid = Grid(names, self.domains)
         place = np.argwhere(grid.where([*tests, (form, [value])]))[0]
@@ -116,14 +118,14 @@ class Path:
         return ", ".join(f"{name} = {shown(chosen)}" for name, chosen in found.items())
 
     def fork(self, symbol: Symbol, key: Callable[[Any], Any]) -> Any:
-        """Take one of the classes of values that `key` tells apart; the others are other paths."""
+        """Take one of the classes of values that `key` distinguishes. Other paths take the others."""
         classes: dict[Any, list[Number]] = {}
         for value in self.attainable(symbol.form):
             classes.setdefault(key(self.defined(symbol, value)), []).append(value)
         outcomes = list(classes)
         if len(outcomes) == 1:
             return outcomes[0]
-        for value in symbol.form.values:  # values this path cannot reach go where they belong, so that
+        for value in symbol.form.values:  # put values that this path cannot reach into their class, too, so that
             result = symbol.at(value)  # equal branches of different paths are equal data
             if not isinstance(result, Raised) and (outcome := key(result)) in classes:
                 classes[outcome].append(value)
@@ -141,7 +143,7 @@ class Path:
         return taken
 
     def limit(self, form: Form, allowed: frozenset[Number]) -> None:
-        """From here on the form has one of these values."""
+        """Limit the form to these values for the rest of the path."""
         if len(form.terms) == 1:
             ((name, table),) = form.terms
             kept = frozenset(i for i in self.domains[name] if form.constant + table[i] in allowed)
@@ -150,7 +152,7 @@ class Path:
             self.tests.append((form, allowed))
 
     def defined(self, symbol: Symbol, value: Number) -> Any:
-        """The symbol's value where its form has `value`; an error with an example where Python raised."""
+        """The value of a symbol where its form has `value`. Raise an error with an example where Python raised."""
         result = symbol.at(value)
         if isinstance(result, Raised):
             example = self.example(symbol.form, value)
@@ -161,7 +163,7 @@ class Path:
         return result
 
     def assign(self, name: str, value: Any) -> Any:
-        """Record an assignment; gives what reading the variable gives from now on."""
+        """Record an assignment, and return what `step` reads from the variable afterwards."""
         spec, line = self.program.spec, executing_line(self.program)
         if name not in spec.variables:
             checked_write(spec, name, value)  # says so
@@ -187,7 +189,7 @@ class Path:
                     f"(for {self.example(value.form, at)}{_place(self.program)})"
                 )
             table[at], written[at] = index, kind.values[index]
-        for at in value.form.values:  # likewise what this path cannot reach, where it is in range
+        for at in value.form.values:  # values that this path cannot reach, too, where the result is in range
             index = None if isinstance(value.at(at), Raised) else kind.index(value.at(at))
             if index is not None:
                 table[at] = index
@@ -205,12 +207,12 @@ def _place(program: ProgramClass) -> str:
 
 
 class Symbol(Opaque):
-    """A value that is not known yet: a function of one separable form."""
+    """An unknown value: a function of one separable form."""
 
     def __init__(
         self, path: Path, form: Form, table: dict[Number, Any] | None = None, *, boolean: bool = False
     ) -> None:
-        self.path, self.form, self.table = path, form, table  # table None: the form's value itself
+        self.path, self.form, self.table = path, form, table  # table None: the symbol is the value of the form itself
         self.boolean = boolean  # without a table: False and True, coded as 0 and 1
 
     @classmethod
@@ -237,7 +239,7 @@ class Symbol(Opaque):
         return self.table.get(value, _UNREACHED)
 
     def concrete(self) -> Any:
-        """One of its values; the others are other paths."""
+        """Fork on the value, and return the value on this path."""
         return self.path.fork(self, lambda value: (type(value), value))[1]
 
     @property
@@ -309,7 +311,7 @@ class Symbol(Opaque):
 
 
 def _identical(one: Any, other: Any) -> bool:
-    """Whether no Python can tell two values apart; what cannot be decided counts as different."""
+    """Whether no Python code can distinguish two values. Values count as different where this cannot be decided."""
     if type(one) is not type(other) or one != other:
         return False
     return type(one) in (bool, int, str, Fraction) or repr(one) == repr(other)
@@ -319,7 +321,7 @@ _UNREACHED = Raised(ProgramError("a value that no path reaches"))
 
 
 def apply(function: Callable[..., Any], *arguments: Any) -> Any:
-    """A Python function of symbols and constants, as a symbol."""
+    """Apply a Python function to symbols and constants, and return the result as a symbol."""
     symbols = [argument for argument in arguments if isinstance(argument, Symbol)]
     path = symbols[0].path
     form, table = symbols[0].form, {value: {symbols[0].form: value} for value in symbols[0].form.values}
@@ -338,7 +340,7 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class _Known(dict[Form, Number]):
-    """The values of some forms, while a function of several is tabulated."""
+    """The values of some forms, while a function of several forms is tabulated."""
 
 
 def _apply_joined(
@@ -371,7 +373,7 @@ def _form(thing: Any) -> Form | None:
 
 
 def _compare(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Two different forms are compared by their difference: one threshold, not a table of pairs."""
+    """Compare two different forms by their difference: one threshold instead of a table of pairs."""
     a, b = _form(left), _form(right)
     if a is not None and b is not None and a.terms and b.terms and a != b:
         difference = a.plus(b, -1)
@@ -401,7 +403,7 @@ def _multiply(left: Any, right: Any) -> Any:
 
 
 def _unless_word(function: Callable[[Any, Any], Any], symbol: Symbol, other: Any) -> Any:
-    return NotImplemented if type(other) is WordValue else function(symbol, other)  # a word knows what to do
+    return NotImplemented if type(other) is WordValue else function(symbol, other)  # the word handles the operation
 
 
 def _install() -> None:
@@ -460,7 +462,7 @@ class SymbolicState:
 
 
 def _fresh(path: Path, name: str) -> Any:
-    """A variable as it is before `step`."""
+    """The value of a variable before `step`, as a symbol or a word."""
     kind = path.program.spec.kinds[name]
     if isinstance(kind, Word):
         return WordValue(path, {name: 1}, 0)
@@ -539,7 +541,7 @@ def table(content: Mapping[K, V]) -> LookupTable[K, V]: ...
 @overload
 def table(content: Sequence[V]) -> LookupTable[int, V]: ...
 def table(content: Any) -> LookupTable[Any, Any]:
-    """A list or dict that can be indexed by `z.x` in `step` without a path for each value.
+    """Wrap a list or dict so that `step` can index it by `z.x` without forking a path for each value.
 
     >>> table([5, 6, 7])[1]
     6
@@ -548,7 +550,7 @@ def table(content: Any) -> LookupTable[Any, Any]:
 
 
 def among(value: T, values: Iterable[T]) -> bool:
-    """Whether `value` is one of `values`, without a path for each.
+    """Whether `value` is one of `values`, without forking a path for each.
 
     >>> among(3, [1, 3])
     True

@@ -4,7 +4,7 @@ A unit is clip(weights · x + bias) with clip(y) = min(max(y, 0), 1); on whole n
 weights · x + bias ≥ 1. A conjunction of value sets is one unit. A function of a form costs one unit for each
 place where it changes. Predicates on forms of several variables, and the buckets of numerical heads, are
 computed in the first half of the MLP block, into scratch dimensions that the second half uses and clears.
-For each update the cheapest way is taken.
+Each update is lowered in the cheapest way.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class ThresholdUnit:
     bias: int
     writes: tuple[tuple[Dim, int], ...]
     half: int
-    purpose: str  # the variable, head or scratch value that it is for
-    why: str  # what it does there
+    purpose: str  # the variable, head or scratch value that the unit serves
+    why: str  # what the unit does for it
 
 
 @dataclass
 class LinearFunction:
     """A linear function of the residual stream with whole coefficients, and a bound on its value.
 
-    `rough`: it reads a head that may select several positions. Where nothing reads that head it may hold an
-    average, whose parts are rounded, so that the bound is exceeded by a trifle: gates then keep a distance.
+    `rough`: the function reads a head that may select several positions. Where `step` does not read that head, it may
+    hold an average with rounded parts, which can exceed the bound by a rounding error. Gates then keep a margin.
     """
 
     weights: dict[Dim, int] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class ReadTest:
 
 @dataclass(frozen=True)
 class LoweredStep:
-    """Units of both halves, the layout they live in, and the comparison of what each way would cost."""
+    """The units of both halves, their layout, and what each way of lowering would cost."""
 
     spec: Spec
     layout: Layout
@@ -87,20 +87,22 @@ class LoweredStep:
 
 
 class UnitBuilder:
-    """Collects units; keeps track of which scratch values exist."""
+    """Collects units, and remembers which scratch values exist."""
 
     def __init__(self, updates: Updates) -> None:
         self.spec, self.rough = updates.spec, frozenset(averaging_heads(updates))
         self.updates = updates
         self.units: list[ThresholdUnit] = []
-        self.scratch: dict[Any, str] = {}  # what it is → its dimension's name
+        self.scratch: dict[Any, str] = {}  # what the value means → the name of its dimension
         self.costs: list[tuple[str, str, dict[str, int]]] = []
 
     # --- linear functions of the residual stream ---
 
     def linear(self, form: Form) -> LinearFunction:
-        """A form as a linear function (times its denominator), with bounds over all values of its variables
-        and over undefined heads, whose dimensions are zero or an average."""
+        """Convert a form to a linear function of the residual stream, times its denominator.
+
+        Its bound covers all values of its variables, and undefined heads, whose dimensions are zero or an average.
+        """
         whole = form.whole
         result = LinearFunction(constant=int(whole.constant), high=int(whole.constant))
         result.rough = not self.rough.isdisjoint(form.variables)
@@ -125,13 +127,15 @@ class UnitBuilder:
         return f"{head}≥{self.spec.kinds[head].values[k]}"
 
     def buckets(self, head: str) -> None:
-        """Thermometer dimensions of a numerical head: value k or more. Their units come with the weights,
-        since their slopes depend on the number format and the length (see compilers)."""
+        """Add thermometer dimensions of a numerical head, one for each "value k or more".
+
+        The compiler makes their units, since their slopes depend on the number format and the length.
+        """
         for k in range(1, len(self.spec.kinds[head].values)):
             self.scratch.setdefault(("bucket", head, k), self._bucket_name(head, k))
 
     def indicator(self, test: Test) -> LinearFunction:
-        """1 where the test holds, 0 where not. Tests on several variables become a scratch value."""
+        """A function that is 1 where the test holds and 0 elsewhere. A test on several variables is a scratch value."""
         if test.variable is None:
             return self._scratch_indicator(test)
         if test.variable in self.updates.by_predicate:
@@ -148,7 +152,7 @@ class UnitBuilder:
     def _scratch_indicator(self, test: Test) -> LinearFunction:
         values = [int(v * test.form.denominator) for v in test.form.values]
         allowed = {int(v * test.form.denominator) for v in test.allowed}
-        positive = values[0] not in allowed  # a value that starts off needs no unit to switch it on
+        positive = values[0] not in allowed  # where the lowest value is off, no unit has to switch it on
         on = allowed if positive else set(values) - allowed
         key = (test.form, frozenset(on))
         if key not in self.scratch:
@@ -159,7 +163,7 @@ class UnitBuilder:
         return LinearFunction({(name, 0): 1}, 0, 1) if positive else LinearFunction({(name, 0): -1}, 1, 1)
 
     def _scratch_name(self, described: str) -> str:
-        """A name of its own for each scratch value: long descriptions are cut, and may then be equal."""
+        """A unique name for a scratch value. Long descriptions are cut, so two of them may be equal."""
         taken, name, number = set(self.scratch.values()), f"[{described}]", 1
         while name in taken:
             number += 1
@@ -177,7 +181,7 @@ class UnitBuilder:
         return LinearFunction({(name, 0): 1}, 0, 1) if allowed == {1} else LinearFunction({(name, 0): -1}, 1, 1)
 
     def word_sum(self, terms: Terms, constant: int, below: int = MAX_WORD_BITS) -> LinearFunction:
-        """Σ coefficient · word + constant, of the words' bits below a place."""
+        """Σ coefficient · word + constant, over the bits of the words below a place."""
         total = LinearFunction(constant=constant, high=constant)
         for name, coefficient in terms:
             kind = self.spec.kinds[name]
@@ -222,8 +226,8 @@ class UnitBuilder:
     ) -> None:
         """Units for a piecewise constant column of a form: one for each change, gated by the tests.
 
-        Where the form `guards`, it keeps a distance too: a test on a rough head may be 1 and a trifle more where the
-        form alone says no.
+        `guards`: the form itself is part of the guard. It then keeps a margin too, since a test on a rough head may
+        exceed 1 by a rounding error where only the form excludes the update.
         """
         far = 2 if guards and any(test.rough for test in tests) else 1
         (_, current), rest = steps[0], steps[1:]
@@ -242,7 +246,7 @@ class UnitBuilder:
             current = column
 
     def word_update(self, update: WordUpdate) -> None:
-        """An adder (see words.py): copies of bits, carries, the constant, and what clears the old bits."""
+        """Add the units of an adder (see words.py): copied bits, carries, the constant, and clearing of old bits."""
         name, made = update.variable, update.assignment
         kind = self.spec.kinds[name]
         assert isinstance(kind, Word)
@@ -270,7 +274,7 @@ class UnitBuilder:
                 self.conjunction([*tests, LinearFunction({(name, bit): 1}, 0, 1)], {(name, bit): -1}, 2, name, "clear")
 
     def _carry(self, update: WordUpdate, tests: Sequence[LinearFunction], bit: int, bits: int, base: Column) -> None:
-        """T = ⌊(sum of everything below a bit) / 2^bit⌋: added there, taken away twice from the bit below."""
+        """Add the carry T = ⌊(sum of everything below a bit) / 2^bit⌋ to the bit; subtract 2·T from the bit below."""
         name, made = update.variable, update.assignment
         size = 1 << bit
         total = self.word_sum(made.terms, made.constant % size, bit)
@@ -290,8 +294,10 @@ class UnitBuilder:
             self.add(LinearFunction({(name, 0): 1}), {(name, 0): -1}, 2, name, "clear")
 
     def clear_heads(self) -> None:
-        """One unit for each dimension of a head: x − clip(x) is 0 for every x in [0, 1], averages included.
-        Scalars are cleared with the weights, since their range decides the scale."""
+        """Clear each dimension of a head with one unit: x − clip(x) is 0 for every x in [0, 1], averages included.
+
+        The compiler clears scalars, since their range decides the scale.
+        """
         for name, head in self.spec.heads.items():
             if not self.averaged(name):
                 for index in range(head.kind.bits if isinstance(head.kind, Word) else len(head.kind)):
@@ -299,12 +305,12 @@ class UnitBuilder:
 
 
 def averaging_heads(updates: Updates) -> list[str]:
-    """The heads that may select several positions and then hold an average of one-hots or bits."""
+    """The heads that may select several positions, and then hold an average of one-hot vectors or bits."""
     return [name for name, head in updates.spec.heads.items() if not head.numerical and not _selects_one(updates, head)]
 
 
 def _selects_one(updates: Updates, head: HeadSpec) -> bool:
-    """Whether a head selects at most one position, always: one offset, or a key that is the position."""
+    """Whether a head always selects at most one position: it has one offset, or its key is the position."""
     if head.offsets is not None and len(head.offsets) == 1:
         return True
     if head.key is None or head.query is None or isinstance(updates.spec.kinds[head.query], Subset):
@@ -344,7 +350,7 @@ class Piece:
 
 
 class UpdateLowering:
-    """Ways to lower one guarded update, each with its exact number of units."""
+    """The ways to lower one guarded update, each with its exact number of units."""
 
     def __init__(self, builder: UnitBuilder, update: GuardedUpdate) -> None:
         self.builder, self.update, self.spec = builder, update, builder.spec
@@ -384,7 +390,7 @@ class UpdateLowering:
         return (*others, index_test(self.spec, self.name, [old])) if self.size > 1 else tuple(others)
 
     def _fixed(self, old: int) -> Form:
-        """The form where the variable's own old value is known."""
+        """The form where the old value of the updated variable is known."""
         form = self.update.form
         if self.name not in form.tables:
             return form
@@ -392,7 +398,7 @@ class UpdateLowering:
         return Form.of(form.constant + form.tables[self.name][old], rest)
 
     def _transitions(self) -> list[Piece]:
-        """One piece for each old value: minus old, plus new, nothing where they are the same."""
+        """One piece for each old value: subtract the old value and add the new one; nothing where they are equal."""
         results = self.update.results
         pieces = []
         for old in sorted(self.domains[self.name]):
@@ -405,7 +411,7 @@ class UpdateLowering:
         return pieces
 
     def direct(self) -> list[Piece] | None:
-        """A constant under one test on several variables: thresholds on that test's form, no scratch."""
+        """A constant under one test on several variables: thresholds on the form of that test, no scratch value."""
         tied = [test for test in self.update.guard if test.variable is None]
         if len(tied) != 1 or self.update.form.terms:
             return None
@@ -441,7 +447,7 @@ class UpdateLowering:
         return [v for v in piece.form.values_on(domains) if piece.form != self.update.form or v in results]
 
     def plan(self, piece: Piece) -> tuple[int, str]:
-        """The number of units of a piece, and how: "chain" or "sets"."""
+        """The number of units of a piece, and how they are made: "chain" or "sets"."""
         columns = [_frozen(piece.column_of(value)) for value in self._reachable(piece)]
         chain = 1 if columns and columns[0] and columns[-1] else 0
         chain += sum(1 for before, after in pairwise(columns) if before != after)
@@ -458,7 +464,7 @@ class UpdateLowering:
         try:
             piece.column_of(value)
             return True
-        except KeyError:  # a value that conditions on several variables exclude
+        except KeyError:  # a value that a condition on several variables excludes
             return False
 
     def emit(self, piece: Piece, why: str) -> None:
@@ -472,7 +478,7 @@ class UpdateLowering:
         tests = [builder.indicator(test) for test in piece.tests]
         form = piece.form.whole
         steps = [(int(value * piece.form.denominator), piece.column_of(value)) for value in reachable]
-        if steps[0][1] and not steps[-1][1]:  # from the end where nothing is written: a unit less
+        if steps[0][1] and not steps[-1][1]:  # start from the end where nothing is written: one unit fewer
             form, steps = form.scaled(-1), [(-value, column) for value, column in reversed(steps)]
         builder.chain(tests, builder.linear(form), steps, 2, self.name, why, piece.guards)
 
@@ -501,7 +507,7 @@ def _frozen(column: Column) -> tuple[tuple[Dim, int], ...]:
 
 
 def lower_to_thresholds(updates: Updates) -> LoweredStep:
-    """Units for guarded updates, the cheapest way for each."""
+    """Lower guarded updates to units, each in the cheapest way."""
     builder = UnitBuilder(updates)
     clearing: dict[str, list[GuardedUpdate]] = {}
     for given in updates:
@@ -521,7 +527,7 @@ def lower_to_thresholds(updates: Updates) -> LoweredStep:
         builder.word_update(word)
         cost = sum(unit.half == 2 for unit in builder.units[before:])
         builder.costs.append((word.variable, word.assignment.describe(), {"adder": cost}))
-    for blanks in clearing.values():  # guards that differ in one test are cleared together
+    for blanks in clearing.values():  # updates whose guards differ in one test share their clearing units
         for blank in merged(updates.spec, blanks):
             lowering = UpdateLowering(builder, blank)
             for piece in lowering.clears():
@@ -551,9 +557,11 @@ def _predicate_cost(tests: Iterable[Test]) -> int:
 
 
 def _without_tied_averages(builder: UnitBuilder, update: AnyUpdate) -> list[AnyUpdate]:
-    """Buckets of numerical heads exist only from the second half on, so a test that ties such a head to
-    other variables cannot be a scratch value: it is taken apart into value sets, unless thresholds on its
-    form can serve as the guard."""
+    """Split tests that tie a numerical head to other variables into tests on single variables.
+
+    Buckets of numerical heads exist only in the second half, so such a test cannot be a scratch value. It stays whole
+    only where thresholds on its form can serve as the guard.
+    """
     tied = [t for t in update.guard if t.variable is None and any(map(builder.averaged, t.form.variables))]
     if not tied or (isinstance(update, GuardedUpdate) and UpdateLowering(builder, update).direct() is not None):
         return [update]
@@ -570,13 +578,13 @@ def _without_tied_averages(builder: UnitBuilder, update: AnyUpdate) -> list[AnyU
         if kept:
             ties = [index_test(spec, name, [i]) for name, i in chosen.items()] + [index_test(spec, last, kept)]
             guard = simplify_guard(spec, rest + ties)
-            if all(t.allowed for t in guard):  # otherwise no values pass
+            if all(t.allowed for t in guard):  # otherwise no value passes
                 made.append(replace(update, guard=guard))
     return [part for one in made for part in _without_tied_averages(builder, one)]
 
 
 def finish(builder: UnitBuilder, updates: Updates) -> LoweredStep:
-    """Add the read guards and the units that clear, and settle the layout."""
+    """Add the read guards and the clearing units, and fix the layout."""
     reads = [(read.head, [builder.read_test(test) for test in read.guard]) for read in updates.reads]
     builder.clear_heads()
     builder.clear_scratch()
@@ -585,7 +593,7 @@ def finish(builder: UnitBuilder, updates: Updates) -> LoweredStep:
 
 
 def lower_rules_to_units(rules: Rules, updates: Updates) -> LoweredStep:
-    """The papers' form: one unit a rule (and thermometer scratch values where numerical heads are read)."""
+    """Lower rules as in the papers: one unit for each rule, and thermometer scratch values for numerical heads."""
     builder = UnitBuilder(updates)
     for rule in rules:
         if rule.new is None:

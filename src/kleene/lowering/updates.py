@@ -1,7 +1,7 @@
-"""Guarded updates: what `step` does, as data. On this guard, variable := function of a separable form.
+"""Guarded updates: the effect of `step` as data. Where a guard holds, variable := a function of a separable form.
 
-Every updated variable has its own list of updates with exclusive guards, over only the variables that it
-really depends on. Read guards say where `step` reads a head, so that a network can be checked for it.
+Each updated variable has its own list of updates. Their guards exclude each other, and mention only variables on
+which the new value really depends. Read guards say where `step` reads a head, so that a network can be checked there.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kleene.machines.spec import Spec
 
 @dataclass(frozen=True)
 class Test:
-    """The form has one of these values."""
+    """A test: the form has one of these values."""
 
     form: Form
     allowed: frozenset[Number]
 
     @property
     def variable(self) -> str | None:
-        """The variable that it is about where it is about one alone."""
+        """The variable of a test on one variable; None for a test on several."""
         return self.form.terms[0][0] if len(self.form.terms) == 1 else None
 
     @cached_property
     def indices(self) -> frozenset[int]:
-        """The indices of that variable's values that pass."""
+        """The values of that variable that pass, as indices."""
         ((_, table),) = self.form.terms
         return frozenset(i for i, entry in enumerate(table) if self.form.constant + entry in self.allowed)
 
@@ -63,7 +63,7 @@ class GuardedUpdate:
 
 @dataclass(frozen=True)
 class WordUpdate:
-    """Where all tests of the guard hold, a word becomes a sum of words."""
+    """Where all tests of the guard hold, a word is assigned a sum of words."""
 
     variable: str
     guard: tuple[Test, ...]
@@ -75,14 +75,14 @@ class WordUpdate:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The words that it adds up, and what the guard mentions."""
+        """The words of the sum, and the variables that the guard mentions."""
         words = frozenset(name for name, _ in self.assignment.terms)
         return words.union(*(test.form.variables for test in self.guard))
 
 
 @dataclass(frozen=True)
 class ReadGuard:
-    """Where all tests hold, `step` reads this head (tests mention only heads read before it)."""
+    """Where all tests hold, `step` reads this head. Tests mention only heads that were read before."""
 
     head: str
     guard: tuple[Test, ...]
@@ -92,14 +92,14 @@ class ReadGuard:
 class Updates:
     """All guarded updates of a program, variable by variable, and where it reads its heads.
 
-    Two are equal when they do the same: the comparison is of functions, not of how they are written.
+    Two sets of updates are equal if they compute the same function, however they are written.
     """
 
     spec: Spec
     updates: tuple[GuardedUpdate, ...]
     reads: tuple[ReadGuard, ...] = ()
     words: tuple[WordUpdate, ...] = ()
-    predicates: tuple[WordPredicate, ...] = ()  # comparisons of words, which guards use by name
+    predicates: tuple[WordPredicate, ...] = ()  # comparisons of words; guards refer to them by name
 
     @property
     def by_layer(self) -> tuple[Updates, ...]:
@@ -138,7 +138,7 @@ class Updates:
         return len(self.updates)
 
     def apply(self, indices: Mapping[str, int]) -> dict[str, int]:
-        """One position's variables after the updates (heads are left out)."""
+        """Apply the updates to one position, and return its variables without the heads."""
         after = {name: indices[name] for name in self.spec.variables}
         known = {**indices, **{name: int(p.holds(indices)) for name, p in self.by_predicate.items()}}
         for update in self.updates:
@@ -165,14 +165,14 @@ class Updates:
         return updates_text(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: forms once each, referred to by number."""
+        """Convert to plain data. Each form is stored once and referred to by number."""
         from kleene.lowering.updates_json import updates_to_json
 
         return updates_to_json(self)
 
     @classmethod
     def from_json(cls, spec: Spec, content: Any) -> Updates:
-        """The updates back from plain data."""
+        """Rebuild the updates from their `to_json`."""
         from kleene.lowering.updates_json import updates_from_json
 
         return updates_from_json(spec, content)
@@ -180,7 +180,7 @@ class Updates:
 
 @dataclass(frozen=True)
 class Cycle:
-    """The guarded updates of a program with a cycle: those of each layer."""
+    """The guarded updates of each layer of a program with a cycle."""
 
     spec: Spec
     by_layer: tuple[Updates, ...]
@@ -196,7 +196,7 @@ class Cycle:
 
 
 def simplify_guard(spec: Spec, tests: Iterable[Test]) -> tuple[Test, ...]:
-    """One test a variable, on its index, and one a form of several; tests that always hold are left out."""
+    """Combine tests into one for each variable and one for each form of several; drop tests that always hold."""
     single: dict[str, frozenset[int]] = {}
     several: dict[Form, frozenset[Number]] = {}
     for test in tests:
@@ -216,5 +216,5 @@ def simplify_guard(spec: Spec, tests: Iterable[Test]) -> tuple[Test, ...]:
 
 
 def index_test(spec: Spec, name: str, allowed: Iterable[int]) -> Test:
-    """The test that one variable has one of some values, given by index."""
+    """The test that a variable has one of these values, given by index."""
     return Test(variable_form(name, len(spec.kinds[name])), frozenset(allowed))

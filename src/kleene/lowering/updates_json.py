@@ -1,4 +1,4 @@
-"""Guarded updates as plain data, and back."""
+"""Conversion of guarded updates to plain data and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kleene.machines.spec import Spec
 
 
 def updates_to_json(updates: Updates) -> dict[str, Any]:
-    """Plain data: forms once each, referred to by number."""
+    """Convert to plain data. Each form is stored once and referred to by number."""
     forms: dict[Form, int] = {}
 
     def tests(guard: Iterable[Test]) -> list[Any]:
@@ -48,7 +48,7 @@ def updates_to_json(updates: Updates) -> dict[str, Any]:
 
 
 def updates_from_json(spec: Spec, content: Any) -> Updates:
-    """The updates back from plain data."""
+    """Rebuild the updates from plain data."""
     forms = [
         Form(_number(constant), tuple((name, tuple(_number(v) for v in table)) for name, table in terms.items()))
         for constant, terms in content["forms"]

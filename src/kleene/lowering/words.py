@@ -1,7 +1,7 @@
 """Words: binary-coded integers in `step`. Sums and differences stay linear in the bits.
 
-A comparison is a predicate on a linear function of words, L ≥ t or L = t: one or two threshold units, however
-many bits. An assignment is an adder: with s_j the sum of everything below bit j and T_j = ⌊s_j / 2^j⌋ its carry,
+A comparison is a predicate on a linear function of words, L ≥ t or L = t. It takes one or two threshold units for any
+number of bits. An assignment is an adder: with s_j the sum of everything below bit j and T_j = ⌊s_j / 2^j⌋ its carry,
 bit j of L is Σ c·bit_j + constant_j + T_j − 2·T_{j+1}, and each T_j is a few thresholds on s_j.
 """
 
@@ -25,7 +25,7 @@ Terms = tuple[tuple[str, int], ...]  # (word, coefficient), sorted by word; no c
 
 @dataclass(frozen=True)
 class WordPredicate:
-    """Σ coefficient · word ≥ threshold, or = threshold. Used in guards under its name, with values 0 and 1."""
+    """Σ coefficient · word ≥ threshold, or = threshold. Guards refer to it by name; its values are 0 and 1."""
 
     terms: Terms  # the first coefficient is positive
     relation: str  # "≥" | "="
@@ -36,14 +36,14 @@ class WordPredicate:
         return f"[{describe_terms(self.terms, 0)} {self.relation} {self.threshold}]"
 
     def holds(self, values: Mapping[str, Any]) -> Any:
-        """Whether it holds, for whole numbers or arrays of them."""
+        """Whether the predicate holds, for whole numbers or arrays of them."""
         total = sum(coefficient * values[name] for name, coefficient in self.terms)
         return total >= self.threshold if self.relation == "≥" else total == self.threshold
 
 
 @dataclass(frozen=True)
 class WordAssignment:
-    """Σ coefficient · word + constant, modulo 2**bits where that is said."""
+    """Σ coefficient · word + constant, modulo 2**bits if `modulus` is given."""
 
     terms: Terms
     constant: int
@@ -60,7 +60,7 @@ class WordAssignment:
 
 
 def normalised(spec: Spec, variable: str, made: WordAssignment) -> WordAssignment:
-    """The one way to write an assignment to a word: coefficients and constant as small as they can be."""
+    """The normal form of an assignment to a word: the smallest coefficients and constant."""
     terms, constant, size = made.terms, made.constant, made.modulus or len(spec.kinds[variable])
     if made.modulus is not None:
         half = made.modulus // 2
@@ -83,7 +83,7 @@ def describe_terms(terms: Terms, constant: int) -> str:
 
 
 def whole(value: Any) -> int | None:
-    """A whole number, for which a symbol forks; None where it is none."""
+    """Convert to a whole number, or None for anything else. A symbol forks."""
     try:
         return index(value)
     except TypeError:
@@ -91,7 +91,7 @@ def whole(value: Any) -> int | None:
 
 
 class WordValue(Opaque):
-    """A word expression in `step`: a sum of words and a constant. It never forks; comparing it does."""
+    """A word expression in `step`: a sum of words and a constant. Only comparing it forks."""
 
     def __init__(self, path: Path, terms: Mapping[str, int], constant: int, modulus: int | None = None) -> None:
         self.path = path
@@ -201,7 +201,7 @@ class WordValue(Opaque):
 
 
 def bounds(path: Path, terms: Terms) -> tuple[int, int]:
-    """What is known of Σ coefficient · word on a path: the words' ranges, and comparisons made before."""
+    """Bounds of Σ coefficient · word on a path, from the ranges of the words and earlier comparisons."""
     low = high = 0
     for name, coefficient in terms:
         largest = coefficient * (len(path.program.spec.kinds[name]) - 1)
@@ -214,10 +214,10 @@ def bounds(path: Path, terms: Terms) -> tuple[int, int]:
 
 
 def compare(path: Path, terms: Terms, relation: str, threshold: int) -> bool:
-    """Σ terms ≥ threshold, or = threshold: decided where it is known, otherwise a fork on a predicate."""
+    """Whether Σ terms ≥ threshold, or = threshold. Fork on a predicate where the path does not decide it."""
     if not terms:
         return threshold <= 0 if relation == "≥" else threshold == 0
-    if terms[0][1] < 0:  # said with a positive first coefficient
+    if terms[0][1] < 0:  # normalise: the first coefficient is positive
         terms = tuple((name, -c) for name, c in terms)
         if relation == "≥":
             return not compare(path, terms, "≥", 1 - threshold)
@@ -262,7 +262,7 @@ def _fork(path: Path, predicate: WordPredicate) -> bool:
 
 
 def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAssignment, Any]:
-    """Check an assignment to a word; gives it as data, and what reading the word gives from now on."""
+    """Check an assignment to a word. Return it as data, and what `step` reads from the word afterwards."""
     spec = path.program.spec
     size = len(spec.kinds[name])
     if not isinstance(value, WordValue):

@@ -1,4 +1,4 @@
-"""Instruction tables: what a network that memorises programs has to know.
+"""Instruction tables: the entries that a network memorises.
 
 An entry is an instruction: (A, B, C) of SUBLEQ, or an opcode and its arguments. Programs and instructions are
 counted from 0. For SUBLEQ, instruction 0 is the halt of the Synthesizer paper, `subleq(0, 0, 0)`, so that an
@@ -71,7 +71,7 @@ class InstructionTable:
 
     @classmethod
     def of_images(cls, images: Mapping[str, Image], *, fields: Sequence[str] = ("A", "B", "C"), **options: Any) -> Self:
-        """From assembled programs. SUBLEQ's get the halt as instruction 0; data stays in the images."""
+        """Make a table from assembled programs, without their data. SUBLEQ programs get the halt as instruction 0."""
         for name, image in images.items():
             if not image.code:
                 raise InputError(
@@ -83,7 +83,7 @@ class InstructionTable:
 
     @classmethod
     def random(cls, programs: int, instructions: int, addresses: int, *, seed: int = 0, least: int = 0) -> Self:
-        """Random SUBLEQ programs: A and B of `addresses` classes, C of `instructions`, all at least `least`."""
+        """Make random SUBLEQ programs: A and B of `addresses` classes, C of `instructions`, all at least `least`."""
         if min(programs, instructions, addresses) < 1 or programs * instructions > MAX_ENTRIES:
             raise InputError(
                 f"InstructionTable: {programs:,} programs of {instructions:,} instructions on {addresses:,} addresses; "
@@ -129,7 +129,7 @@ class InstructionTable:
         return {"fields": list(self.fields), "sizes": list(self.sizes), "programs": programs}
 
     def index(self, program: int | str) -> int:
-        """A program's place, by its name or by its place."""
+        """The place of a program, given by name or by place."""
         if isinstance(program, str):
             if program not in self.names:
                 raise InputError(f"no program {program!r}; there are {', '.join(self.names[:20])}")

@@ -4,8 +4,8 @@
     V → D opposite left … | D around left … | D left | D right | U      (D is U or turn)
     U → walk | look | run | jump
 
-`interpret` is the meaning as published; it knows nothing of parsers and networks, and
-is what they are tested against. Needs no download; the published files are read where they are.
+`interpret` defines the meaning, as published, without parsers or networks. They are tested against it. It needs no
+download; functions below read the published files if they are present.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Pair = tuple[str, str]  # a command and its actions, both as text
 
 
 def interpret(command: str) -> str:
-    """The actions of a command, or an InputError that says which word or structure is wrong.
+    """Translate a command to its actions, or raise an `InputError` that names the wrong word or structure.
 
     >>> interpret("jump twice and look left")
     'I_JUMP I_JUMP I_TURN_LEFT I_LOOK'
@@ -72,7 +72,7 @@ def _known_words(command: str) -> list[str]:
 
 
 def _phrase(words: list[str], command: str) -> list[str]:
-    """S: a verb, perhaps a direction, perhaps how many times."""
+    """S: a verb, an optional direction, and an optional number of times."""
     verb, *rest = words
     if verb not in VERBS and verb != "turn":
         raise InputError(
@@ -143,7 +143,7 @@ SPLITS: dict[str, str] = {  # name → files of the training and of the test set
 
 
 def length_split() -> tuple[list[Pair], list[Pair]]:
-    """The length split, derived: training sets have at most 22 actions, test sets more.
+    """Derive the length split: commands of at most 22 actions are for training, the others for testing.
 
     >>> [len(part) for part in length_split()]
     [16990, 3920]
@@ -156,7 +156,7 @@ def length_split() -> tuple[list[Pair], list[Pair]]:
 
 
 def data_folder(data: str | Path | None = None) -> Path:
-    """The folder with the published files: `data`/scan, or that in KLEENE_DATA."""
+    """The folder of the published files: scan in `data`, or in the folder that KLEENE_DATA names."""
     given = data or os.environ.get("KLEENE_DATA")
     folder = Path(given) / "scan" if given else None
     if folder is None or not folder.is_dir():

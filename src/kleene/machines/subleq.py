@@ -1,7 +1,7 @@
-"""SUBLEQ, the computer of one instruction, in its dialects.
+"""SUBLEQ, the one-instruction computer, in its dialects.
 
-`subleq A B C`: memory[B] −= memory[A], and on to C where the result is 0 or less. The dialects differ in what
-surrounds that: `DIALECTS` says how. Words are written as signed numbers in all of them.
+`subleq A B C` does memory[B] −= memory[A], then jumps to C if the result is 0 or less. `DIALECTS` lists how the
+dialects differ in memory, input, output and halting. All of them write words as signed numbers.
 
 >>> image = assemble('loop: OUT next\\n BEQ next =67 STOP\\n INC next\\n JMP loop\\n next: .data "A"', "esolang")
 >>> run(image, dialect="esolang").output
@@ -26,13 +26,13 @@ MAX_FILE = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Dialect:
-    """What surrounds the one instruction."""
+    """A dialect: words, memory, input, output and halting."""
 
     name: str
-    separate: bool = False  # instructions apart from data, numbered from 1; otherwise one memory, from address 0
+    separate: bool = False  # separate instructions, numbered from 1; otherwise one memory from address 0
     low: int | None = None  # words are low … high and wrap round; None: any whole number
     high: int | None = None
-    memory: int = 1 << 16  # words of memory where `run` is not told; 0: as many as the image has
+    memory: int = 1 << 16  # default words of memory; 0: as many as the image has
     masked: bool = False  # addresses modulo 65,536; a program counter above `high` halts
     io: bool = False  # A = −1 reads a byte into B, B = −1 writes the byte at A
     negative_halts: bool = False  # a negative A or B halts
@@ -43,13 +43,13 @@ class Dialect:
         return 0 if self.separate else -1
 
     def word(self, value: int) -> int:
-        """`value` wrapped round into the words of this dialect."""
+        """Wrap `value` round into the words of this dialect."""
         if self.low is None or self.high is None:
             return value
         return (value - self.low) % (self.high - self.low + 1) + self.low
 
     def holds(self, value: int) -> bool:
-        """Whether `value` may be written in an image; in 16 bits 65535 is another way to write −1."""
+        """Whether `value` may be in an image. In 16 bits, 65535 is another way to write −1."""
         if self.low is None or self.high is None:
             return True
         return self.low <= value <= (0xFFFF if self.masked else self.high)
@@ -74,7 +74,7 @@ DIALECTS = {
 
 
 def dialect_of(name: str | Dialect) -> Dialect:
-    """A dialect by its name."""
+    """Look up a dialect by name."""
     if isinstance(name, Dialect):
         return name
     if name not in DIALECTS:
@@ -84,10 +84,10 @@ def dialect_of(name: str | Dialect) -> Dialect:
 
 @dataclass(frozen=True)
 class Image:
-    """A program before it runs: the words of memory, and for the paper's dialect its instructions apart from them."""
+    """A program before it runs: the words of memory, and separate instructions in the dialect "paper"."""
 
     words: tuple[int, ...]
-    code: tuple[tuple[int, ...], ...] = ()  # instructions apart from data: 1, 2, … of the dialect "paper"
+    code: tuple[tuple[int, ...], ...] = ()  # instructions 1, 2, … of the dialect "paper"
     labels: Mapping[str, int] = field(default_factory=dict, compare=False)  # of instructions
     names: Mapping[str, int] = field(default_factory=dict, compare=False)  # of data
 
@@ -95,7 +95,7 @@ class Image:
         return len(self.words)
 
     def address(self, name: str) -> int:
-        """Where the label `name` is."""
+        """The address of the label `name`."""
         for table in (self.names, self.labels):
             if name in table:
                 return table[name]
@@ -115,7 +115,7 @@ class Image:
 
 
 def image_of(image: Image | str | Sequence[int], dialect: str | Dialect) -> Image:
-    """An image from an image, a text of decimal cells, or a list of words; every word checked."""
+    """Convert an image, a text of decimal cells, or a list of words to an image, and check every word."""
     rules = dialect_of(dialect)
     if isinstance(image, str):
         image = parse_cells(image, rules)
@@ -145,22 +145,22 @@ def _whole(word: Any, at: int) -> int:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run did, and why it stopped: "halted", "steps" (the limit), or "input" (it waits for more)."""
+    """The result of a run, and why it stopped: "halted", "steps" (the limit), or "input" (it waits for more)."""
 
     why: str
     steps: int
     output: str
     memory: list[int]
     counter: int  # the program counter: an address, or the number of an instruction
-    where: str  # the same in words, with the instruction there
+    where: str  # the program counter as text, with the instruction there
 
     @property
     def halted(self) -> bool:
-        """Whether the program came to its own end."""
+        """Whether the program halted by itself."""
         return self.why == "halted"
 
     def checked(self) -> RunResult:
-        """This result, or `DidNotHalt` with the place where the program was."""
+        """Return this result, or raise `DidNotHalt` with the place where the program stopped."""
         if not self.halted:
             wants = "waits for input" if self.why == "input" else "has not halted"
             raise DidNotHalt(f"subleq: {wants} after {self.steps:,} steps; it was at {self.where}")
@@ -168,9 +168,9 @@ class RunResult:
 
 
 class Executor:
-    """The paper's SUBLEQ, one instruction at a time: operands (A, B, C), data in a memory of its own.
+    """Executes the SUBLEQ of the paper, one instruction at a time: operands (A, B, C), and data in a separate memory.
 
-    It halts where the next instruction is 0. `literal=True` halts as Algorithm 1 is written, on any operand C = 0.
+    It halts if the next instruction is 0. `literal=True` halts as Algorithm 1 is printed, on any operand C = 0.
     """
 
     first = 1
@@ -180,7 +180,7 @@ class Executor:
         self.literal = literal
 
     def execute(self, store: Store, number: int, instruction: Instruction) -> int | None:
-        """Do one instruction; the number of the next one, or None where that is 0."""
+        """Execute one instruction. Return the number of the next one, or None if that is 0."""
         a, b, c = instruction
         size = len(store.memory)
         for address in (a, b):
@@ -194,14 +194,14 @@ class Executor:
         return following or None
 
     def show(self, instruction: Instruction) -> str:
-        """An instruction as text."""
+        """Format an instruction as text."""
         return " ".join(["subleq", *map(str, instruction)])
 
 
 def recall(fetch: Callable[[int], Instruction], data: Sequence[int], *, limit: int = 10_000) -> Image:
-    """The program that `fetch` knows by number, written down: every instruction that can be reached from the first.
+    """Turn a program that `fetch` knows by number, such as a memorised one, into an image.
 
-    What a network has memorised becomes an image again, which any SUBLEQ machine can run.
+    The image has every instruction that can be reached from the first one. Any SUBLEQ machine can run it.
     """
     found: dict[int, Instruction] = {}
     waiting = [1]
@@ -219,7 +219,7 @@ def recall(fetch: Callable[[int], Instruction], data: Sequence[int], *, limit: i
 
 
 def one_memory(image: Image, dialect: str | Dialect = "esolang") -> Image:
-    """A program of the dialect "paper" for a machine with one memory: its instructions, then its data.
+    """Convert a program of the dialect "paper" for a machine with one memory: its instructions, then its data.
 
     >>> image = assemble("MOV x y\\n HALT\\n x: .data 5\\n y: .data 0", "paper")
     >>> joined = one_memory(image)
@@ -239,29 +239,35 @@ def one_memory(image: Image, dialect: str | Dialect = "esolang") -> Image:
 
 
 class Port:
-    """The keyboard and the screen of a SUBLEQ computer: bytes that wait to be read, and bytes that were written."""
+    """The input and output of a SUBLEQ computer: bytes that wait to be read, and bytes that were written."""
 
     def __init__(self) -> None:
         self._input, self._ended = bytearray(), False
         self._output, self._taken = bytearray(), 0
 
     def feed(self, text: str | bytes) -> None:
-        """Add to the input."""
+        """Append to the input."""
         self._input += text.encode() if isinstance(text, str) else text
 
     def end_input(self) -> None:
-        """No more input will come; reading past its end gives −1."""
+        """End the input. Reading past its end gives −1."""
         self._ended = True
 
     def take_output(self) -> bytes:
-        """The output since this was last asked."""
+        """The output since the last call."""
         new = bytes(self._output[self._taken :])
         self._taken = len(self._output)
         return new
 
 
 class Machine(Port):
-    """A SUBLEQ computer that can be fed, and run in slices.
+    """A SUBLEQ computer that takes input and runs in slices.
+
+    - `image`: the program: an `Image`, a text of decimal cells, or a list of words.
+    - `dialect`: "paper", "alta", "esolang" or "eforth", or a `Dialect`.
+    - `memory`: the words of memory; the dialect has a default.
+    - `input_adds`: add input to the word instead of replacing it.
+    - `evaluator`: "numba" (fast) or "plain" (the definition).
 
     >>> echo = Machine([-1, 9, 3, 9, -1, 6, 10, 10, 0, 0, 0], "esolang")
     >>> echo.feed("ab"); result = echo.run(10**6)
@@ -297,12 +303,12 @@ class Machine(Port):
         self.input_adds, self.evaluator = input_adds, evaluator
 
     def run(self, max_steps: int = 10_000_000) -> RunResult:
-        """Go on for at most `max_steps` instructions; steps are counted from the machine's beginning."""
+        """Run for at most `max_steps` more instructions. The result counts steps from the start of the machine."""
         if max_steps < 0:
             raise InputError(f"subleq: max_steps={max_steps}; it must be 0 or more")
         end = self.steps + max_steps
         why = self._fast(end) if self.evaluator == "numba" else "overflow"
-        if why == "overflow":  # words beyond 64 bits, or the plain evaluator was asked for
+        if why == "overflow":  # words beyond 64 bits, or evaluator="plain"
             why = self._plain(end)
         output = self._output.decode("utf-8", errors="replace")
         return RunResult(why, self.steps, output, list(self.memory), self.counter, self.where())
@@ -356,11 +362,11 @@ class Machine(Port):
         self.memory = (data.astype(np.int16) if whole else data).tolist()
         del self._input[:used]
         if why in (kernels.OUTSIDE, kernels.NO_CODE):
-            self._plain(self.steps + 1)  # raises, with the place
+            self._plain(self.steps + 1)  # raises an error that names the place
         return {kernels.HALTED: "halted", kernels.LIMIT: "steps", kernels.INPUT: "input"}.get(why, "overflow")
 
     def _plain(self, end: int) -> str:
-        """The definition: one instruction after another on Python's whole numbers."""
+        """The definition: execute one instruction after another on Python integers."""
         rules, memory = self.dialect, self.memory
         code = self.code if rules.separate else memory
         unit, following = (3, 1) if rules.separate else (1, 3)
@@ -390,7 +396,7 @@ class Machine(Port):
             self.steps += 1
 
     def _read(self, address: int) -> bool:
-        """Read one byte of input into memory, −1 after the end of the input; False where it has to wait."""
+        """Read one byte of input into memory, or −1 after its end. Return False if there is no input yet."""
         if not self._input and not self._ended:
             return False
         value = self._input.pop(0) if self._input else -1
@@ -407,7 +413,7 @@ class Machine(Port):
         return inside
 
     def where(self) -> str:
-        """The program counter in words: its number, the nearest label before it, and the instruction there."""
+        """Format the program counter: its number, the nearest label before it, and the instruction there."""
         kind = "instruction" if self.dialect.separate else "address"
         before = [(at, name) for name, at in self.image.labels.items() if at <= self.counter]
         label = ""
@@ -430,7 +436,14 @@ def run(
     input_adds: bool = False,
     evaluator: str = "numba",
 ) -> RunResult:
-    """Run an image on all of its input; `evaluator="plain"` is the definition, "numba" the fast one.
+    """Run an image on all of its input.
+
+    - `dialect`: "paper", "alta", "esolang" or "eforth", or a `Dialect`.
+    - `input`: what the program reads.
+    - `max_steps`: stop after this many instructions.
+    - `memory`: the words of memory; the dialect has a default.
+    - `input_adds`: add input to the word instead of replacing it.
+    - `evaluator`: "numba" (fast) or "plain" (the definition).
 
     >>> run([3, 3, -1, 5], dialect="esolang").memory[:4]
     [3, 3, -1, 0]
@@ -445,21 +458,21 @@ def run(
 
 
 def assemble(text: str, dialect: str | Dialect = "esolang", *, name: str = "assembly") -> Image:
-    """An image from assembly text; see `kleene.machines.subleq_assembly` for the language."""
+    """Assemble a text. The module `kleene.machines.subleq_assembly` describes the language."""
     from kleene.machines.subleq_assembly import assemble as assembled
 
     return assembled(text, dialect_of(dialect), name)
 
 
 def disassemble(image: Image | str | Sequence[int], dialect: str | Dialect = "esolang") -> str:
-    """Assembly text that assembles to the same words, with labels and macros found again."""
+    """Write assembly text, with labels and macros, that assembles to the same words."""
     from kleene.machines.subleq_assembly import disassemble as disassembled
 
     return disassembled(image_of(image, dialect), dialect_of(dialect))
 
 
 def parse_cells(text: str, dialect: str | Dialect = "esolang", *, name: str = "subleq") -> Image:
-    """An image from decimal cells. For the dialect "paper": how many instructions, these, then the data."""
+    """Read an image from decimal cells. In the dialect "paper": how many instructions, these, then the data."""
     rules = dialect_of(dialect)
     cells = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -485,7 +498,7 @@ def parse_cells(text: str, dialect: str | Dialect = "esolang", *, name: str = "s
 
 
 def load(path: str | Path, dialect: str | Dialect = "esolang") -> Image:
-    """An image from a file: `.dec` and `.txt` hold decimal cells, `.subleq`, `.asm` and `.s` assembly text."""
+    """Load an image: `.dec` and `.txt` hold decimal cells, `.subleq`, `.asm` and `.s` assembly text."""
     path = Path(path)
     if path.suffix in (".dec", ".txt"):
         return parse_cells(read_text(path, MAX_FILE), dialect, name=str(path))

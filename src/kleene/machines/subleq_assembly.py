@@ -1,18 +1,18 @@
 """Assembly language for SUBLEQ: labels, data, macros; and back from words to text.
 
     ; a comment, to the end of the line
-    loop:   subleq a b c          ; memory[b] −= memory[a]; to c where that is 0 or less (c may be left out)
+    loop:   subleq a b c          ; memory[b] −= memory[a]; jump to c if that is 0 or less (c is optional)
             ADD a b               ; a macro: b += a
             SUB =5 b              ; =5 is the address of a word that holds 5
             JMP loop
     a:      .data 3 -1 'x' "text" loop+1
     b:      .zero 10              ; ten words of 0
             .equ SIZE 10          ; a name for a number
-            .macro TWICE x        ; a macro of one's own; labels inside it are its own, too
+            .macro TWICE x        ; defines a macro; labels inside it are local
             ADD x x
             .end
 
-Macros (the last operand of B… is where to go): JMP c, HALT, CLR x, NEG x, INC x, DEC x, SUB a b (b −= a),
+Macros (the last operand of B… is the target): JMP c, HALT, CLR x, NEG x, INC x, DEC x, SUB a b (b −= a),
 ADD a b (b += a), MOV a b (b = a), BEQ a b c, BNE, BLT, BLE, BGT, BGE; with input and output IN x, OUT x; where
 instructions can be changed LOAD p x (x = memory[memory[p]]) and STORE x p. `?` is the next instruction, `STOP`
 the target that halts. Macros use the words Z = 0, T = 0, ONE = 1 and MINUS = −1, made where needed and not defined; a
@@ -138,7 +138,7 @@ to: subleq Z 0
 
 @dataclass(frozen=True)
 class Line:
-    """One statement: where it stands, the labels before it, and its words."""
+    """One statement: its line number, the labels before it, and its words."""
 
     number: int
     labels: tuple[str, ...]
@@ -153,7 +153,7 @@ class Macro:
 
 @dataclass(frozen=True)
 class Item:
-    """What takes room in memory: an instruction (three words) or data; or a label, which takes none."""
+    """An instruction (three words), data, or a label, which takes no memory."""
 
     kind: str  # "code", "data", "zero", "label"
     line: int
@@ -161,7 +161,7 @@ class Item:
 
 
 class Source:
-    """The text being assembled; makes the errors."""
+    """The text to assemble. It makes the error messages."""
 
     def __init__(self, name: str, dialect: Dialect) -> None:
         self.name, self.dialect = name, dialect
@@ -177,7 +177,7 @@ class Source:
     # Reading
 
     def lines(self, text: str) -> list[Line]:
-        """Statements with their labels; comments left out."""
+        """The statements with their labels, without comments."""
         found = []
         for number, raw in enumerate(text.splitlines(), 1):
             words, at = [], 0
@@ -225,7 +225,7 @@ class Source:
         return outside, macros
 
     def expand(self, lines: list[Line], macros: dict[str, Macro], depth: int = 0) -> list[Item]:
-        """Macros replaced by what they stand for."""
+        """Replace macros by their statements."""
         items: list[Item] = []
         for line in lines:
             items += [Item("label", line.number, (label,)) for label in line.labels]
@@ -248,12 +248,12 @@ class Source:
         return items
 
     def check_size(self, lines: Sequence[Line], macros: dict[str, Macro]) -> None:
-        """Refuse lines that make too many statements, before one is made; macros that macros use are counted, too."""
+        """Reject lines that expand to too many statements, nested macros included, before expanding them."""
         sizes: dict[str, int] = {}
 
         def size(line: Line, depth: int = 0) -> int:
             name = line.words[0].upper() if line.words else ""
-            if name not in macros or depth > MAX_DEPTH:  # what is too deep is refused when it is expanded
+            if name not in macros or depth > MAX_DEPTH:  # expansion rejects macros that are nested too deeply
                 return len(line.labels) + bool(name)
             if name not in sizes:
                 sizes[name] = 1  # where it uses itself
@@ -268,7 +268,7 @@ class Source:
                 raise self.error(line.number, first, f"makes more than {MAX_ITEMS:,} statements")
 
     def directive(self, line: Line, items: list[Item]) -> bool:
-        """Take `.data`, `.zero` or `.equ`; whether the line is one of them."""
+        """Process `.data`, `.zero` or `.equ`. Return whether the line is one of them."""
         head, operands = line.words[0], line.words[1:]
         if head.lower() in (".data", ".zero"):
             if not operands:
@@ -315,7 +315,7 @@ class Source:
     # Values
 
     def value(self, token: str, line: int, names: dict[str, int], following: int | None) -> int:
-        """The number that an operand means: sums of numbers, characters and names, or `?`."""
+        """The number that an operand denotes: a sum of numbers, characters and names, or `?`."""
         total, at = 0, 0
         if token == "?" and following is not None:
             return following
@@ -337,7 +337,7 @@ class Source:
         return total
 
     def word(self, token: str, line: int, names: dict[str, int], following: int | None = None) -> int:
-        """A value that the dialect's words can hold."""
+        """The value of an operand, checked against the words of the dialect."""
         value = self.value(token, line, names, following)
         if not self.dialect.holds(value):
             raise self.error(line, token, f"is {value}, outside the words {self.dialect.low} … {self.dialect.high}")
@@ -349,7 +349,7 @@ def _text(quoted: str) -> str:
 
 
 def assemble(text: str, dialect: Dialect, name: str = "assembly") -> Image:
-    """Read, expand the macros, give everything its address, and write the words."""
+    """Assemble a text: expand the macros, assign addresses, and write the words."""
     source = Source(name, dialect)
     lines, macros = source.macros(source.lines(text), _built_in())
     source.check_size(lines, macros)
@@ -375,7 +375,7 @@ def assemble(text: str, dialect: Dialect, name: str = "assembly") -> Image:
 
 
 def written_words(source: Source, items: list[Item], known: dict[str, int]) -> list[int]:
-    """The words of memory: data, and where they are in one memory with it, instructions."""
+    """The words of memory: data, and instructions where both share one memory."""
     words: list[int] = []
     for item in items:
         if item.kind == "code" and not source.dialect.separate:
@@ -396,7 +396,7 @@ def _built_in() -> dict[str, Macro]:
 
 
 def _with_literals(items: list[Item]) -> list[Item]:
-    """`=value` operands become names of words at the end; so do the macros' working words."""
+    """Place the values of `=value` operands, and the words that macros use, at the end of the program."""
     defined = {item.words[0] for item in items if item.kind == "label"}
     literals: dict[str, int] = {}
     used: dict[str, int] = {}
@@ -431,7 +431,7 @@ def _count(source: Source, item: Item) -> int:
 
 
 def place_labels(source: Source, items: list[Item], first: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Where each label is: those before instructions, and those before data."""
+    """The address of each label: labels of instructions, and labels of data."""
     labels: dict[str, int] = {}
     names: dict[str, int] = {}
     waiting: list[Item] = []
@@ -467,12 +467,12 @@ Triple = tuple[int, int, int]
 
 
 def disassemble(image: Image, dialect: Dialect) -> str:
-    """Text with labels and macros that assembles to the same image."""
+    """Write text with labels and macros that assembles to the same image."""
     return _Listing(image, dialect).text()
 
 
 class _Listing:
-    """Instructions found by following the jumps from the start; everything else is data."""
+    """A listing: instructions are found by following jumps from the start; everything else is data."""
 
     def __init__(self, image: Image, dialect: Dialect) -> None:
         self.words, self.dialect = image.words, dialect
@@ -509,12 +509,12 @@ class _Listing:
         return 0 <= at < len(self.words) and at not in self.inside and self.words[at] == value
 
     def _zero(self) -> dict[str, int]:
-        """Z is the word that most often jumps by `subleq Z Z c` or is cleared after use."""
+        """Guess Z: the word that most often jumps by `subleq Z Z c` or is cleared after use."""
         cleared = Counter(a for a, b, _ in self.code.values() if a == b and self._is_data(a, 0))
         return {"Z": cleared.most_common(1)[0][0]} if cleared else {}
 
     def _found_macros(self) -> dict[int, tuple[int, str, list[int]]]:
-        """Where a macro's instructions stand: start → (how many, name, operands)."""
+        """Find macros: start → (how many instructions, name, operands)."""
         referred: dict[int, list[int]] = {}
         for at, (a, b, c) in self.code.items():
             for target, is_code in ((a, False), (b, False), (c, True)):

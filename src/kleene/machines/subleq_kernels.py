@@ -73,7 +73,7 @@ def _wrapped(value: int, low: int, high: int) -> int:
 
 @njit(cache=True)
 def execute(
-    code: np.ndarray,  # instructions: in most dialects the same array as `data`
+    code: np.ndarray,  # instructions; in most dialects the same array as `data`
     data: np.ndarray,
     counter: int,
     unit: int,  # cells that one count of the counter passes: 3 where instructions have numbers, otherwise 1
@@ -84,7 +84,7 @@ def execute(
     io: bool,  # address −1 is input and output
     negative_halts: bool,  # an operand A or B below 0 halts
     adds: bool,  # input adds to the word instead of replacing it
-    ended: bool,  # no more input will come: reading gives −1
+    ended: bool,  # the input has ended: reading gives −1
     given: np.ndarray,
     made: np.ndarray,
     limit: int,
@@ -138,7 +138,7 @@ def execute_16(
     made: np.ndarray,
     limit: int,
 ) -> tuple[int, int, int, int, int]:
-    """The same for 16-bit words and the whole of their memory, where the arithmetic wraps round by itself."""
+    """The same for 16-bit words and their full memory, where arithmetic wraps round by itself."""
     steps, read, written = 0, 0, 0
     while counter < 32768:
         if steps >= limit:

@@ -1,8 +1,7 @@
 """A small instruction set with indirect addresses: an opcode and three arguments.
 
-SUBLEQ with its instructions apart from data can only name fixed addresses, so that a program is for one length of
-input. Here LOAD and STORE go through a pointer, IN takes as many numbers as there are, and one program works for
-any length.
+SUBLEQ with separate instructions and data can only name fixed addresses, so a program works for one length of input.
+Here LOAD and STORE go through a pointer and IN reads as many numbers as there are, so a program works for any length.
 
     MOV x y      y = x                    JMP c      to instruction c
     ADD x y z    z = x + y                JZ x c     to c where x = 0
@@ -49,13 +48,13 @@ MAX_MEMORY = 1 << 22
 
 
 class ThreeAddress:
-    """The executor of these instructions: (opcode, x, y, z), with 0 for arguments that an opcode does not have."""
+    """Executes these instructions: (opcode, x, y, z), with 0 for arguments that an opcode does not have."""
 
     first = 0
     fields = FIELDS
 
     def execute(self, store: Store, number: int, instruction: Instruction) -> int | None:
-        """Do one instruction; the number of the next one, or None to halt."""
+        """Execute one instruction. Return the number of the next one, or None to halt."""
         op, x, y, z = instruction
         if not 0 <= op < len(NAMES):
             raise RangeError(f"instruction {number}: opcode {op} is outside 0 … {len(NAMES) - 1}")
@@ -87,7 +86,7 @@ class ThreeAddress:
         return number + 1
 
     def show(self, instruction: Instruction) -> str:
-        """An instruction as text."""
+        """Format an instruction as text."""
         op, *arguments = instruction
         if not 0 <= op < len(NAMES):
             return f"opcode {op}?"
@@ -101,13 +100,13 @@ class ThreeAddress:
 
     def _write(self, store: Store, number: int, address: int, value: int) -> None:
         self._read(store, number, address)
-        if address >= len(store.memory):  # memory beyond what was given is 0, and grows as it is used
+        if address >= len(store.memory):  # memory grows with use; new words are 0
             store.memory += [0] * (address + 1 - len(store.memory))
         store.memory[address] = value
 
 
 def assemble(text: str, *, name: str = "assembly") -> Image:
-    """An image from text with labels, `.data`, `.zero` and `.equ`, as in SUBLEQ's assembly language."""
+    """Assemble a text with labels, `.data`, `.zero` and `.equ`, as in the assembly language of SUBLEQ."""
     source = Source(name, Dialect("three_address", separate=True))
     source.constants = {}
     items: list[Item] = []
@@ -148,7 +147,7 @@ def run(image: Image, input: Sequence[int] = (), *, max_steps: int = 1_000_000) 
 
 
 def fetcher(image: Image) -> Callable[[int], Instruction]:
-    """The function from an instruction's number to the instruction."""
+    """A function from the number of an instruction to the instruction."""
 
     def fetch(number: int) -> Instruction:
         if not 0 <= number < len(image.code):

@@ -1,4 +1,4 @@
-"""What a run leaves behind: every variable, head, position and layer."""
+"""The trace of a run: every variable, head, position and layer."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ class Trace:
     tokens: tuple[int, ...]
     states: tuple[States, ...]  # states[k][position][variable] after k layers
     heads: tuple[dict[str, list[HeadOutput]], ...]  # heads[k][name][position] in layer k + 1
-    evaluator: str = field(default="interpreter", compare=False)  # who ran it
+    evaluator: str = field(default="interpreter", compare=False)  # the evaluator that made the trace
     origin: Any = field(default=None, compare=False, repr=False)  # the program or network that was run
-    lines: tuple[Lines, ...] = field(default=(), compare=False, repr=False)  # lines[k]: what layer k + 1 wrote
+    lines: tuple[Lines, ...] = field(
+        default=(), compare=False, repr=False
+    )  # lines[k]: the lines of `step` that wrote in layer k + 1
 
     @property
     def layers(self) -> int:
@@ -59,10 +61,11 @@ class Trace:
         return trace_json(self)
 
     def to_html(self, path: str | Path | None = None, *, weights: bool | None = None, text: str | None = None) -> str:
-        """A page to step through the run, as one self-contained text; also written to `path` where one is given.
+        """A self-contained HTML page to step through the run.
 
-        `weights` adds a view of the network's weights by named dimension: by default where the network is small.
-        `text` is the input as it was written, for the title.
+        - `path`: also write the page to this file.
+        - `weights`: add a view of the weights of the network by named dimension; by default for small networks.
+        - `text`: the input as text, for the title.
         """
         from kleene.evidence.program_page import program_page
 

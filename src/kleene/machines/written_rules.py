@@ -1,4 +1,4 @@
-"""Transition rules written by hand (the paper's Figure 6): a program may have `def rules(b): …` instead of `step`."""
+"""Transition rules written by hand (Figure 6 of the paper): `def rules(b): …` instead of `step` in a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Antecedent = tuple[tuple[str, int], ...]  # (variable, index of its value), sort
 
 @dataclass(frozen=True)
 class Rule:
-    """variable: old → new where the antecedent (which holds variable = old) is satisfied.
+    """Change variable from old to new where the antecedent, which includes variable = old, is satisfied.
 
     Values are indices into the variable's declared values; `new` None clears the output of a head.
     """
@@ -29,10 +29,10 @@ class Rule:
 
 
 class RuleRecorder:
-    """Rules written by hand: `get` walks through a variable's values and puts each in scope, `set` makes
-    a rule whose antecedent is the scope.
+    """Records rules written by hand: the `b` in `def rules(b): …`.
 
-    A program may have `def rules(b): …` instead of `step`; `b` is one of these.
+    `get` iterates over the values of a variable and puts each in scope. `set` makes a rule whose antecedent is the
+    scope.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -41,7 +41,7 @@ class RuleRecorder:
         self.made: list[tuple[Rule, tuple[str, ...]]] = []
 
     def get(self, name: str) -> Iterator[Any]:
-        """Each value of a variable or head in turn, in scope while the loop is at it."""
+        """Iterate over the values of a variable or head. Each is in scope during its turn of the loop."""
         if name not in self.spec.kinds:
             raise ProgramError(f"{self.spec.name}: rules get '{name}', which is not declared")
         kind = self.spec.kinds[name]
@@ -56,7 +56,7 @@ class RuleRecorder:
                 self._scope.pop(name, None)
 
     def set(self, name: str, value: Any) -> None:
-        """In this scope, the variable becomes `value`."""
+        """Set the variable to `value` in this scope."""
         if name not in self.spec.variables:
             raise ProgramError(f"{self.spec.name}: rules set '{name}', which is not a declared variable")
         kind = self.spec.variables[name].kind
@@ -64,14 +64,16 @@ class RuleRecorder:
         if new is None:
             raise ProgramError(f"{self.spec.name}: rules set '{name}' to {value!r}, outside {kind.describe()}")
         olds: Iterable[int] = [self._scope[name]] if name in self._scope else range(len(kind))
-        for old in olds:  # old = new makes no neuron, but it does say what the variable becomes
+        for old in olds:  # a rule with old = new makes no neuron, but still counts in the check for conflicts
             scope = {**self._scope, name: old}
             rule = Rule(name, old, new, tuple(sorted(scope.items())))
             self.made.append((rule, tuple(scope)))
 
     def checked(self) -> dict[Rule, tuple[str, ...]]:
-        """Each rule with its variables in the order of the scope, after checking that no two can fire for one
-        variable at once."""
+        """Check that no two rules can fire for one variable at once.
+
+        Return each rule with its variables in the order of the scope.
+        """
         kept = dict(self.made)
         check_exclusive(self.spec, list(kept))
         return kept
@@ -94,12 +96,12 @@ def check_exclusive(spec: Spec, made: list[Rule]) -> None:
 
 
 def show_state(spec: Spec, indices: Mapping[str, int]) -> str:
-    """Values of variables, as in `done = 0, parity = 1`."""
+    """Format values of variables, as in `done = 0, parity = 1`."""
     return ", ".join(f"{name} = {spec.kinds[name].values[index]}" for name, index in indices.items())
 
 
 def step_from_rules(spec: Spec, write: Callable[[Any], None]) -> tuple[Callable[[Any], None], RuleRecorder]:
-    """A `step` that does what hand-written rules say, reading variables in scope order; and the rules."""
+    """Make a `step` that applies hand-written rules and reads variables in scope order. Also return the rules."""
     recorder = RuleRecorder(spec)
     write(recorder)
     kept = recorder.checked()

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import kleene as kl
 from data_sets import DATA, needs
 from kleene.cli import app
+from kleene.common.execution import Store
 from kleene.compilers.classifier_to_synthesizer import soft_instruction, soft_memory
 from kleene.drivers.subleq import run_on_transformer
 from kleene.errors import DidNotHalt, FileError, InputError, RangeError
@@ -333,9 +334,9 @@ def test_a_soft_instruction_writes_the_class_that_the_bare_model_gives(task):
 
 
 def test_algorithm_1_to_the_letter_halts_on_an_operand():
-    store = kl.execution.Store([0, -1, 0])
+    store = Store([0, -1, 0])
     assert Executor(literal=True).execute(store, 1, (1, 2, 0)) is None and store.memory[2] == 1
-    store = kl.execution.Store([0, -1, 0])
+    store = Store([0, -1, 0])
     assert Executor().execute(store, 1, (1, 2, 0)) == 2  # what is meant: the branch is not taken
 
 
@@ -392,7 +393,7 @@ def test_three_address_machine_at_its_edges():
     with pytest.raises(RangeError, match="instruction 0: address -5 is outside memory"):
         three_address.run(three_address.assemble("LOAD p x\n HALT\n p: .data -5\n x: .data 0"))
     with pytest.raises(RangeError, match="instruction 0: opcode 99"):
-        three_address.ThreeAddress().execute(kl.execution.Store([]), 0, (99, 0, 0, 0))
+        three_address.ThreeAddress().execute(Store([]), 0, (99, 0, 0, 0))
 
 
 def test_an_image_of_one_memory_is_refused():

@@ -38,13 +38,13 @@ def regex(
 ) -> DFA:
     """The minimal automaton of the words over `alphabet` that a Python regular expression matches in full.
 
-    pattern: Python's syntax; lookahead, lookbehind, atomic groups and possessive repeats included
-    alphabet: the symbols, single characters; by default those that the pattern names (for \\d, \\w and \\s the
-        ASCII ones), and `.` and `[^…]` then mean those of them that they match
-    search: accept the words in which the pattern is found somewhere, as `re.search` does
-    flags: Python's, such as re.IGNORECASE
-    limit: more states than these are refused, before they are minimised
-    work: more moves than these are not followed
+    - `pattern`: Python's syntax; lookahead, lookbehind, atomic groups and possessive repeats included.
+    - `alphabet`: the symbols, single characters. By default those that the pattern names (for \\d, \\w and \\s the
+      ASCII ones); `.` and `[^…]` then mean those of them that they match.
+    - `search`: accept the words in which the pattern is found somewhere, as `re.search` does.
+    - `flags`: flags of the `re` module, such as `re.IGNORECASE`.
+    - `limit`: the most states that the automaton may have before it is minimised.
+    - `work`: the most moves that are followed.
 
     >>> even = regex("(0|10*1)*", alphabet="01")
     >>> len(even), even.accepts("0110"), even.accepts("010")

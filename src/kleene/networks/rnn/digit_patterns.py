@@ -1,11 +1,10 @@
 """Exact evaluation of a rational RNN by patterns of digits.
 
-The named values h of the network are split into whole numbers and *slots*: numbers kept as digits in some
-base. What a step does depends only on the input symbol, the whole numbers, and the first digits of each slot:
-for each such pattern the weights are evaluated once, exactly, with everything below the first digits left
-open as an interval. Every unit must turn out on or off for the whole interval (else more digits are looked
-at), and then each slot's next value is Bᵉ·z + c: its first digits are replaced and the others stay. The loop
-over steps is Numba's.
+The engine splits the named values h of the network into whole numbers and *slots*: numbers kept as digits in some
+base. A step depends only on the input symbol, the whole numbers, and the first digits of each slot. The engine
+evaluates the weights once for each such pattern, exactly, and treats everything below the first digits as an
+interval. Every unit must be on or off for the whole interval; else the engine looks at more digits. Then each slot's
+next value is Bᵉ·z + c: a step replaces its first digits, and the others stay. Numba compiles the loop over steps.
 """
 
 from __future__ import annotations
@@ -23,16 +22,19 @@ from kleene.networks.rnn.digits import (
     EDGE,
     LIMIT,
     UNKNOWN,
+    Patterns,
+    Slots,
+    digits_of,
+    follow_patterns,
     from_digits,
-    laid_out,
-    loop,
+    lay_out,
     to_digits,
 )
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Number, Vector, exact
 
 MAX_PLACES = 5
-Window = tuple[int | None, bool]
+Window = tuple[int | None, bool]  # a slot's first digits as one number (None: not taken yet); whether these are all
 
 
 class _MoreDigits(Exception):
@@ -40,17 +42,17 @@ class _MoreDigits(Exception):
 
 
 class _NewSlot(Exception):
-    """A value that was whole is not any more; its index is the argument."""
+    """A value is no longer a whole number; the argument is its index."""
 
 
 class PatternEngine:
-    """Runs one network; keeps the patterns that it has met."""
+    """Runs one network, and keeps the patterns that it has met."""
 
     def __init__(self, rnn: ExactRNN, base: int, lazy: dict[int, Callable[[], Iterator[int]]] | None = None) -> None:
         if rnn.readout is None or rnn.activation != "relu":
             raise NotExact("patterns: the network needs a readout and ReLU units")
         self.rnn, self.base = rnn, base
-        self.lazy = lazy or {}  # value → its digits without end, the one before the point first
+        self.lazy = lazy or {}  # value → its endless digits, the digit before the point first
         self.rows = rnn.readout.A.by_row()
         self.columns = rnn.readout.R.by_column()
         self.start = rnn.readout.R.times(rnn.s)
@@ -60,7 +62,7 @@ class PatternEngine:
         self._forget()
 
     def _forget(self) -> None:
-        """No patterns known, for the slots and places chosen now."""
+        """Forget all patterns: the slots or the places have changed."""
         self.rest = [i for i in range(self.size) if i not in self.slots]
         self.whole_ids: dict[tuple[Number, ...], int] = {}
         self.wholes: list[tuple[Number, ...]] = []
@@ -73,9 +75,12 @@ class PatternEngine:
     # Running
 
     def run(self, inputs: list[int], nul: int, limit: int, start: Vector | None = None) -> tuple[Vector, int, int]:
-        """Named values, answer and steps: when the output is not NUL any more, or after `limit` steps.
+        """Run until the output is an answer; return the named values, the answer and the number of steps.
 
-        `start` are the named values to begin with, where these are not the network's first.
+        inputs: the codes of the symbols to read.
+        nul: the symbol to read after them.
+        limit: the most steps.
+        start: the named values to begin with; by default the network's own.
         """
         start = self.start if start is None else start
         while True:
@@ -95,62 +100,47 @@ class PatternEngine:
             list(islice(sources[i], 1)) if i in sources else to_digits(start.get(i, 0), self.base, self.places)
             for i in self.slots
         ]
-        lazy = np.array([i in sources for i in self.slots], dtype=np.bool_)
-        digits, low, high = laid_out(lines)
+        slots = lay_out(lines, np.array([i in sources for i in self.slots], dtype=np.bool_))
         whole = self._whole(tuple(start.get(i, 0) for i in self.rest))
         time, why, answer = 0, UNKNOWN, 0
         while why not in (ANSWERED, LIMIT):
-            why, time, whole, answer = loop(
-                inputs,
-                nul,
-                time,
-                limit,
-                whole,
-                self.places,
-                self.base,
-                digits,
-                low,
-                high,
-                lazy,
-                self.roots,
-                self.trie,
-                self.moves,
-                self.new_digits,
-            )
+            known = Patterns(self.base, self.places, self.roots, self.trie, self.moves, self.new_digits)
+            why, time, whole, answer = follow_patterns(inputs, nul, time, limit, whole, slots, known)
             if why == UNKNOWN:
                 symbol = int(inputs[time]) if time < len(inputs) else nul
                 try:
-                    self._learn(whole, symbol, self._windows(digits, low, high, lazy))
+                    self._learn(whole, symbol, self._windows(slots))
                 except _MoreDigits:
-                    short = [s for s in range(len(self.slots)) if high[s] - low[s] < self.places]
-                    if not short:
+                    if not self._take_digits(slots, sources):
                         raise
-                    for s in short:  # precision grows on demand: one digit each
-                        low[s] -= 1
-                        digits[s, low[s]] = next(sources[self.slots[s]])
             elif why == EDGE:
-                digits, low, high = laid_out(
-                    [digits[s, low[s] : high[s]][::-1].tolist() for s in range(len(self.slots))]
-                )
+                slots = lay_out([digits_of(slots, s) for s in range(len(self.slots))], slots.lazy)
         h = dict(zip(self.rest, self.wholes[whole]))
         for s, i in enumerate(self.slots):
-            if not lazy[s]:
-                h[i] = from_digits(digits[s, low[s] : high[s]][::-1].tolist(), self.base)
+            if not slots.lazy[s]:
+                h[i] = from_digits(digits_of(slots, s), self.base)
         return {i: v for i, v in h.items() if v != 0}, answer, time
 
-    def _windows(self, digits: np.ndarray, low: np.ndarray, high: np.ndarray, lazy: np.ndarray) -> list[Window]:
-        """Each slot's first digits as one number (None: not asked for yet), and whether nothing lies below
-        them."""
+    def _take_digits(self, slots: Slots, sources: dict[int, Iterator[int]]) -> bool:
+        """Take one digit more of each lazy number that has fewer than a pattern; false where there is none."""
+        short = [s for s in range(len(self.slots)) if slots.high[s] - slots.low[s] < self.places]
+        for s in short:
+            slots.low[s] -= 1
+            slots.digits[s, slots.low[s]] = next(sources[self.slots[s]])
+        return bool(short)
+
+    def _windows(self, slots: Slots) -> list[Window]:
+        """The window of every slot, as they are now."""
         result: list[Window] = []
         for s in range(len(self.slots)):
-            if high[s] - low[s] < self.places:
+            first = digits_of(slots, s)
+            if len(first) < self.places:
                 result.append((None, False))
                 continue
-            first = digits[s, high[s] - self.places : high[s]][::-1]
             window = 0
-            for digit in first.tolist():
+            for digit in first[: self.places]:
                 window = window * self.base + digit
-            result.append((window, bool(high[s] - low[s] == self.places and not lazy[s])))
+            result.append((window, len(first) == self.places and not slots.lazy[s]))
         return result
 
     def _whole(self, values: tuple[Number, ...]) -> int:
@@ -174,7 +164,7 @@ class PatternEngine:
     # Learning a pattern from the weights
 
     def _learn(self, whole: int, symbol: int, windows: list[Window]) -> None:
-        """Evaluate the weights on all numbers with these first digits, and note what happens."""
+        """Evaluate the weights on all numbers with these first digits, and store the move."""
         active = self._active_units(whole, symbol, windows)
         parts = 1 + len(self.slots)  # an affine form: a constant and a factor for each slot
         after: list[list[Number]] = [[0] * parts for _ in range(self.size)]

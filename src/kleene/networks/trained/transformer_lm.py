@@ -1,4 +1,4 @@
-"""A small decoder-only transformer language model, for evidence beside the LSTM. Plain torch."""
+"""A small decoder-only transformer language model, to compare with the LSTM. Plain torch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class Block(nn.Module):
-    """Attention and a two-layer perceptron, each after a layer norm and added to the residual."""
+class PreNormBlock(nn.Module):
+    """Attention and a two-layer MLP, each after a layer norm, each added to the residual stream."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -61,13 +61,13 @@ class TransformerLanguageModel(nn.Module):
         super().__init__()
         self.length = length
         self.embedding, self.position = nn.Embedding(tokens, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
+        self.blocks = nn.ModuleList(PreNormBlock(width, heads, dropout) for _ in range(layers))
         self.norm, self.decoder = nn.LayerNorm(width), nn.Linear(width, tokens)
         for table in (self.embedding, self.position):
             nn.init.normal_(table.weight, std=0.05)
 
     def start(self, tokens: Tensor) -> Tensor:
-        """What enters the first block: word and place."""
+        """Word embeddings plus position embeddings: the input of the first block."""
         embedded: Tensor = self.embedding(tokens) + self.position(torch.arange(tokens.shape[-1], device=tokens.device))
         return embedded
 

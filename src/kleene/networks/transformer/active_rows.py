@@ -1,8 +1,8 @@
-"""Which rows of the residual stream can change, read from the weights.
+"""Find the rows of the residual stream that can change, from the weights.
 
-In a computer almost nothing happens: the processor works, and one word of memory is written. A row is at rest
-where no head looks from it and its units together change nothing, whatever is written into it. Evaluators that
-leave such rows alone compute the same as one that does not.
+In a computer almost nothing changes in a step: the processor works, and writes one word of memory. A row is at rest
+where no head looks from it and its units together change nothing, whatever heads write into it. Evaluators may skip
+rows at rest: the result is the same.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ import numpy as np
 import torch
 
 from kleene.errors import NotSupported
-from kleene.networks.transformer.model import Block, Transformer
+from kleene.networks.transformer.model import UNDERFLOW, Block, Transformer
 
 Array = np.ndarray[Any, Any]
-UNDERFLOW = 745.2  # exp(−745.2) is zero in float64
 MOST_WORKING = 8
 
 
 @dataclass(frozen=True)
 class Copies:
-    """What a head adds: weight × source dimension of the row selected, to a target dimension."""
+    """A head adds weight × source dimension of the selected row to the target dimension."""
 
     sources: Array
     targets: Array
@@ -31,36 +30,36 @@ class Copies:
 
 
 @dataclass(frozen=True)
-class Lookup:
-    """A hard head: from the rows in `looking`, at itself, or at the row whose key is the query's word.
+class LookupHead:
+    """A hard head. The rows in `looking` look at themselves, or at the row whose key equals the query's word.
 
-    Where `looking` is None every row looks, and only the row `seen` is looked at."""
+    Where `looking` is None, every row looks, and only the row `seen` can be selected."""
 
     number: int
     looking: tuple[int, ...] | None
     seen: int | None
-    query: tuple[int, ...]  # dimensions of the query's bits, lowest first; none: it looks at itself
+    query: tuple[int, ...]  # dimensions of the query's bits, lowest first; none: a row looks at itself
     key: tuple[int, ...]
     copies: Copies
 
 
 @dataclass(frozen=True)
 class ActiveRows:
-    """The rows that work, and the heads of each block as lookups."""
+    """The working rows, and the heads of each block as lookups."""
 
     working: tuple[int, ...]
-    blocks: tuple[tuple[Lookup, ...], ...]
+    blocks: tuple[tuple[LookupHead, ...], ...]
     resting_done: bool  # whether every row at rest has the halt value
 
 
 def find_active_rows(net: Transformer, x: torch.Tensor) -> ActiveRows:
-    """What can change in a run that starts from the residual stream `x` (position, dim)."""
+    """Find the rows that can change in a run that starts from the residual stream `x` (position, dim)."""
     if net.config.causal:
         raise NotSupported(f"{net.config.name}: a causal network has no rows at rest; use 'dense'")
     blocks = [block for block in net.blocks if isinstance(block, Block)]
     start = x.detach().double().cpu().numpy()
     written = _written(blocks)
-    heads = [[_lookup(net, block, h, start, written) for h in range(len(block.heads))] for block in blocks]
+    heads = [[_lookup_head(net, block, h, start, written) for h in range(len(block.heads))] for block in blocks]
     looking = {row for lookups in heads for head in lookups for row in head.looking or ()}
     reached = np.zeros(start.shape[1], dtype=bool)  # dimensions that may change at rest
     for lookups in heads:
@@ -94,7 +93,7 @@ def _written(blocks: list[Block]) -> Array:
 
 
 def _can_work(blocks: list[Block], x: Array, reached: Array) -> Array:
-    """The rows that the units of some block change: for whatever is in the dimensions that are reached, 0 … 1."""
+    """Whether units of some block can change each row, whatever the reached dimensions hold in 0 … 1."""
     works = np.zeros(len(x), dtype=bool)
     fixed = np.where(reached, 0, x)
     for block in blocks:
@@ -109,77 +108,110 @@ def _can_work(blocks: list[Block], x: Array, reached: Array) -> Array:
     return works
 
 
-def _lookup(net: Transformer, block: Block, h: int, x: Array, written: Array) -> Lookup:
-    """One head, or NotSupported where it is no lookup of the kinds that are known here."""
-
-    def refuse(why: str) -> NotSupported:
-        return NotSupported(f"{net.config.name}: the head '{block.heads[h]}' {why}; use 'dense'")
-
-    one = {
-        name: getattr(block, name)[h].double().cpu().numpy()
-        for name in ("query", "query_bias", "key", "key_bias", "relative", "null_score", "null_value", "value", "out")
-    }
-    if one["null_value"].any():
-        raise refuse("has a default")
-    query, query_bias, key, key_bias = one["query"], one["query_bias"], one["key"], one["key_bias"]
-    match, limits = [], {"looking": np.zeros(len(x)), "seen": np.zeros(len(x))}  # what a row lacks costs
-    limited = {"looking": False, "seen": False}
-    for place in range(len(query)):
-        reads, keeps = query[place].any(), key[place].any()
-        if reads and keeps:
-            match.append(place)
-        elif reads or keeps:
-            side = "looking" if reads else "seen"
-            row, bias = (query[place], query_bias[place]) if reads else (key[place], key_bias[place])
-            times = key_bias[place] if reads else query_bias[place]
-            if written[np.nonzero(row)[0]].any():
-                raise refuse("is limited by something that changes")
-            limits[side] += (x @ row + bias) * times
-            limited[side] = True
-        elif query_bias[place] * key_bias[place]:
-            raise refuse("has a constant score")
-    null, relative, window = float(one["null_score"]), one["relative"], block.window
-    bits = [_bit(one, place) for place in match]
-    if None in bits or len({bit[2] for bit in bits}) > 1:
-        raise refuse("does not match bits")
-    scale = bits[0][2] if bits else 0.0
-    best = scale * len(bits) + (relative.max() if not bits else 0)
-    if bits and relative.any():
-        raise refuse("matches and is limited to offsets")
-    elsewhere = np.delete(relative, window + 1)
-    if not bits and (elsewhere.max() >= null or relative[window + 1] <= null):
-        raise refuse("looks at other positions by offset")
-    lost = 2 * scale if bits else best - float(elsewhere.max())
-    for cost in limits.values():  # a limit costs nothing, or enough
-        if not ((cost == 0) | (best + cost < null - UNDERFLOW)).all():
-            raise refuse("is not hard")
-    if best - null < UNDERFLOW or null - (best - lost) < UNDERFLOW:
-        raise refuse("is not hard")
-    dims = (tuple(int(bit[0]) for bit in bits), tuple(int(bit[1]) for bit in bits))
-    through = one["out"] @ one["value"]
-    targets, sources = np.nonzero(through)
-    copies = Copies(sources, targets, through[targets, sources])
-    if limited["looking"]:
-        if limited["seen"] or written[list(dims[1])].any():
-            raise refuse("looks for something that changes")
-        return Lookup(h, tuple(np.nonzero(limits["looking"] == 0)[0].tolist()), None, *dims, copies)
-    seen = np.nonzero(limits["seen"] == 0)[0]
-    if len(seen) != 1 or not bits or written[list(dims[0])].any():
-        raise refuse("looks from every row")
-    return Lookup(h, None, int(seen[0]), *dims, copies)
+def _lookup_head(net: Transformer, block: Block, h: int, x: Array, written: Array) -> LookupHead:
+    """Read one head as a lookup; NotSupported where it is none of the kinds known here."""
+    try:
+        return _HeadReader(block, h, x, written).lookup(h)
+    except _NoLookup as why:
+        raise NotSupported(f"{net.config.name}: the head '{block.heads[h]}' {why}; use 'dense'") from None
 
 
-def _bit(one: dict[str, Array], place: int) -> Any:
-    """Where a place of the key matches one bit: the bit's dimensions, and what a match is worth."""
-    query, key = one["query"][place], one["key"][place]
-    (q, *more), (k, *others) = np.nonzero(query)[0], np.nonzero(key)[0]
-    scale = query[q] / 2
-    fits = key[k] == 2 and one["key_bias"][place] == -1 and one["query_bias"][place] == -scale
-    return (q, k, scale) if fits and not more and not others else None
+class _NoLookup(Exception):
+    """Why a head is no lookup."""
+
+
+@dataclass(frozen=True)
+class _Bit:
+    """One entry of the key that compares one bit: the dimensions of query and key, and the score of a match."""
+
+    query: int
+    key: int
+    scale: float
+
+
+class _HeadReader:
+    """The weights of one head, taken apart: the bits that it compares, and which rows may look and be seen.
+
+    A limit is an entry of the key that only one side reads: it takes score away from the rows that lack something."""
+
+    def __init__(self, block: Block, h: int, x: Array, written: Array) -> None:
+        names = ("query", "query_bias", "key", "key_bias", "relative", "null_score", "null_value", "value", "out")
+        self.one = {name: getattr(block, name)[h].double().cpu().numpy() for name in names}
+        self.x, self.written, self.own_offset = x, written, block.window + 1
+        self.bits: list[_Bit] = []
+        self.limits: dict[str, Array] = {}  # "looking" or "seen" → what a limit adds to the score of each row
+
+    def lookup(self, h: int) -> LookupHead:
+        if self.one["null_value"].any():
+            raise _NoLookup("has a default")
+        self._read_entries()
+        self._check_hard()
+        through = self.one["out"] @ self.one["value"]
+        targets, sources = np.nonzero(through)
+        copies = Copies(sources, targets, through[targets, sources])
+        query, key = tuple(bit.query for bit in self.bits), tuple(bit.key for bit in self.bits)
+        if "looking" in self.limits:
+            if "seen" in self.limits or self.written[list(key)].any():
+                raise _NoLookup("looks for something that changes")
+            return LookupHead(h, tuple(np.nonzero(self.limits["looking"] == 0)[0].tolist()), None, query, key, copies)
+        seen = np.nonzero(self.limits["seen"] == 0)[0] if "seen" in self.limits else np.arange(len(self.x))
+        if len(seen) != 1 or not self.bits or self.written[list(query)].any():
+            raise _NoLookup("looks from every row")
+        return LookupHead(h, None, int(seen[0]), query, key, copies)
+
+    def _read_entries(self) -> None:
+        """Sort the entries of the key: those that both sides read compare bits, the others are limits."""
+        query, query_bias, key, key_bias = (self.one[name] for name in ("query", "query_bias", "key", "key_bias"))
+        compared = []
+        for place in range(len(query)):
+            reads, keeps = query[place].any(), key[place].any()
+            if reads and keeps:
+                compared.append(place)
+            elif reads:
+                self._add_limit("looking", query[place], query_bias[place], key_bias[place])
+            elif keeps:
+                self._add_limit("seen", key[place], key_bias[place], query_bias[place])
+            elif query_bias[place] * key_bias[place]:
+                raise _NoLookup("has a constant score")
+        self.bits = [self._bit(place) for place in compared]
+        if len({bit.scale for bit in self.bits}) > 1:
+            raise _NoLookup("does not match bits")
+
+    def _add_limit(self, side: str, weights: Array, bias: float, times: float) -> None:
+        if self.written[np.nonzero(weights)[0]].any():
+            raise _NoLookup("is limited by something that changes")
+        self.limits[side] = self.limits.get(side, np.zeros(len(self.x))) + (self.x @ weights + bias) * times
+
+    def _bit(self, place: int) -> _Bit:
+        query, key = self.one["query"][place], self.one["key"][place]
+        (q, *more), (k, *others) = np.nonzero(query)[0], np.nonzero(key)[0]
+        scale = query[q] / 2
+        fits = key[k] == 2 and self.one["key_bias"][place] == -1 and self.one["query_bias"][place] == -scale
+        if not fits or more or others:
+            raise _NoLookup("does not match bits")
+        return _Bit(int(q), int(k), float(scale))
+
+    def _check_hard(self) -> None:
+        """Check that the best score, the null score and every other score are far enough apart."""
+        null, relative = float(self.one["null_score"]), self.one["relative"]
+        if self.bits:
+            if relative.any():
+                raise _NoLookup("matches and is limited to offsets")
+            best = self.bits[0].scale * len(self.bits)
+            next_best = best - 2 * self.bits[0].scale
+        else:
+            best, next_best = float(relative.max()), float(np.delete(relative, self.own_offset).max())
+            if next_best >= null or relative[self.own_offset] <= null:
+                raise _NoLookup("looks at other positions by offset")
+        for cost in self.limits.values():  # a limit costs nothing, or enough
+            if not ((cost == 0) | (best + cost < null - UNDERFLOW)).all():
+                raise _NoLookup("is not hard")
+        if best - null < UNDERFLOW or null - next_best < UNDERFLOW:
+            raise _NoLookup("is not hard")
 
 
 def words_held(x: Array, dims: tuple[int, ...]) -> Array:
-    """The words that some dimensions hold, a row each."""
+    """The word that the dimensions `dims` hold in binary, for each row."""
     held: Array = (x[:, list(dims)].astype(np.int64) << np.arange(len(dims))).sum(axis=1)
     return held
 

@@ -1,6 +1,6 @@
-"""A transformer as data: its heads, its hidden units and its variables by name, with their weights.
+"""A transformer as data: its heads, hidden units and variables by name, with their weights.
 
-Tensors are views of the network's own: what is written into them changes the network.
+Tensors are views of the network's weights: writing into them changes the network.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class HeadWeights:
     """An attention head of one block: its weights, and the dimensions that it reads and writes, by name."""
 
     name: str
@@ -34,7 +34,7 @@ class Head:
     key_bias: Tensor
     value: Tensor  # (value size, residual)
     out: Tensor  # (residual, value size)
-    relative: Tensor  # a score for each offset −window − 1 … window + 1; the ends: all that are further away
+    relative: Tensor  # a score for each offset −window − 1 … window + 1; the ends stand for all further offsets
     null_score: Tensor
     null_value: Tensor
     query_reads: tuple[str, ...]
@@ -44,13 +44,13 @@ class Head:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The program's heads that this one is: several where they select alike; none where it only clears what
-        other heads write into."""
+        """The heads of the program that this head implements: several where they select alike, none where it only
+        clears a variable that other heads write into."""
         return () if self.name.startswith("clear ") else tuple(self.name.split("+"))
 
     @property
     def offsets(self) -> dict[int, float]:
-        """The score of each offset that is told apart."""
+        """The score of each offset within the window."""
         window = (len(self.relative) - 3) // 2
         return {offset: float(self.relative[offset + window + 1]) for offset in range(-window, window + 1)}
 
@@ -64,7 +64,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Unit:
+class UnitWeights:
     """A hidden unit, clip(reads · x + bias), which adds `writes`; dimensions by name."""
 
     block: int
@@ -78,18 +78,18 @@ class Unit:
 
 
 @dataclass(frozen=True, eq=False)
-class Variable:
-    """A variable of the program: where it is, how it starts, and what writes it."""
+class VariableWeights:
+    """A variable of the program: its dimensions, its first values, and the units and heads that write it."""
 
     name: str
     segment: Segment
     slice: slice  # of the residual stream
-    token_rows: Tensor  # (token, value): how it starts from the token
-    position_rows: Tensor | None  # (position, value): how it starts from the position
-    units: tuple[Unit, ...]  # that write it
-    heads: tuple[Head, ...]  # that write into it
+    token_rows: Tensor  # (token, value): the first value that a token gives
+    position_rows: Tensor | None  # (position, value): the first value that a position gives
+    units: tuple[UnitWeights, ...]  # that write it
+    heads: tuple[HeadWeights, ...]  # that write into it
     is_output: bool
-    halts_at: str | None  # the dimension that is on when it is done
+    halts_at: str | None  # the dimension that is on when the network may halt
 
     @property
     def starts(self) -> str:
@@ -110,7 +110,7 @@ class Variable:
 
 
 class Named(Mapping[str, Part], Generic[Part]):
-    """Parts by name; a name that is not there is said, with those that are."""
+    """Parts by name; the error for an unknown name lists the known ones."""
 
     def __init__(self, what: str, parts: Mapping[str, Part], also: Callable[[Any], Part | None]) -> None:
         self._what, self._parts, self._also = what, parts, also
@@ -133,12 +133,12 @@ class Named(Mapping[str, Part], Generic[Part]):
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """The first names, and how many there are."""
+    """The first names, and how many there are in all."""
     every = list(names)
     return ", ".join(every[:most]) + (f", … ({len(every)})" if len(every) > most else "")
 
 
-def every_head(net: Transformer) -> list[Head]:
+def every_head(net: Transformer) -> list[HeadWeights]:
     """The heads of all blocks, in order."""
     names = net.layout.names
 
@@ -150,7 +150,7 @@ def every_head(net: Transformer) -> list[Head]:
         block = net.block(number)
         for h, name in enumerate(block.heads):
             made.append(
-                Head(
+                HeadWeights(
                     name,
                     number,
                     h,
@@ -172,7 +172,7 @@ def every_head(net: Transformer) -> list[Head]:
     return made
 
 
-def every_unit(net: Transformer) -> list[Unit]:
+def every_unit(net: Transformer) -> list[UnitWeights]:
     """The hidden units of all blocks, in order."""
     names, made = net.layout.names, []
     for number in range(len(net.blocks)):
@@ -181,12 +181,12 @@ def every_unit(net: Transformer) -> list[Unit]:
         for half, (into, bias, out) in enumerate(halves, start=1):
             reads, writes = _by_name(into, names), _by_name(out.T, names)
             for u, (purpose, why) in enumerate(said[half - 1]):
-                made.append(Unit(number, half, u, purpose, why, reads[u], float(bias[u].detach()), writes[u]))
+                made.append(UnitWeights(number, half, u, purpose, why, reads[u], float(bias[u].detach()), writes[u]))
     return made
 
 
 def _by_name(rows: Tensor, names: tuple[str, ...]) -> list[dict[str, float]]:
-    """What is not zero in each row."""
+    """The non-zero entries of each row, by dimension name."""
     made: list[dict[str, float]] = [{} for _ in range(rows.shape[0])]
     rows = rows.detach()
     for row, dim in torch.nonzero(rows).tolist():
@@ -194,22 +194,22 @@ def _by_name(rows: Tensor, names: tuple[str, ...]) -> list[dict[str, float]]:
     return made
 
 
-def heads_by_name(net: Transformer) -> Named[Head]:
-    """By the name of the head of the network, or of the program's; (name, block) tells blocks apart."""
+def heads_by_name(net: Transformer) -> Named[HeadWeights]:
+    """Heads by their own name or by a name of the program; (name, block) picks the head of one block."""
     every = every_head(net)
 
-    def find(name: Any) -> Head | None:
+    def find(name: Any) -> HeadWeights | None:
         wanted, block = name if isinstance(name, tuple) and len(name) == 2 else (name, None)
         fits = (h for h in every if wanted in (h.name, *h.names) and block in (None, h.block))
         return next(fits, None)
 
-    first: dict[str, Head] = {}
+    first: dict[str, HeadWeights] = {}
     for head in every:
         first.setdefault(head.name, head)
     return Named("head", first, find)
 
 
-def variables_by_name(net: Transformer) -> Named[Variable]:
+def variables_by_name(net: Transformer) -> Named[VariableWeights]:
     """The variables of the program."""
     program, layout = net.description["program"], net.layout
     units, heads = every_unit(net), every_head(net)
@@ -223,7 +223,7 @@ def variables_by_name(net: Transformer) -> Named[Variable]:
             for dim, label in zip(range(segment.start, segment.stop), segment.labels)
             if float(net.halt_weight[dim])
         ]
-        made[name] = Variable(
+        made[name] = VariableWeights(
             name,
             segment,
             segment.slice,
@@ -238,7 +238,7 @@ def variables_by_name(net: Transformer) -> Named[Variable]:
 
 
 def describe(net: Transformer) -> str:
-    """What `print(net)` says."""
+    """The text of `print(net)`."""
     c, s, program = net.config, net.sizes, net.description["program"]
     shape = {"universal": "universal transformer", "encoder": "transformer encoder", "decoder": "transformer decoder"}
     stops = "halts when " + " and ".join(sorted(v.halts_at for v in net.variables.values() if v.halts_at))

@@ -1,8 +1,8 @@
-"""Code made from the weights of a transformer that are not zero, and compiled by Numba.
+"""Code generated from the non-zero weights of a transformer, and compiled by Numba.
 
-Each block becomes straight-line code on whole numbers for the rows that work: lookups for heads, a sum and a
-comparison for each unit. Sums that units share (the carries of an adder) are made once. The weights are all
-there is: nothing here knows what the network computes. The code is made in memory and never saved.
+Each block becomes straight-line code on whole numbers for the working rows: lookups for heads, a sum and a
+comparison for each unit. Units share common sums (the carries of an adder). The generator reads the weights alone;
+it does not know what the network computes. It keeps the code in memory and never saves it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ import numpy as np
 from numba import njit
 from torch import Tensor
 
-from kleene.networks.transformer.active_rows import Array, Lookup
+from kleene.networks.transformer.active_rows import Array, LookupHead
 from kleene.networks.transformer.lookup import WholeNumberRun, written_dims
 from kleene.networks.transformer.model import Block
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, Watch
 
 Item = tuple[int, int]  # (dimension, weight)
-SHARED = 3  # sums of fewer terms are not kept
+Term = tuple[str, int, int]  # (row, source dimension, weight)
+Sums = dict[int, list[Term]]  # by target dimension
+SHARED = 3  # the fewest terms of a sum that units share
 
 
 class GeneratedRun(WholeNumberRun):
-    """A run by code that is generated from the weights."""
+    """A run by code generated from the weights."""
 
     evaluator = "generated"
 
@@ -33,7 +35,7 @@ class GeneratedRun(WholeNumberRun):
         super().begin(x)
         self.source = _Writer(self).source()
         self.code = _compiled(self.source)
-        self.code(self.x, tuple(self.tables), 0, 0, -1, 0, 0)  # compiled now, some seconds
+        self.code(self.x, tuple(self.tables), 0, 0, -1, 0, 0)  # compile now, which takes seconds
 
     def run(self, layers: int, watch: Watch | None = None) -> str:
         if self.halted:
@@ -50,7 +52,7 @@ class GeneratedRun(WholeNumberRun):
 
 @cache
 def _compiled(source: str) -> Any:
-    """The function, compiled when it is first called; the same source is compiled once."""
+    """The function of a source; Numba compiles each source once, at its first call."""
     namespace: dict[str, Any] = {"np": np}
     exec(compile(source, "<generated from weights>", "exec"), namespace)
     return njit(nogil=True)(namespace["run"])
@@ -78,47 +80,39 @@ class _Writer:
 
     # --- attention ---
 
-    def attention(self, lookups: tuple[Lookup, ...]) -> Iterator[str]:
-        """Where every head looks, then what each adds, and only then the changes."""
-        added: dict[int, dict[int, list[tuple[str, int, int]]]] = {}  # working row → dim → (row, source, weight)
-        outside: list[tuple[str, str, Lookup]] = []
+    def attention(self, lookups: tuple[LookupHead, ...]) -> Iterator[str]:
+        """First where every head looks, then the sums that each makes, and only then the changes."""
+        into_working: dict[int, Sums] = {}  # by working row
+        into_resting: list[tuple[str, int, LookupHead]] = []  # the row that the head finds, the row that it looks from
         for head in lookups:
             for row in head.looking if head.looking is not None else (head.seen or 0,):
-                there = f"row{head.number}_{row}" if head.query else str(row)
-                if head.query:
-                    asked = head.query if head.looking is not None else head.key
-                    looked = head.key if head.looking is not None else head.query
-                    yield f"{there} = table{self.table_of[looked]}[{_word(row, asked)}]"
+                found = f"row{head.number}_{row}" if head.query else str(row)
+                yield from self._find(head, row, found)
                 if head.looking is None:
-                    outside.append((there, str(row), head))
-                    continue
-                for source, target, weight in _listed(head):
-                    added.setdefault(row, {}).setdefault(target, []).append((there, source, weight))
-        found = sorted({there for dims in added.values() for parts in dims.values() for there, _, _ in parts})
-        for there in [name for name in found if not name.isdigit()]:
-            yield f"if {there} < 0: return count, 0, 2"
-        for row, dims in added.items():
-            for start, stop, parts in _runs(dims):
-                terms = "".join(f" {_signed(w)}x[{there}, {source} + k]" for there, source, w in parts)
-                yield f"for k in range({stop - start}): new[{start} + k] = here{row}[{start} + k]{terms}"
-        for there, source_row, head in outside:
-            yield f"if {there} >= 0:"
-            targets: dict[int, list[tuple[str, int, int]]] = {}
-            for source, target, weight in _listed(head):
-                targets.setdefault(target, []).append((source_row, source, weight))
-            for start, stop, parts in _runs(targets):
-                terms = "".join(f" {_signed(w)}x[{r}, {source} + k]" for r, source, w in parts)
-                yield f"    for k in range({stop - start}):"
-                yield f"        value = x[{there}, {start} + k]{terms}"
-                yield f"        x[{there}, {start} + k] = value"
-                yield "        if value & -2: return count, 0, 1"
-        for row, dims in added.items():
-            for start, stop, _ in _runs(dims):
+                    into_resting.append((found, row, head))
+                else:
+                    _collect(head, found, into_working.setdefault(row, {}))
+        used = {row for sums in into_working.values() for terms in sums.values() for row, _, _ in terms}
+        for found in sorted(row for row in used if not row.isdigit()):
+            yield f"if {found} < 0: return count, 0, 2"
+        for row, sums in into_working.items():
+            for start, stop, terms in _runs(sums):
+                yield f"for k in range({stop - start}): new[{start} + k] = here{row}[{start} + k]{_added(terms)}"
+        for found, row, head in into_resting:
+            yield from _write_resting(found, row, head)
+        for row, sums in into_working.items():
+            for start, stop, _ in _runs(sums):
                 yield f"for k in range({stop - start}): here{row}[{start} + k] = new[{start} + k]"
+
+    def _find(self, head: LookupHead, row: int, found: str) -> Iterator[str]:
+        """Look up the row whose key is the word in a row; a head without a query looks at its own row."""
+        if head.query:
+            asked, looked = (head.query, head.key) if head.looking is not None else (head.key, head.query)
+            yield f"{found} = table{self.table_of[looked]}[{_word(row, asked)}]"
 
     # --- units ---
 
-    def units(self, block: Block, lookups: tuple[Lookup, ...]) -> Iterator[str]:
+    def units(self, block: Block, lookups: tuple[LookupHead, ...]) -> Iterator[str]:
         halves = [_Half(block.in1, block.bias1, block.out1), _Half(block.in2, block.bias2, block.out2)]
         for row in self.known.working:
             used = sorted({dim for half in halves for dim in half.dims})
@@ -167,7 +161,7 @@ class _Half:
         return self.written | {dim for items in self.reads for dim, _ in items}
 
     def code(self) -> Iterator[str]:
-        """Sums, smallest first; what a unit has in common with the next one is kept for it."""
+        """Write the sums, smallest first; name the terms that a unit shares with the next one."""
         order = sorted(range(len(self.bias)), key=lambda u: (len(self.reads[u]), sorted(self.reads[u])))
         kept: list[tuple[frozenset[Item], str]] = []
 
@@ -208,21 +202,36 @@ def _word(row: int, dims: tuple[int, ...]) -> str:
     return " | ".join(f"np.int64(here{row}[{dim}]) << {k}" for k, dim in enumerate(dims))
 
 
-def _listed(head: Lookup) -> list[tuple[int, int, int]]:
-    c = head.copies
-    return [(int(s), int(t), int(w)) for s, t, w in zip(c.sources, c.targets, c.weights)]
+def _collect(head: LookupHead, row: str, sums: Sums) -> None:
+    """Add the terms that a head copies from a row to the sums of their target dimensions."""
+    for source, target, weight in zip(head.copies.sources, head.copies.targets, head.copies.weights):
+        sums.setdefault(int(target), []).append((row, int(source), int(weight)))
 
 
-def _runs(
-    dims: dict[int, list[tuple[str, int, int]]],
-) -> Iterator[tuple[int, int, list[tuple[str, int, int]]]]:
-    """Neighbouring dimensions to which neighbouring dimensions of the same rows are added, as one loop."""
-    ends: list[tuple[int, int, list[tuple[str, int, int]]]] = []  # start, stop, sources by offset from the target
-    for dim in sorted(dims):
-        shifted = [(there, source - dim, weight) for there, source, weight in dims[dim]]
-        if ends and ends[-1][1] == dim and ends[-1][2] == shifted:
-            ends[-1] = (ends[-1][0], dim + 1, shifted)
+def _added(terms: list[Term]) -> str:
+    return "".join(f" {_signed(weight)}x[{row}, {source} + k]" for row, source, weight in terms)
+
+
+def _write_resting(found: str, row: int, head: LookupHead) -> Iterator[str]:
+    """Add to a row at rest, where there is one; it must hold zeros and ones afterwards."""
+    sums: Sums = {}
+    _collect(head, str(row), sums)
+    yield f"if {found} >= 0:"
+    for start, stop, terms in _runs(sums):
+        yield f"    for k in range({stop - start}):"
+        yield f"        value = x[{found}, {start} + k]{_added(terms)}"
+        yield f"        x[{found}, {start} + k] = value"
+        yield "        if value & -2: return count, 0, 1"
+
+
+def _runs(sums: Sums) -> Iterator[tuple[int, int, list[Term]]]:
+    """Group neighbouring dimensions that read neighbouring dimensions of the same rows: start, stop, terms of start."""
+    groups: list[tuple[int, int, list[Term]]] = []  # start, stop, terms with the source relative to the target
+    for dim in sorted(sums):
+        shifted = [(row, source - dim, weight) for row, source, weight in sums[dim]]
+        if groups and groups[-1][1] == dim and groups[-1][2] == shifted:
+            groups[-1] = (groups[-1][0], dim + 1, shifted)
         else:
-            ends.append((dim, dim + 1, shifted))
-    for start, stop, parts in ends:
-        yield start, stop, [(there, offset + start, weight) for there, offset, weight in parts]
+            groups.append((dim, dim + 1, shifted))
+    for start, stop, terms in groups:
+        yield start, stop, [(row, offset + start, weight) for row, offset, weight in terms]

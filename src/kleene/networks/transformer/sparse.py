@@ -1,15 +1,16 @@
-"""The sparse evaluator of a transformer on a CPU: the same weights, without their zeros.
+"""The sparse evaluator of a transformer on a CPU: it skips the zeros of weights and activations.
 
-Relative heads are shifts, other heads exact lookups: a head whose scores are a match, a null key and a
-mismatch at least 745 apart is a hard selection, since exp underflows. What is not of that shape is refused
-here (`NotSparse`), and the dense evaluator is used instead. Ours rather than a sparse-matrix library's,
-because almost every activation is zero as well: work is done only for what is on.
+It runs a relative head as a shift and any other head as an exact lookup. A head whose match, null and mismatch
+scores are at least 745 apart is a hard selection, because exp underflows. Weights of another shape raise
+`NotSparse`, and the dense evaluator runs them. A sparse-matrix library would not do: almost every activation is
+zero as well, and these kernels only work on those that are not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,19 +18,20 @@ from numba import njit
 
 from kleene.common.output import Output
 from kleene.errors import DidNotHalt
-from kleene.networks.transformer.model import Block, Transformer
+from kleene.networks.transformer.model import UNDERFLOW, Block, Transformer
 
 Array = np.ndarray[Any, Any]
-UNDERFLOW = 745.2  # exp(−745.2) is zero in float64
-ROWS_AT_ONCE = 200_000
+MOST_VALUES = 20_000_000  # of the residual streams that run together
+BY_OFFSET, BY_KEY, BY_WORD = 0, 1, 2  # how a head selects: by offset alone, by a one-hot key, by the bits of a word
+MANY_OFFSETS = 1 << 40  # in place of the offset of a head that selects several
 
 
 class NotSparse(Exception):
-    """The weights are not of the shape that this evaluator runs."""
+    """The sparse evaluator cannot run these weights."""
 
 
 class SparseTransformer:
-    """Weights prepared for the sparse evaluator."""
+    """The weights of a transformer as the arrays that the kernels read."""
 
     def __init__(self, net: Transformer) -> None:
         if net.dtype not in (torch.float32, torch.float64):
@@ -44,21 +46,26 @@ class SparseTransformer:
     def _numpy(self, tensor: torch.Tensor) -> Array:
         return np.ascontiguousarray(tensor.detach().cpu().numpy().astype(self.kind))
 
-    def _block(self, block: Block) -> tuple[Any, ...]:
+    def _block(self, block: Block) -> FlatBlock:
         segments = [(segment.start, segment.stop) for segment in self.net.layout]
-        heads = _heads(block, segments, self.config.causal, self.kind)
-        first = _columns(self._numpy(block.in1), self._numpy(block.bias1), self._numpy(block.out1))
-        second = _columns(self._numpy(block.in2), self._numpy(block.bias2), self._numpy(block.out2))
-        # arrays of one kind, so that the kernels are compiled once
-        return tuple(np.ascontiguousarray(part) for part in (*heads, *first, *second))
+        return FlatBlock(
+            _flat_heads(block, segments, self.config.causal, self.kind),
+            _flat_half(self._numpy(block.in1), self._numpy(block.bias1), self._numpy(block.out1)),
+            _flat_half(self._numpy(block.in2), self._numpy(block.bias2), self._numpy(block.out2)),
+        )
 
     def run_batch(self, inputs: Sequence[Sequence[int]], fixed: int | None, max_layers: int) -> list[Output]:
-        """Outputs for many inputs; a group of sequences at a time, each until it halts."""
+        """Run many inputs, a group of sequences at a time.
+
+        inputs: token sequences of any lengths.
+        fixed: how many layers to run; None runs each sequence until it halts.
+        max_layers: raise `DidNotHalt` where a sequence needs more.
+        """
         results: list[Output] = []
         group: list[Sequence[int]] = []
         size = 0
         for tokens in inputs:
-            if group and (size + len(tokens)) * self.config.dim > ROWS_AT_ONCE * 100:
+            if group and (size + len(tokens)) * self.config.dim > MOST_VALUES:
                 results += self._run(group, fixed, max_layers)
                 group, size = [], 0
             group.append(tokens)
@@ -69,54 +76,99 @@ class SparseTransformer:
         lengths = np.array([len(tokens) for tokens in inputs])
         ends = np.cumsum(lengths)
         starts = ends - lengths
-        x = self.token_embedding[np.concatenate([np.asarray(tokens) for tokens in inputs])]
-        if self.position_embedding is not None:
-            x = x + self.position_embedding[np.concatenate([np.arange(n) for n in lengths])]
-        x = np.ascontiguousarray(x)
-        limit = max_layers if fixed is None else fixed
-        layers = np.zeros(len(inputs), dtype=np.int64)
-        if len(self.blocks) == 1:
-            left = self._layers(x, starts, lengths, limit, fixed is None, layers, self.blocks[0])
-        else:  # one block a layer: a layer at a time
-            left = np.arange(len(inputs))
-            for layer in range(limit):
-                taken = np.zeros(len(left), dtype=np.int64)
-                block = self.blocks[layer % len(self.blocks)]
-                going = self._layers(x, starts[left], lengths[left], 1, fixed is None, taken, block)
-                layers[left] += taken
-                left = left[going] if fixed is None else left
-                if not len(left):
-                    break
-        if fixed is None and len(left):
+        x = self._embed(inputs, lengths)  # (position of any sequence, dim)
+        layers, left = self._run_layers(x, starts, lengths, max_layers if fixed is None else fixed, fixed is None)
+        if fixed is None and left:
             raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
         values = self.net.read(torch.from_numpy(x).to(self.net.dtype)).tolist()
         return [Output(values[a:b], layers=int(k)) for a, b, k in zip(starts, ends, layers)]
 
-    def _layers(
-        self, x: Array, starts: Array, lengths: Array, limit: int, halts: bool, layers: Array, block: tuple[Any, ...]
+    def _embed(self, inputs: list[Sequence[int]], lengths: Array) -> Array:
+        x = self.token_embedding[np.concatenate([np.asarray(tokens) for tokens in inputs])]
+        if self.position_embedding is not None:
+            x = x + self.position_embedding[np.concatenate([np.arange(n) for n in lengths])]
+        return np.ascontiguousarray(x)
+
+    def _run_layers(self, x: Array, starts: Array, lengths: Array, limit: int, halts: bool) -> tuple[Array, int]:
+        """Run at most `limit` layers; the layers of each sequence, and how many sequences have not halted."""
+        layers = np.zeros(len(starts), dtype=np.int64)
+        if len(self.blocks) == 1:
+            return layers, len(self._run_block(x, starts, lengths, limit, halts, layers, self.blocks[0]))
+        left = np.arange(len(starts))
+        for layer in range(limit):  # several blocks: a layer at a time
+            taken = np.zeros(len(left), dtype=np.int64)
+            block = self.blocks[layer % len(self.blocks)]
+            going = self._run_block(x, starts[left], lengths[left], 1, halts, taken, block)
+            layers[left] += taken
+            left = left[going] if halts else left
+            if not len(left):
+                break
+        return layers, len(left)
+
+    def _run_block(
+        self, x: Array, starts: Array, lengths: Array, limit: int, halts: bool, layers: Array, block: FlatBlock
     ) -> Array:
-        """Run one block; which sequences have not halted."""
+        """Run one block up to `limit` times; the sequences that have not halted."""
         going = np.zeros(len(starts), dtype=np.bool_)
         one_hot = _run_sequences(
-            x, starts, lengths, limit, halts, self.halt_weight, self.halt_bias[0], layers, going, block
+            x, starts, lengths, limit, halts, self.halt_weight, self.halt_bias[0], layers, going, *block
         )
         if not one_hot:
             raise NotSparse("a state that is not one-hot")
         return np.nonzero(going)[0]
 
 
-# --- weights into arrays ----------------------------------------------------------------------------------
+# --- weights into arrays: in named tuples, which Numba unpacks once ---------------------------------------
 
 
-def _columns(into: Array, bias: Array, out: Array) -> tuple[Array, ...]:
-    """One half of the MLP block: by dimension, the units that read it; by unit, the dimensions it writes;
-    and the units that are on whatever is read."""
+class FlatHeads(NamedTuple):
+    """All heads of a block. `_ptr` arrays say where the entries of a head (or of its query value) begin and end."""
+
+    mode: Array  # BY_OFFSET, BY_KEY or BY_WORD
+    query: Array  # (head, 2): the first dimension and the size of the segment that the query reads
+    key: Array  # (head, 2): the same of the key
+    offset: Array  # the single offset that a head selects, or MANY_OFFSETS
+    allowed: Array  # (head, offset): whether the relative bias lets the head select it
+    causal: bool
+    match_base: Array  # head → its first place in match_ptr
+    match_ptr: Array  # one entry a query value
+    matches: Array  # the key values that a query value selects
+    copy_ptr: Array
+    sources: Array  # a head adds weight × source dimension of each selected row to the target dimension
+    targets: Array
+    weights: Array
+    null_ptr: Array
+    null_targets: Array  # what a head adds where it selects nothing
+    null_weights: Array
+
+
+class FlatHalf(NamedTuple):
+    """One half of the MLP block without its zeros."""
+
+    read_ptr: Array  # dimension → the units that read it
+    units: Array
+    read_weights: Array
+    bias: Array
+    write_ptr: Array  # unit → the dimensions that it writes
+    targets: Array
+    write_weights: Array
+    always: Array  # the units that are on where they read zeros
+
+
+class FlatBlock(NamedTuple):
+    """One block: its heads, and the two halves of its MLP block."""
+
+    heads: FlatHeads
+    first: FlatHalf
+    second: FlatHalf
+
+
+def _flat_half(into: Array, bias: Array, out: Array) -> FlatHalf:
     dims, units = np.nonzero(into.T)
     read_ptr = np.searchsorted(dims, np.arange(into.shape[1] + 1))
     writers, targets = np.nonzero(out.T)
     write_ptr = np.searchsorted(writers, np.arange(out.shape[1] + 1))
-    always = np.nonzero(bias > 0)[0]
-    return (
+    parts = (
         read_ptr,
         units,
         into[units, dims],
@@ -124,99 +176,114 @@ def _columns(into: Array, bias: Array, out: Array) -> tuple[Array, ...]:
         write_ptr,
         targets,
         out[targets, writers],
-        always,
+        np.nonzero(bias > 0)[0],
     )
+    # arrays of one memory layout, so that Numba compiles the kernels once
+    return FlatHalf(*(np.ascontiguousarray(part) for part in parts))
 
 
-def _heads(block: Block, segments: list[tuple[int, int]], causal: bool, kind: Any) -> tuple[Array, ...]:
-    """All heads: segments of query and key, members of each query value, offsets, what is copied where."""
-    tensors = {
-        name: getattr(block, name).detach().cpu().double().numpy()
-        for name in ("query", "query_bias", "key", "key_bias", "value", "out", "relative", "null_score", "null_value")
-    }
-    count = tensors["query"].shape[0]
-    table = np.zeros((count, 6), dtype=np.int64)  # mode, query start, size, key start, size, offset if there is one
-    allowed = np.zeros((count, tensors["relative"].shape[1]), dtype=np.bool_)
-    member_ptr: list[Array] = [np.zeros(1, dtype=np.int64)]
-    members: list[int] = []
-    copies: list[tuple[int, int, float]] = []
-    nulls: list[tuple[int, float]] = []
-    bases, copy_ptr, null_ptr = [], [0], [0]
-    written: set[int] = set()
-    read: set[int] = set()
-    for h in range(count):
+@dataclass(frozen=True)
+class _Selection:
+    """How one head selects.
+
+    query, key: the first dimension and the size of the segments that they read.
+    allowed: whether the head may select each offset −window − 1 … window + 1.
+    matches: of each query value, the key values that match it; only of a head BY_KEY.
+    """
+
+    mode: int
+    query: tuple[int, int]
+    key: tuple[int, int]
+    allowed: Array
+    matches: tuple[Array, ...] = ()
+
+    @property
+    def offset(self) -> int:
+        """The single offset that the head may select, or MANY_OFFSETS; the ends stand for many."""
+        (places,) = np.nonzero(self.allowed)
+        if len(places) != 1 or places[0] in (0, len(self.allowed) - 1):
+            return MANY_OFFSETS
+        return int(places[0]) - len(self.allowed) // 2
+
+    @property
+    def reads(self) -> set[int]:
+        """The dimensions of the query's and the key's segment."""
+        return {start + k for start, size in (self.query, self.key) for k in range(size)}
+
+
+def _flat_heads(block: Block, segments: list[tuple[int, int]], causal: bool, kind: Any) -> FlatHeads:
+    names = ("query", "query_bias", "key", "key_bias", "value", "out", "relative", "null_score", "null_value")
+    tensors = {name: getattr(block, name).detach().cpu().double().numpy() for name in names}
+    selections: list[_Selection] = []
+    copies: list[Array] = []  # of each head: rows of source, target, weight, sorted by target
+    nulls: list[Array] = []  # of each head: rows of target, weight
+    for h in range(len(block.heads)):
         one = {name: tensor[h] for name, tensor in tensors.items()}
-        mode, table[h, 1:5], ok, chosen = _selection(one, segments)
-        table[h, 0] = mode
-        allowed[h] = ok
-        table[h, 5] = (
-            int(np.nonzero(ok)[0][0]) - block.window - 1
-            if ok.sum() == 1 and 0 < np.argmax(ok) < len(ok) - 1
-            else 1 << 40
-        )
-        bases.append(sum(len(part) for part in member_ptr) - 1)
-        offset = len(members)
-        lengths = [len(part) for part in chosen]
-        member_ptr.append(offset + np.cumsum(lengths, dtype=np.int64) if lengths else np.zeros(0, dtype=np.int64))
-        for part in chosen:
-            members += part
+        selections.append(_selection(one, segments))
         through = one["out"] @ one["value"]
-        for target, source in np.argwhere(through):
-            copies.append((source, target, through[target, source]))
-            written.add(int(target))
-            read.add(int(source))
-        copy_ptr.append(len(copies))
+        targets, sources = np.nonzero(through)
+        copies.append(np.stack([sources, targets, through[targets, sources]], axis=1))
         null = one["out"] @ one["null_value"]
-        nulls += [(int(target), float(null[target])) for target in np.nonzero(null)[0]]
-        null_ptr.append(len(nulls))
-        read |= {*range(table[h, 1], table[h, 1] + table[h, 2]), *range(table[h, 3], table[h, 3] + table[h, 4])}
-    if written & read:
+        nulls.append(np.stack([np.nonzero(null)[0], null[np.nonzero(null)]], axis=1))
+    every, nothing = np.concatenate([np.zeros((0, 3)), *copies]), np.concatenate([np.zeros((0, 2)), *nulls])
+    read = set().union(*(selection.reads for selection in selections)) | set(every[:, 0].astype(int).tolist())
+    if read & set(every[:, 1].astype(int).tolist()):
         raise NotSparse("a head reads what a head writes")
-    return (
-        table,
-        allowed,
-        np.array([block.window, int(causal)]),
-        np.concatenate(member_ptr),
-        np.array(bases, dtype=np.int64),
-        np.array(members, dtype=np.int64),
-        np.array(copy_ptr),
-        np.array([c[0] for c in copies], dtype=np.int64),
-        np.array([c[1] for c in copies], dtype=np.int64),
-        np.array([c[2] for c in copies], dtype=kind),
-        np.array(null_ptr),
-        np.array([n[0] for n in nulls], dtype=np.int64),
-        np.array([n[1] for n in nulls], dtype=kind),
+    values = [len(selection.matches) for selection in selections]
+    matches = [part for selection in selections for part in selection.matches]
+    return FlatHeads(
+        mode=np.array([selection.mode for selection in selections], dtype=np.int64),
+        query=np.array([selection.query for selection in selections], dtype=np.int64).reshape(-1, 2),
+        key=np.array([selection.key for selection in selections], dtype=np.int64).reshape(-1, 2),
+        offset=np.array([selection.offset for selection in selections], dtype=np.int64),
+        allowed=np.array([selection.allowed for selection in selections], dtype=np.bool_).reshape(len(selections), -1),
+        causal=causal,
+        match_base=_pointers(values),
+        match_ptr=_pointers([len(part) for part in matches]),
+        matches=np.concatenate([np.zeros(0, dtype=np.int64), *matches]),
+        copy_ptr=_pointers([len(part) for part in copies]),
+        sources=every[:, 0].astype(np.int64),
+        targets=every[:, 1].astype(np.int64),
+        weights=every[:, 2].astype(kind),
+        null_ptr=_pointers([len(part) for part in nulls]),
+        null_targets=nothing[:, 0].astype(np.int64),
+        null_weights=nothing[:, 1].astype(kind),
     )
 
 
-def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> tuple[int, list[int], Array, list[list[int]]]:
-    """How one head selects: 0 by offset alone, 1 by a one-hot key, 2 by the bits of a word."""
+def _pointers(lengths: list[int]) -> Array:
+    """Where each of several lists begins, one after the other, and where the last ends."""
+    return np.cumsum([0, *lengths], dtype=np.int64)
+
+
+def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> _Selection:
+    """Read from the weights of one head how it selects."""
     null, relative = float(one["null_score"]), one["relative"]
     if not one["query"].any() or not one["key"].any():
         on, off = relative > null + UNDERFLOW, relative < null - UNDERFLOW
         if one["query_bias"].any() or not (on | off).all():
             raise NotSparse("a relative head that is not hard")
-        return 0, [0, 0, 0, 0], on, []
+        return _Selection(BY_OFFSET, (0, 0), (0, 0), on)
     (q0, q1), (k0, k1) = (_segment(one[name], segments) for name in ("query", "key"))
     if one["key_bias"].any() or one["query_bias"].any():
-        selection: tuple[int, list[int], Array, list[list[int]]] = _word_selection(one, q0, q1, k0, k1, null)
-        return selection
+        return _word_selection(one, (q0, q1), (k0, k1), null)
     key = one["key"][:, k0:k1]
     if key.shape[0] < k1 - k0 or not (key[: k1 - k0] == np.eye(k1 - k0)).all() or key[k1 - k0 :].any():
         raise NotSparse("a key that is not one-hot")
     scores = one["query"][: k1 - k0, q0:q1].T  # (query value, key value)
     best, worst = float(relative.max()), float(relative.min())
     match = scores + best > null + UNDERFLOW
-    ok = relative == best
+    allowed = relative == best
     if not (match | (scores + best < null - UNDERFLOW)).all() or (
-        worst < best and (scores + relative[~ok].max() > null - UNDERFLOW).any()
+        worst < best and (scores + relative[~allowed].max() > null - UNDERFLOW).any()
     ):
         raise NotSparse("a head that is not hard")
-    return 1, [q0, q1 - q0, k0, k1 - k0], ok, [np.nonzero(row)[0].tolist() for row in match]
+    matches = tuple(np.nonzero(row)[0] for row in match)
+    return _Selection(BY_KEY, (q0, q1 - q0), (k0, k1 - k0), allowed, matches)
 
 
 def _segment(weights: Array, segments: list[tuple[int, int]]) -> tuple[int, int]:
-    """The segment that a projection reads, whole: a query that asks for nothing has a column of zeros."""
+    """Start and stop of the segment that a projection reads; a query that asks for nothing has a column of zeros."""
     dims = np.nonzero(weights.any(axis=0))[0]
     for start, stop in segments:
         if start <= dims[0] and dims[-1] < stop:
@@ -224,33 +291,44 @@ def _segment(weights: Array, segments: list[tuple[int, int]]) -> tuple[int, int]
     raise NotSparse("a head that reads several variables at once")
 
 
-def _word_selection(one: dict[str, Array], q0: int, q1: int, k0: int, k1: int, null: float) -> Any:
+def _word_selection(one: dict[str, Array], query: tuple[int, int], key: tuple[int, int], null: float) -> _Selection:
+    """Check that a head selects the keys whose bits equal the query's."""
+    (q0, q1), (k0, k1) = query, key
     bits = q1 - q0
     scale = one["query"][0, q0] / 2
-    shape = (np.eye(bits) * 2 * scale, np.eye(bits) * 2)
     fits = (
         k1 - k0 == bits
-        and (one["query"][:bits, q0:q1] == shape[0]).all()
-        and (one["key"][:bits, k0:k1] == shape[1]).all()
+        and (one["query"][:bits, q0:q1] == np.eye(bits) * 2 * scale).all()
+        and (one["key"][:bits, k0:k1] == np.eye(bits) * 2).all()
     )
     fits = fits and (one["query_bias"][:bits] == -scale).all() and (one["key_bias"][:bits] == -1).all()
     relative = one["relative"]
-    ok = relative == relative.max()
+    allowed = relative == relative.max()
     if not fits or relative.max() != 0 or scale * bits - null < UNDERFLOW or null - scale * (bits - 2) < UNDERFLOW:
         raise NotSparse("a word head that is not hard")
-    if not ok.all() and scale * bits + relative[~ok].max() > null - UNDERFLOW:
+    if not allowed.all() and scale * bits + relative[~allowed].max() > null - UNDERFLOW:
         raise NotSparse("a word head that is not hard")
-    return 2, [q0, bits, k0, bits], ok, []
+    return _Selection(BY_WORD, (q0, bits), (k0, bits), allowed)
 
 
-# --- running ----------------------------------------------------------------------------------------------
+class Scratch(NamedTuple):
+    """Memory for one head: by position but for `first`."""
+
+    keys: Array
+    queries: Array
+    following: Array  # the next position with the same key, or −1
+    first: Array  # key value → the first position that has it, or −1
+    counts: Array  # how many positions are selected
+
+
+# --- attention --------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
 def _code(x: Array, row: int, start: int, size: int, mode: int) -> int:
     """The value that a segment holds: the place of its one, or its bits; −1 where it holds anything else."""
     found = -1
-    if mode == 2:
+    if mode == BY_WORD:
         found = 0
         for k in range(size):
             if x[row, start + k] == 1:
@@ -267,66 +345,125 @@ def _code(x: Array, row: int, start: int, size: int, mode: int) -> int:
     return found
 
 
+# Numba counts references to the arrays that it passes to a function. So the functions called for every position or
+# every unit are few and take few arrays.
+
+
 @njit(cache=True, nogil=True)
-def _attend(x, begin, n, block, codes, order, first_of):  # type: ignore[no-untyped-def]
+def _attend(x, begin, n, heads, scratch):  # type: ignore[no-untyped-def]
     """Add every head's output at every position of one sequence; false where a state is not one-hot."""
-    table, allowed, shape, member_ptr, bases, members = block[:6]
-    copy_ptr, sources, targets, weights, null_ptr, null_targets, null_weights = block[6:13]
-    window, causal = shape[0], shape[1] == 1
-    for h in range(table.shape[0]):
-        mode, q0, qn, k0, kn, single = table[h]
-        if mode != 0:  # chain the positions that have the same key
-            for j in range(n):
-                codes[j] = _code(x, begin + j, k0, kn, mode)
-                if codes[j] < 0:
-                    return False
-            if mode == 1:
-                first_of[:kn] = -1
-                for j in range(n - 1, -1, -1):
-                    order[j] = first_of[codes[j]]
-                    first_of[codes[j]] = j
-        for i in range(n):
-            count = 0
-            a, b = copy_ptr[h], copy_ptr[h + 1]
-            if mode == 0:
-                if single < (1 << 40):
-                    j = i + single
-                    if 0 <= j < n and not (causal and j > i):
-                        count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
-                else:
-                    for j in range(i + 1 if causal else n):
-                        if allowed[h, min(max(j - i, -window - 1), window + 1) + window + 1]:
-                            count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
-            else:
-                query = _code(x, begin + i, q0, qn, mode)
-                if query < 0:
-                    return False
-                if mode == 1:
-                    for m in range(member_ptr[bases[h] + query], member_ptr[bases[h] + query + 1]):
-                        j = first_of[members[m]]
-                        while j >= 0:
-                            if (
-                                not (causal and j > i)
-                                and allowed[h, min(max(j - i, -window - 1), window + 1) + window + 1]
-                            ):
-                                count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
-                            j = order[j]
-                else:
-                    for j in range(i + 1 if causal else n):
-                        if codes[j] == query and allowed[h, min(max(j - i, -window - 1), window + 1) + window + 1]:
-                            count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
-            if count == 0:
-                for k in range(null_ptr[h], null_ptr[h + 1]):
-                    x[begin + i, null_targets[k]] += null_weights[k]
-            elif count > 1:
-                for k in range(a, b):  # the sum of whole numbers, divided once
-                    if k == a or targets[k] != targets[k - 1]:
-                        x[begin + i, targets[k]] /= count
+    for h in range(len(heads.mode)):
+        mode = heads.mode[h]
+        if mode == BY_OFFSET:
+            _attend_by_offset(x, begin, n, heads, h, scratch.counts)
+        elif not (
+            _read_codes(x, begin, n, heads.key[h], mode, scratch.keys)
+            and _read_codes(x, begin, n, heads.query[h], mode, scratch.queries)
+        ):
+            return False
+        elif mode == BY_WORD:
+            _attend_by_word(x, begin, n, heads, h, scratch)
+        else:
+            _attend_by_key(x, begin, n, heads, h, scratch)
+        _average(x, begin, n, heads, h, scratch.counts)
     return True
 
 
 @njit(cache=True, nogil=True)
+def _read_codes(x, begin, n, segment, mode, codes):  # type: ignore[no-untyped-def]
+    """Write the value that a segment holds at every position into `codes`; false where it holds none."""
+    start, size = segment
+    for i in range(n):
+        codes[i] = _code(x, begin + i, start, size, mode)
+        if codes[i] < 0:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _place(offset, reach):  # type: ignore[no-untyped-def]
+    """The place of an offset in `allowed`; the ends stand for all offsets further away."""
+    return min(max(offset, -reach), reach) + reach
+
+
+@njit(cache=True, nogil=True)
+def _attend_by_offset(x, begin, n, heads, h, counts):  # type: ignore[no-untyped-def]
+    """A head that selects by offset alone; a head with a single offset is a shift."""
+    a, b, sources, targets, weights = (
+        heads.copy_ptr[h],
+        heads.copy_ptr[h + 1],
+        heads.sources,
+        heads.targets,
+        heads.weights,
+    )
+    offset, allowed, causal = heads.offset[h], heads.allowed[h], heads.causal
+    reach = len(allowed) // 2
+    for i in range(n):
+        count = 0
+        if offset != MANY_OFFSETS:
+            j = i + offset
+            if 0 <= j < n and not (causal and j > i):
+                count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+        else:
+            for j in range(i + 1 if causal else n):
+                if allowed[_place(j - i, reach)]:
+                    count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+        counts[i] = count
+
+
+@njit(cache=True, nogil=True)
+def _attend_by_key(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-def]
+    """A head that selects one-hot keys: it follows the chain of each key value that the query matches."""
+    a, b, sources, targets, weights = (
+        heads.copy_ptr[h],
+        heads.copy_ptr[h + 1],
+        heads.sources,
+        heads.targets,
+        heads.weights,
+    )
+    base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
+    allowed, causal = heads.allowed[h], heads.causal
+    reach = len(allowed) // 2
+    keys, queries, following, first, counts = scratch
+    first[: heads.key[h, 1]] = -1
+    for j in range(n - 1, -1, -1):  # chain the positions of each key value
+        following[j] = first[keys[j]]
+        first[keys[j]] = j
+    for i in range(n):
+        count = 0
+        for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
+            j = first[matches[m]]
+            while j >= 0:
+                if not (causal and j > i) and allowed[_place(j - i, reach)]:
+                    count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                j = following[j]
+        counts[i] = count
+
+
+@njit(cache=True, nogil=True)
+def _attend_by_word(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-def]
+    """A head that selects the keys equal to the query's word."""
+    a, b, sources, targets, weights = (
+        heads.copy_ptr[h],
+        heads.copy_ptr[h + 1],
+        heads.sources,
+        heads.targets,
+        heads.weights,
+    )
+    allowed, causal = heads.allowed[h], heads.causal
+    reach = len(allowed) // 2
+    keys, queries, counts = scratch.keys, scratch.queries, scratch.counts
+    for i in range(n):
+        count = 0
+        for j in range(i + 1 if causal else n):
+            if keys[j] == queries[i] and allowed[_place(j - i, reach)]:
+                count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+        counts[i] = count
+
+
+@njit(cache=True, nogil=True)
 def _copy(x, to, source, a, b, sources, targets, weights, count):  # type: ignore[no-untyped-def]
+    """Add a selected row to the row that selects it; the number of rows added so far."""
     for k in range(a, b):
         value = x[source, sources[k]]
         if value != 0:
@@ -335,9 +472,27 @@ def _copy(x, to, source, a, b, sources, targets, weights, count):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
-def _half(x, row, block, sums, mark, touched, changes, dims):  # type: ignore[no-untyped-def]
-    """One half of the MLP block at one position: only the units that something touches."""
-    read_ptr, units, read_weights, bias, write_ptr, targets, write_weights, always = block
+def _average(x, begin, n, heads, h, counts):  # type: ignore[no-untyped-def]
+    """Divide each sum of selected rows by their number; add the null value where there are none."""
+    a, b, targets = heads.copy_ptr[h], heads.copy_ptr[h + 1], heads.targets
+    c, d, null_targets, null_weights = heads.null_ptr[h], heads.null_ptr[h + 1], heads.null_targets, heads.null_weights
+    for i in range(n):
+        if counts[i] == 0:
+            for k in range(c, d):
+                x[begin + i, null_targets[k]] += null_weights[k]
+        elif counts[i] > 1:
+            for k in range(a, b):  # the sum of whole numbers, divided once
+                if k == a or targets[k] != targets[k - 1]:
+                    x[begin + i, targets[k]] /= counts[i]
+
+
+# --- units, and whole layers ------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _half(x, row, half, sums, mark, touched, changes, dims):  # type: ignore[no-untyped-def]
+    """One half of the MLP block at one position: only the units that read something or are always on."""
+    read_ptr, units, read_weights, bias, write_ptr, targets, write_weights, always = half
     count = 0
     for dim in range(x.shape[1]):
         value = x[row, dim]
@@ -375,18 +530,20 @@ def _half(x, row, block, sums, mark, touched, changes, dims):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, layers, going, block):  # type: ignore[no-untyped-def]
-    """Run each sequence by itself until it halts; `going` are those that do not. False where a state is not one-hot."""
-    first, second = block[13:21], block[21:29]
-    width = max(len(first[3]), len(second[3])) + 1
+def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, layers, going, heads, first, second):  # type: ignore[no-untyped-def]
+    """Run each sequence by itself until it halts, or for `limit` layers; false where a state is not one-hot.
+
+    `layers` gets the layers of each sequence, `going` whether it has not halted."""
+    width = max(len(first.bias), len(second.bias)) + 1
     sums, changes = np.zeros(width, dtype=x.dtype), np.zeros(x.shape[1], dtype=x.dtype)
     mark, touched = np.zeros(width, dtype=np.bool_), np.zeros(width, dtype=np.int64)
-    dims = np.zeros(max(len(first[5]), len(second[5])) + 1, dtype=np.int64)
+    dims = np.zeros(max(len(first.targets), len(second.targets)) + 1, dtype=np.int64)
     longest = 1
     for n in lengths:
         longest = max(longest, n)
-    codes, order = np.zeros(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
-    first_of = np.zeros(x.shape[1] + 1, dtype=np.int64)
+    keys, queries = np.zeros(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
+    following, counts = np.zeros(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
+    scratch = Scratch(keys, queries, following, np.zeros(x.shape[1] + 1, dtype=np.int64), counts)
     halt_dims = np.nonzero(halt_weight)[0]
     for s in range(len(starts)):
         begin, n = starts[s], lengths[s]
@@ -395,21 +552,25 @@ def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, lay
             if layer >= limit:
                 going[s] = halts
                 break
-            if not _attend(x, begin, n, block, codes, order, first_of):
+            if not _attend(x, begin, n, heads, scratch):
                 return False
             for row in range(begin, begin + n):
-                if len(first[3]) > 0:
+                if len(first.bias) > 0:
                     _half(x, row, first, sums, mark, touched, changes, dims)
                 _half(x, row, second, sums, mark, touched, changes, dims)
             layer += 1
-            if halts:
-                finished = True
-                for row in range(begin, begin + n):
-                    total = halt_bias
-                    for dim in halt_dims:
-                        total += halt_weight[dim] * x[row, dim]
-                    if not total > 0:
-                        finished = False
-                        break
+            finished = halts and _done(x, begin, n, halt_dims, halt_weight, halt_bias)
         layers[s] = layer
+    return True
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _done(x, begin, n, halt_dims, halt_weight, halt_bias):  # type: ignore[no-untyped-def]
+    """Whether every position has the halt value."""
+    for row in range(begin, begin + n):
+        total = halt_bias
+        for dim in halt_dims:
+            total += halt_weight[dim] * x[row, dim]
+        if not total > 0:
+            return False
     return True
