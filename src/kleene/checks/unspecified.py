@@ -159,14 +159,7 @@ def unreachable(program: ProgramClass, rules: Iterable[Rule]) -> frozenset[Rule]
     needs a value that never comes up, so what is here cannot fire. Of the other rules some may still be unable to.
     """
     spec = program.spec
-    values: dict[str, set[int]] = {}
-    for name, variable in spec.variables.items():
-        values[name] = set(variable.by_token or variable.by_position or (variable.default,))
-    for name, head in spec.heads.items():  # averages may be anything
-        values[name] = set(range(len(head.kind))) if head.numerical else set()
-    for move in spec.moves.values():  # what is moved in may be anything
-        target = move.into or move.value
-        values[target] = set(range(len(spec.kinds[target])))
+    values = _first_values(spec)
     writing = [rule for rule in all_rules(program) if rule.new is not None]
     before = -1
     while before != (before := sum(map(len, values.values()))):
@@ -178,6 +171,19 @@ def unreachable(program: ProgramClass, rules: Iterable[Rule]) -> frozenset[Rule]
             if rule.new is not None and all(value in values[name] for name, value in rule.antecedent):
                 values[rule.variable].add(rule.new)
     return frozenset(rule for rule in rules if any(value not in values[name] for name, value in rule.antecedent))
+
+
+def _first_values(spec: Spec) -> dict[str, set[int]]:
+    """The values that variables start with; averages, and what is moved in, may be anything."""
+    values: dict[str, set[int]] = {}
+    for name, variable in spec.variables.items():
+        values[name] = set(variable.by_token or variable.by_position or (variable.default,))
+    for name, head in spec.heads.items():
+        values[name] = set(range(len(head.kind))) if head.numerical else set()
+    for move in spec.moves.values():
+        target = move.into or move.value
+        values[target] = set(range(len(spec.kinds[target])))
+    return values
 
 
 SEARCHED = 300  # inputs that are tried to find an example
