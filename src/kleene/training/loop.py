@@ -164,8 +164,8 @@ def train(
                 late = _late(deadline)
                 done = run.reached or run.step == steps
                 due = first or late or done or time.monotonic() - saved >= save_seconds
-                if checkpoints and checkpoints.visit(model, optimiser, run, saved, due, done and not keep):
-                    saved, first = time.monotonic(), False
+                if checkpoints:
+                    saved, first = checkpoints.visit(model, optimiser, run, saved, due, done and not keep), False
                 total, counted = torch.zeros_like(total), 0
                 show(run.step, run.last)
     return run
@@ -263,15 +263,17 @@ class _Checkpoints:
 
     def visit(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, run: Run, since: float, due: bool, last: bool
-    ) -> bool:
-        """After an evaluation: note the metrics, and save where it is due; the last time, remove what was saved."""
+    ) -> float:
+        """After an evaluation: note the metrics, and save where it is due; until when the seconds are counted."""
         self.note(run)
         if last:
             self.clear()
         elif due:
-            run.seconds += time.monotonic() - since
+            now = time.monotonic()
+            run.seconds += now - since
             self.save(model, optimiser, run)
-        return due and not last
+            return now
+        return since
 
     def clear(self) -> None:
         """Remove what was saved; the metrics stay."""
