@@ -173,6 +173,35 @@ def test_a_changed_adder_is_refused_exactly_where_it_is_wrong():
             block.bias2.data[unit] -= by
 
 
+class Found(kl.Program):
+    """A word that may be found at several positions, compared and added where it is asked for."""
+
+    tokens = 4
+    key = kl.cat(2, token=lambda t: t % 2)
+    asks = kl.cat(2, token=lambda t: t // 2)
+    here = kl.word(3, token=lambda t: t)
+    one = kl.cat(2, default=1)
+    found = kl.attend(one, key, here)
+    size = kl.cat(3)
+    total = kl.word(3)
+    output, layers = size, 1
+
+    def step(z):
+        if z.asks == 1:
+            z.size = 1 if z.found >= 2 else 2
+            z.total = (z.found + z.here) % 8
+
+
+def test_a_word_that_several_positions_have_is_a_fraction_where_it_is_not_read():
+    net = kl.compile(Found)
+    assert kl.certify(net).holds, kl.certify(net)
+    assert kl.verify(Found, net, lengths=range(1, 4)).holds
+    compared = net.layout["[found ≥ 2]"].start
+    gate = next(u for u in range(len(net.blocks[0].bias2)) if net.blocks[0].in2[u, compared])
+    net.blocks[0].bias2.data[gate] += 1  # now a fraction opens it
+    assert not kl.certify(net).holds
+
+
 # --- the library ------------------------------------------------------------------------------------------
 
 DEFAULT_SIZE = "parity_relative parity_absolute parity_sum parity_scratchpad addition addition_scratchpad subleq "

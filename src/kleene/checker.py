@@ -615,8 +615,11 @@ class Block:
             table = np.concatenate([table, table[:, [zero]]], axis=1)
             return table, table
         elif atom in self.atoms and atom not in self.net.program.kinds:
-            dim = layout[atom].start
-            table = np.stack([np.zeros(len(rows), dtype=rows.dtype), rows[:, dim]], axis=1)
+            weights = rows[:, layout[atom].start][:, None]
+            table = np.concatenate([0 * weights, weights], axis=1)
+            if not self.rough.isdisjoint(self.layer.predicates[atom][0]):  # it may be a fraction where its words are
+                low = np.concatenate([table, np.minimum(weights, 0)], axis=1)
+                return low, np.concatenate([table, np.maximum(weights, 0)], axis=1) if weights.any() else low
         else:
             table = rows[:, layout[atom].slice]
         if head is None:
@@ -840,6 +843,8 @@ def prove_decoding(net: Net) -> dict[str, Any]:
     if net.config["shape"] != "decoder":
         return {"decoder": False}
     need(net.config["causal"] is True and net.program.data["causal"] is True, "a decoder looks ahead")
+    limit = net.program.positions
+    need(limit is None or net.longest == limit, "a decoder takes fewer tokens than its program, and would stop between")
     return {"decoder": True, "max_tokens": net.config["max_tokens"]}
 
 
@@ -1423,6 +1428,7 @@ class Cases:
         self.scratch = [d for d in block.scratch if d not in block.predicates and self.rows[:, d].any()]
         self.through = self.rows[:, self.scratch]
         asked = {n for update in mine for n in update.mentions} | {h for h in block.layer.heads if self._depends_on(h)}
+        asked |= {word for name in asked if name in block.layer.predicates for word in block.layer.predicates[name][0]}
         reads = [Update("", guard, reads=h) for h, guard in block.layer.reads if h in asked]
         self.updates, self.count_updates = [*mine, *reads], len(mine)  # a reading changes nothing
         self._read_tables()
@@ -1450,7 +1456,11 @@ class Cases:
                 self.low[atom], self.high[atom] = low, high
                 self.into_scratch[atom] = (one, two)
         self.reads = {atom: (self.low[atom] != 0).any(axis=1) | (self.high[atom] != 0).any(axis=1) for atom in self.low}
-        self.trifle = trifle(block, self.rows, self.bias)
+        # rounded sums are monotone: a single part in [0, 1] moves no bound, several parts of an average may exceed 1
+        parts = [(self.rows[:, self.net.layout[name].slice] != 0).sum(axis=1) for name in block.rough]
+        kinds = [self.net.program.kinds[name].name for name in block.rough]
+        several = [count > 1 for count, kind in zip(parts, kinds) if kind != "word"]
+        self.trifle = trifle(block, self.rows, self.bias) * np.any([np.zeros(len(self.rows), bool), *several], axis=0)
         self.scratch_trifle = np.ceil(trifle(block, directions, np.zeros(len(self.scratch)))).astype(int)
 
     def prove(self) -> None:
@@ -1579,7 +1589,8 @@ class Cases:
         return domain[atom] == (self.block.atoms[atom],)
 
     def _atoms_of(self, update: Update) -> Iterator[Atom]:
-        for name in update.mentions:
+        compared = [n for n, (terms, _, _) in self.block.layer.predicates.items() if update.reads in terms]
+        for name in (*update.mentions, *compared):
             yield from (atom for atom in self.block.atoms_of(name) if atom in self.low)
 
     def _blind(self, u: int, domain: Domain) -> bool:
@@ -2055,7 +2066,8 @@ def prove_reads(net: Net) -> dict[str, Any]:
             need(all(type(entry[key]) is int for key in ("at_least", "at_most")), f"'{name}' has no whole bounds")
             need(entry["range"] == average_range(net, head), f"'{name}' is checked for another range")
             for test in guard:
-                for other in test.form.tables.keys() & layer.heads.keys():
+                words = {w for n in test.form.tables if n in layer.predicates for w in layer.predicates[n][0]}
+                for other in (test.form.tables.keys() | words) & layer.heads.keys():
                     before = (earlier for n, earlier in layer.reads[: layer.reads.index((name, guard))] if n == other)
                     known = any(all(implied(t, guard) for t in earlier) for earlier in before)
                     need(known, f"'{name}' is read where '{other}' has a value, and '{other}' is not read before")
@@ -2231,7 +2243,8 @@ def statement_of(net: Net, limit: int | None) -> str:
     """What follows from the lemmas together (lemma `composition`)."""
     inputs = "every input" if limit is None else f"every input of at most {limit:,} tokens"
     runs = "until every position has its halt value" if net.config["halts"] else f"for {net.config['layers']} layers"
-    runs += ", token by token" if net.config["shape"] == "decoder" else ""
+    if net.config["shape"] == "decoder":
+        runs += " a token (the limit counts appended tokens)"
     return (
         f"on {inputs} on which no undefined head is read, the network in {net.format.name} computes in every layer "
         f"exactly the saved guarded updates of '{net.program.name}', run {runs}"

@@ -145,7 +145,7 @@ def train(
         total, counted = torch.zeros((), device=_device(model)), 0
         saved, first = time.monotonic(), True
         show(run.step, run.last)
-        late = deadline is not None and time.monotonic() >= deadline
+        late = _late(deadline)
         while run.step < steps and not run.reached and not late:
             torch.manual_seed(seeded(seed, run.step))
             for group in optimiser.param_groups if schedule else ():
@@ -161,20 +161,18 @@ def train(
             if run.step % every == 0 or run.step == steps:
                 run.metrics.append(_measure(model, evaluate, run.step, total.item() / counted))
                 run.reached = until is not None and until(run.last)
-                late = deadline is not None and time.monotonic() >= deadline
-                if checkpoints:
-                    due = first or time.monotonic() - saved >= save_seconds
-                    checkpoints.note(run)
-                    done = run.reached or run.step == steps
-                    if done and not keep:
-                        checkpoints.clear()
-                    elif due or late or done:
-                        run.seconds += time.monotonic() - saved
-                        saved, first = time.monotonic(), False
-                        checkpoints.save(model, optimiser, run)
+                late = _late(deadline)
+                done = run.reached or run.step == steps
+                due = first or late or done or time.monotonic() - saved >= save_seconds
+                if checkpoints and checkpoints.visit(model, optimiser, run, saved, due, done and not keep):
+                    saved, first = time.monotonic(), False
                 total, counted = torch.zeros_like(total), 0
                 show(run.step, run.last)
     return run
+
+
+def _late(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
 
 
 def _device(model: nn.Module) -> torch.device:
@@ -262,6 +260,18 @@ class _Checkpoints:
             )
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
+
+    def visit(
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, run: Run, since: float, due: bool, last: bool
+    ) -> bool:
+        """After an evaluation: note the metrics, and save where it is due; the last time, remove what was saved."""
+        self.note(run)
+        if last:
+            self.clear()
+        elif due:
+            run.seconds += time.monotonic() - since
+            self.save(model, optimiser, run)
+        return due and not last
 
     def clear(self) -> None:
         """Remove what was saved; the metrics stay."""
