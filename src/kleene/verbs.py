@@ -483,6 +483,7 @@ def learn(
     half: bool = False,
     folder: str | Path | None = None,
     save_seconds: float = 20,
+    keep: bool = True,
     deadline: float | None = None,
     device: str | None = None,
     progress: bool = False,
@@ -513,6 +514,7 @@ def learn(
     half: bool | None = None,
     folder: str | Path | None = None,
     save_seconds: float = 20,
+    keep: bool = True,
     deadline: float | None = None,
     device: str | None = None,
     progress: bool = False,
@@ -535,6 +537,7 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
     - `half`: compute matrix products in bfloat16.
     - `folder`: keep checkpoints here; the same call goes on from the last one.
     - `save_seconds`: how many seconds lie between two checkpoints.
+    - `keep`: keep the last checkpoint of a run that is done.
     - `deadline`: stop after so many seconds, with a checkpoint.
     - `device`: "cpu" or "cuda"; by default a GPU where there is one.
     - `progress`: show a progress bar.
