@@ -20,7 +20,27 @@ def rows() -> Iterator[Row]:
     for name, program, dtype, limit in large():
         units, seconds = certified(program, dtype)
         yield {"name": f"certify {name} ({units:,} units)", "ours": seconds, "unit": "CPU s", "at_most": limit}
+    for name, program, dtype in decompiled():
+        net, wanted = kl.compile(program, dtype=dtype), kl.guarded_updates(program)
+        found = kl.decompile(net)
+        assert found == wanted
+        read, compared = cpu_seconds(lambda net=net: kl.decompile(net)), cpu_seconds(lambda a=found, b=wanted: a == b)
+        yield {"name": f"decompile {name}", "ours": read, "unit": "CPU s", "at_most": 10}
+        yield {"name": f"compare what decompile {name} gave", "ours": compared, "unit": "CPU s", "at_most": 10}
+    for name in ("parity_relative", "addition", "dyck2", "scan"):
+        thing = getattr(kl.library, name)
+        program = thing if isinstance(thing, type) else thing()
+        seconds = cpu_seconds(lambda program=program: kl.certify(program))
+        yield {"name": f"certify the step of {name}", "ours": seconds, "unit": "CPU s"}
     yield from growth()
+
+
+def decompiled() -> Iterator[tuple[str, Any, str | None]]:
+    """Name, program, number format: what once took minutes to read back."""
+    yield "(a + b) % 100", of_two(100, lambda a, b: (a + b) % 100), None
+    yield "(a + b) % 500", of_two(500, lambda a, b: (a + b) % 500), None
+    yield "sum of 32-bit words", words(32), "float64"
+    yield "addition_scratchpad(16)", kl.library.addition_scratchpad(16), None
 
 
 def certified(program: Any, dtype: str | None = None) -> tuple[int, float]:

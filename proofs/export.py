@@ -2,8 +2,9 @@
 
     python proofs/export.py DIR FILE
 
-It uses the standard library, NumPy and safetensors, and nothing of Kleene. What it does is trusted: it reads the tensors
-and the program as data, says which residual dimensions each value switches on, and which rows belong to which half.
+It uses the standard library, NumPy and safetensors, and nothing of Kleene. What it does is trusted: it reads the
+tensors and the program as data, says which residual dimensions each value switches on, and which rows belong to which
+half.
 Everything that follows (tables, sums, the walk, the comparison) is done by functions that Coq proved.
 
 In scope: the MLP blocks as far as they write categorical variables, the clearing of heads and scratch values, and heads

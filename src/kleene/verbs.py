@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kleene.machines.automata.alternating import AFA
     from kleene.machines.automata.dfa import DFA
     from kleene.machines.automata.nfa import NFA
+    from kleene.machines.automata.transducer import Transducer
     from kleene.machines.instruction_table import InstructionTable
     from kleene.machines.multitape import MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage
@@ -636,7 +637,9 @@ def export(
 def export(thing: ExactRNN, to: Literal["onnx"], path: str | Path | None = None) -> ModelProto: ...
 @overload
 def export(
-    thing: DFA | AFA | TuringMachine | ExactRNN, to: Literal["graphviz"], path: str | Path | None = None
+    thing: DFA | NFA | AFA | Transducer | TuringMachine | ExactRNN,
+    to: Literal["graphviz"],
+    path: str | Path | None = None,
 ) -> str: ...
 @overload
 def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...

@@ -193,3 +193,50 @@ def test_scan_minimal_versions_generalise(split):
     machine = RuleMachine(kl.guarded_updates(small))
     outputs = machine.run_batch([scan.encode(command) for command, _ in test])
     assert all(scan.decode(output) == actions for output, (_, actions) in zip(outputs, test))
+
+
+# --- reports that fit together ------------------------------------------------------------------------------
+
+
+class with_a_dead_rule(kl.Program):
+    """`never` is 0 from the start and is written nowhere, so the second rule cannot fire."""
+
+    tokens = 2
+    state = kl.cat(3, token=lambda t: t)
+    never = kl.cat(2)
+    left = kl.relative(state, -1, default=0)
+    output = state
+    layers = 1
+
+    def step(z):
+        if z.never:
+            z.state = 2
+        elif z.left == 1 and z.state == 0:
+            z.state = 1
+
+
+def test_rules_that_cannot_fire_are_apart_from_those_left_open():
+    found = kl.unspecified(with_a_dead_rule, [[0, 0], [1]])
+    assert found.unreachable and found.open and set(found.open) | found.unreachable == set(found.rules)
+    assert all(dict(rule.antecedent).get("never") == 1 for rule in found.unreachable)
+    (rule,) = found.open
+    example = found.examples[rule]
+    assert rule in seen_rules(with_a_dead_rule, [example]).rules
+    report = str(found)
+    assert "1 never fire on these inputs" in report and f"(fires on {list(example)})" in report
+
+
+@pytest.mark.parametrize("program", [kl.library.parity_relative, with_a_dead_rule, kl.library.parity_sum(4)])
+def test_the_counts_fit(program):
+    inputs = [[0], [1], [1, 0]] if program is with_a_dead_rule else [[2, 1, 0], [2, 0]]
+    found, small = kl.unspecified(program, inputs), kl.minimal(program, inputs)
+    assert len(kl.rules(program)) == found.fired + len(found.rules) + found.clearing
+    assert small.seen.rule_count == found.fired + found.cleared
+    assert str(small).startswith(f"{small.spec.name}: {small.seen.rule_count} rules; {found.fired} write")
+
+
+def test_what_is_called_unreachable_never_fires():
+    """On every input of up to five tokens."""
+    inputs = [list(word) for length in range(1, 6) for word in product(range(2), repeat=length)]
+    fired = set(seen_rules(with_a_dead_rule, inputs).rules)
+    assert not fired & kl.unspecified(with_a_dead_rule, [[0]]).unreachable

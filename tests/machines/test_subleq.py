@@ -277,7 +277,7 @@ def test_errors_that_belong_to_a_dialect():
         subleq.assemble("LOAD x y", "paper")
     with pytest.raises(InputError, match="line 1: '70000' is 70000, outside the words -32768 … 32767"):
         subleq.assemble(".data 70000", "eforth")
-    with pytest.raises(InputError, match="unknown dialect 'x86'; there are paper, alta, esolang, eforth"):
+    with pytest.raises(InputError, match="unknown dialect 'x86'; choose one of paper, alta, esolang, eforth"):
         subleq.run([0, 0, 0], dialect="x86")
 
 

@@ -19,6 +19,7 @@ holds, and theorem 1 does not: see docs/learnability.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -151,7 +152,14 @@ class Landscape:
         lines = [f"{verdict} coordinate-wise local optimum ({self.regulariser}, α = {self.alpha})"]
         for at in found[:10]:
             lines.append(f"  {at.name} = {at.value}: left derivative {at.left}, right {at.right}")
-        return "\n".join(lines + ([f"  … and {len(found) - 10:,} more"] if len(found) > 10 else []))
+        lines += [f"  … and {len(found) - 10:,} more"] if len(found) > 10 else []
+        named = sorted({int(number) for at in found[:10] for number in re.findall(r"rule (\d+)", at.name)})
+        return "\n".join([*lines, *(f"  rule {number}: {_said(self.rules.rules[number])}" for number in named)])
+
+
+def _said(rule: Rule) -> str:
+    guard = ", ".join(f"{name} = {value}" for name, value in rule.antecedent if name != rule.variable)
+    return f"{rule.variable}: {rule.old} → {rule.new}" + (f"  if {guard}" if guard else "")
 
 
 def landscape(
@@ -178,6 +186,7 @@ def landscape(
       W1[rule 1, done=0] = 1: left derivative 1/2, right 9/2
       W1[rule 1, parity_left=1] = 1: left derivative 1/2, right 5/2
       W1[rule 1, done_left=1] = 1: left derivative 1/2, right 9/2
+      rule 1: parity: 1 → 0  if done = 0, done_left = 1, parity_left = 1
     """
     if regulariser not in REGULARISERS:
         raise NotSupported(f"there is no regulariser {regulariser!r}; there are {', '.join(REGULARISERS)}")

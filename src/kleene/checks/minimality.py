@@ -64,6 +64,19 @@ class MinimalProgram(ProgramClass):
 
     seen: Seen
 
+    def __str__(cls) -> str:
+        """The rules that are left, and how many there are of each sort."""
+        from kleene.show.terminal import _rule_text
+
+        seen = cls.seen
+        clear = sum(map(len, seen.head_values.values()))
+        lines = [
+            f"{cls.spec.name}: {seen.rule_count:,} rules; {len(seen.rules):,} write a variable, {clear:,} clear a head"
+        ]
+        lines += [f"  {_rule_text(cls.spec, rule)}" for rule in seen.rules[:20]]
+        lines += [f"  … and {len(seen.rules) - 20:,} more"] if len(seen.rules) > 20 else []
+        return "\n".join(lines)
+
 
 def minimal(
     program: ProgramClass, inputs: Iterable[Sequence[int]], *, definition: Literal["published", "full"] = "published"

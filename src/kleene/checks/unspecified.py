@@ -11,13 +11,15 @@ is the same; but two rules then write one variable, which rule sets and networks
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice, product
 from typing import Any
 
 import numpy as np
 
 from kleene.checks.minimality import Seen, all_rules, seen_rules
+from kleene.errors import KleeneError
 from kleene.lowering.step_traces import traces
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import Spec
@@ -31,11 +33,20 @@ class Unspecified:
     """What could be otherwise and nothing would change on the inputs. Prints as a report."""
 
     spec: Spec
-    rules: tuple[Rule, ...]  # never fire
+    rules: tuple[Rule, ...]  # never fire on the inputs: `open`, and `unreachable`
     constraints: tuple[tuple[Rule, str], ...]  # (rule that fires, variable whose constraint can go)
     positions: tuple[int, ...]  # no input reaches these
     tokens: tuple[int, ...]  # no input has these
     fired: int  # rules that do fire
+    unreachable: frozenset[Rule] = frozenset()  # no input fires these: their values never come together
+    examples: Mapping[Rule, tuple[int, ...]] = field(default_factory=dict)  # an input that fires a rule that is open
+    clearing: int = 0  # rules that clear heads, of all rules
+    cleared: int = 0  # those of them that fire
+
+    @property
+    def open(self) -> tuple[Rule, ...]:
+        """Rules that the inputs leave open: they never fire here, and nothing says that they cannot."""
+        return tuple(rule for rule in self.rules if rule not in self.unreachable)
 
     @property
     def minimal(self) -> bool:
@@ -49,9 +60,22 @@ class Unspecified:
             lines = [f"  {shown(item)}" for item in found[:10]]
             return lines + ([f"  … and {len(found) - 10:,} more"] if len(found) > 10 else [])
 
+        def rule(found: Rule) -> str:
+            example = self.examples.get(found)
+            return _rule_text(self.spec, found) + (f"   (fires on {list(example)})" if example is not None else "")
+
         lines = [f"{self.spec.name}: {'minimal' if self.minimal else 'not minimal'} for these inputs"]
-        lines.append(f"{self.fired:,} rules fire, {len(self.rules):,} never do")
-        lines += listed(self.rules, lambda rule: _rule_text(self.spec, rule))
+        write, never = self.fired + len(self.rules), len(self.unreachable)
+        lines.append(
+            f"{write + self.clearing:,} rules (kl.rules): {write:,} write a variable, {self.clearing:,} clear a head"
+        )
+        lines.append(
+            f"{self.fired + self.cleared:,} of them fire (kl.minimal): {self.fired:,} write, {self.cleared:,} clear"
+        )
+        lines.append(f"{len(self.open):,} never fire on these inputs, and are left open")
+        lines += listed(self.open, rule)
+        lines.append(f"{never:,} cannot fire on any input")
+        lines += listed([found for found in self.rules if found in self.unreachable], rule)
         lines.append(f"{len(self.constraints):,} constraints can each go")
         lines += listed(self.constraints, lambda pair: f"'{pair[1]}' in {_rule_text(self.spec, pair[0])}")
         for what, numbers in (("positions", self.positions), ("tokens", self.tokens)):
@@ -64,11 +88,19 @@ class Unspecified:
             "program": self.spec.name,
             "minimal": self.minimal,
             "fired": self.fired,
+            "cleared": self.cleared,
+            "clearing": self.clearing,
             "rules": [_plain(rule) for rule in self.rules],
+            "open": [{**_plain(rule), "example": _listed(self.examples.get(rule))} for rule in self.open],
+            "unreachable": [_plain(rule) for rule in self.rules if rule in self.unreachable],
             "constraints": [{"rule": _plain(rule), "variable": name} for rule, name in self.constraints],
             "positions": list(self.positions),
             "tokens": list(self.tokens),
         }
+
+
+def _listed(example: tuple[int, ...] | None) -> list[int] | None:
+    return None if example is None else list(example)
 
 
 def _plain(rule: Rule) -> dict[str, Any]:
@@ -99,8 +131,9 @@ def unspecified(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Unspe
     """
     given = list(inputs)
     seen, spec = seen_rules(program, given), program.spec
-    fires = set(seen.rules)
-    never = tuple(rule for rule in all_rules(program) if rule.new is not None and rule not in fires)
+    fires, whole = set(seen.rules), all_rules(program)
+    never = tuple(rule for rule in whole if rule.new is not None and rule not in fires)
+    dead = unreachable(program, never)
     free = [(rule, name) for rule, names in removable(program, given, seen).items() for name in names]
     placed = any(variable.by_position is not None for variable in spec.variables.values())
     longest = max((len(variable.by_position or ()) for variable in spec.variables.values()), default=0)
@@ -111,7 +144,83 @@ def unspecified(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Unspe
         tuple(range(seen.positions, longest)) if placed else (),
         tuple(token for token in range(spec.tokens) if token not in seen.tokens),
         len(seen.rules),
+        dead,
+        firing_inputs(program, [rule for rule in never if rule not in dead][: 10 if len(whole) < 2_000 else 1]),
+        sum(rule.new is None for rule in whole),
+        sum(map(len, seen.head_values.values())),
     )
+
+
+def unreachable(program: ProgramClass, rules: Iterable[Rule]) -> frozenset[Rule]:
+    """Those of the rules that no input fires.
+
+    The values that each variable can have are followed from the initial ones, through every rule whose antecedent they
+    allow, until nothing is added; a head may have any value that its variable has. A rule is here where its antecedent
+    needs a value that never comes up, so what is here cannot fire. Of the other rules some may still be unable to.
+    """
+    spec = program.spec
+    values = _first_values(spec)
+    writing = [rule for rule in all_rules(program) if rule.new is not None]
+    before = -1
+    while before != (before := sum(map(len, values.values()))):
+        for name, head in spec.heads.items():
+            if not head.numerical:
+                known = values[head.value] if head.kind == spec.kinds[head.value] else range(len(head.kind))
+                values[name] |= {*known, *(() if head.default is None else (head.default,))}
+        for rule in writing:
+            if rule.new is not None and all(value in values[name] for name, value in rule.antecedent):
+                values[rule.variable].add(rule.new)
+    return frozenset(rule for rule in rules if any(value not in values[name] for name, value in rule.antecedent))
+
+
+def _first_values(spec: Spec) -> dict[str, set[int]]:
+    """The values that variables start with; averages, and what is moved in, may be anything."""
+    values: dict[str, set[int]] = {}
+    for name, variable in spec.variables.items():
+        values[name] = set(variable.by_token or variable.by_position or (variable.default,))
+    for name, head in spec.heads.items():
+        values[name] = set(range(len(head.kind))) if head.numerical else set()
+    for move in spec.moves.values():
+        target = move.into or move.value
+        values[target] = set(range(len(spec.kinds[target])))
+    return values
+
+
+SEARCHED = 300  # inputs that are tried to find an example
+
+
+def firing_inputs(program: ProgramClass, rules: Sequence[Rule]) -> dict[Rule, tuple[int, ...]]:
+    """For rules, short inputs that fire them, where some of the first few hundred do."""
+    given = list(islice(_short_inputs(program.spec), SEARCHED)) if rules else []
+    fired = _fired(program, given)
+    found = {}
+    for rule in rules:
+        if rule in fired:
+            some = given
+            while len(some) > 1:
+                half = some[: len(some) // 2]
+                some = half if rule in _fired(program, half) else some[len(half) :]
+            found[rule] = some[0]
+    return found
+
+
+def _fired(program: ProgramClass, given: Sequence[tuple[int, ...]]) -> frozenset[Rule]:
+    """The rules that fire on inputs; none where a run does not halt or reads what is not defined."""
+    try:
+        return frozenset(seen_rules(program, given).rules)
+    except KleeneError:
+        return frozenset()
+
+
+def _short_inputs(spec: Spec) -> Iterator[tuple[int, ...]]:
+    """All inputs, the shortest first, as long as the program takes them."""
+    for length in count(1):
+        for tokens in product(range(spec.tokens), repeat=length):
+            try:
+                spec.check_input(list(tokens))
+            except KleeneError:
+                return
+            yield tokens
 
 
 def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:
@@ -122,7 +231,12 @@ def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:
     >>> kl.is_minimal(kl.library.parity_relative, words), kl.is_minimal(kl.library.parity_relative, words[:2])
     (True, False)
     """
-    return unspecified(program, inputs).minimal
+    given = list(inputs)
+    seen = seen_rules(program, given)
+    fires = set(seen.rules)
+    if any(rule.new is not None and rule not in fires for rule in all_rules(program)):
+        return False
+    return not any(removable(program, given, seen).values())
 
 
 def removable(program: ProgramClass, inputs: Iterable[Sequence[int]], seen: Seen) -> dict[Rule, tuple[str, ...]]:

@@ -124,7 +124,6 @@ def regex(
     as_json: AsJson = False,
 ) -> None:
     """A regular expression as a minimal automaton and as an exact RNN, certified; questions about its words."""
-    import kleene as kl
     from kleene.errors import InputError
 
     if html is not None and len(words or []) != 1:
@@ -144,19 +143,32 @@ def regex(
         if other is not None
     }
     if asked or compared or minimise or (steps is not None and not words):
-        for path in output or []:
-            if not path.suffix:
-                raise InputError(f"-o {path}: a folder holds a network; leave out the questions to save one")
-            dfa.save(path)
-        return _tell(dfa, asked, compared, minimise, [*(output or []), *([steps] if steps else [])], as_json)
+        return _tell(dfa, asked, compared, minimise, output or [], steps, as_json)
+    _network(pattern, dfa, words or [], method, activation, output or [], html, as_json)
+
+
+def _network(
+    pattern: str,
+    dfa: Any,
+    words: list[str],
+    method: str,
+    activation: str,
+    output: list[Path],
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Compile the automaton, certify the network, and decide words on it."""
+    import kleene as kl
+
     rnn = kl.compile(dfa, method=method, activation=activation)  # type: ignore[call-overload]
     certificate = kl.certify(rnn)
-    answers = {word: rnn.accepts(word) for word in words or []}
+    answers = {word: rnn.accepts(word) for word in words}
     agree = certificate.holds and all(dfa.accepts(word) == answer for word, answer in answers.items())
-    for path in output or []:
+    for path in output:
         _save(dfa, rnn, certificate, path)
     if html is not None:
-        kl.explain(rnn, (words or [""])[0]).to_html(html, title=pattern)
+        kl.explain(rnn, words[0]).to_html(html, title=pattern)
+    saved = [str(path) for path in [*output, *([html] if html else [])]]
     if as_json:
         print_json(
             {
@@ -166,7 +178,7 @@ def regex(
                 "method": rnn.about["method"],
                 "certificate": {"holds": certificate.holds, "reasons": list(certificate.reasons)},
                 "words": answers,
-                "saved": [str(path) for path in [*(output or []), *([html] if html else [])]],
+                "saved": saved,
             }
         )
     else:
@@ -175,8 +187,8 @@ def regex(
         print(certificate)
         for word, answer in answers.items():
             print(f"{word!r} {'accepted' if answer else 'rejected'}")
-        for path in [*(output or []), *([html] if html else [])]:
-            print(f"saved {path}")
+        for name in saved:
+            print(f"saved {name}")
     if not agree:
         raise typer.Exit(1)
 
@@ -227,31 +239,44 @@ def _compared(dfa: Any, question: str, other: Any) -> dict[str, Any]:
     return {"holds": holds, "word": None if holds else show_word(word), "in_first": None if holds else word in dfa}
 
 
-def _tell(dfa: Any, asked: dict[str, Any], compared: dict[str, Any], minimise: bool, saved: Any, as_json: bool) -> None:
-    """Print answers; exit code 1 where a comparison does not hold."""
+def _tell(
+    dfa: Any,
+    asked: dict[str, Any],
+    compared: dict[str, Any],
+    minimise: bool,
+    output: list[Path],
+    steps: Path | None,
+    as_json: bool,
+) -> None:
+    """Save and print answers; exit code 1 where a comparison does not hold."""
+    from kleene.errors import InputError
+
+    for path in output:
+        if not path.suffix:
+            raise InputError(f"-o {path}: a folder holds a network; leave out the questions to save one")
+        dfa.save(path)
+    saved = [str(path) for path in [*output, *([steps] if steps else [])]]
     if as_json:
         automaton = {"automaton": dfa.to_json()} if minimise else {}
-        print_json({**automaton, **asked, **compared, "saved": [str(path) for path in saved]})
+        print_json({**automaton, **asked, **compared, "saved": saved})
     else:
-        if minimise and not saved:
-            print(dfa)
-        for key in ("words", "random"):
-            for word in asked.get(key, []):
-                print(word)
-        for n, number in enumerate(asked.get("count", [])):
-            print(f"length {n}: {number:,}")
-        if "regex" in asked:
-            print(asked["regex"])
-        if "classes" in asked:
-            print(dfa.classes)
-        for question, answer in compared.items():
-            what = "the same words" if question == "same-as" else "every word is in the other"
-            where = "the first" if answer["in_first"] else "the other"
-            print(what if answer["holds"] else f"no: {answer['word']} is in {where} only")
-        for path in saved:
-            print(f"saved {path}")
+        lines = [str(dfa)] if minimise and not saved else []
+        lines += [*_answer_lines(dfa, asked, compared), *(f"saved {name}" for name in saved)]
+        print("\n".join(lines))
     if not all(answer["holds"] for answer in compared.values()):
         raise typer.Exit(1)
+
+
+def _answer_lines(dfa: Any, asked: dict[str, Any], compared: dict[str, Any]) -> list[str]:
+    lines = [*asked.get("words", []), *asked.get("random", [])]
+    lines += [f"length {n}: {number:,}" for n, number in enumerate(asked.get("count", []))]
+    lines += [asked["regex"]] if "regex" in asked else []
+    lines += [str(dfa.classes)] if "classes" in asked else []
+    for question, answer in compared.items():
+        what = "the same words" if question == "same-as" else "every word is in the other"
+        where = "the first" if answer["in_first"] else "the other"
+        lines.append(what if answer["holds"] else f"no: {answer['word']} is in {where} only")
+    return lines
 
 
 def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_json: bool) -> None:
@@ -336,13 +361,8 @@ def tm(
 ) -> None:
     """Run a Turing machine as an exact RNN: accept, reject, or still running."""
     import kleene as kl
-    from kleene.errors import FileError
-    from kleene.machines.turing_files import BBCHALLENGE
 
-    text = not Path(file).exists() and BBCHALLENGE.fullmatch(file)
-    if not text and not Path(file).suffix and not Path(file).exists():
-        raise FileError(f"{file}: no such file, and no bbchallenge text such as '1RB1LB_1LA1RZ'")
-    machine = kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
+    machine = _turing_machine(file)
     given = read_word(machine, [machine.example if word is None else word])
     options: dict[str, Any] = {"form": form}
     net = kl.compile(machine, **options)
@@ -375,6 +395,18 @@ def tm(
             print(f"saved {path}")
     if not agree:
         raise typer.Exit(1)
+
+
+def _turing_machine(file: str) -> Any:
+    """The machine in a file, or of a bbchallenge text."""
+    import kleene as kl
+    from kleene.errors import FileError
+    from kleene.machines.turing_files import BBCHALLENGE
+
+    text = not Path(file).exists() and BBCHALLENGE.fullmatch(file)
+    if not text and not Path(file).suffix and not Path(file).exists():
+        raise FileError(f"{file}: no such file, and no bbchallenge text such as '1RB1LB_1LA1RZ'")
+    return kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
 
 
 def _save_machine(machine: Any, net: Any, path: Path) -> None:

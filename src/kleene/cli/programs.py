@@ -74,6 +74,13 @@ class Dtype(StrEnum):
     bfloat16 = "bfloat16"
 
 
+class CertifiedDtype(StrEnum):
+    float32 = "float32"
+    float64 = "float64"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
 @app.command("list")
 def list_programs(as_json: AsJson = False) -> None:
     """List the programs of the library.
@@ -437,11 +444,11 @@ def saved_machine(net: Any) -> Any:
 def certify(
     network: NetworkName,
     dtype: Annotated[
-        Dtype | None, typer.Option(help="Certify for this number format; by default the network's.")
+        CertifiedDtype | None, typer.Option(help="Certify for this number format; by default the network's.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove from the weights that a network is exact.
+    """Prove that a network's weights compute what is saved with it: the guarded updates, or the machine.
 
     Without a proof, give the reasons and exit with code 1.
 

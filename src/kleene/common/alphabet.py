@@ -14,11 +14,11 @@ Word = Sequence[str]
 
 
 def check_alphabet(alphabet: Iterable[str]) -> tuple[str, ...]:
-    """The symbols as a tuple: at least one, all different, none empty."""
+    """Return the symbols as a tuple; reject an empty alphabet, empty symbols and repetitions."""
     try:
         symbols = tuple(alphabet)
     except TypeError:
-        raise InputError(f"alphabet: {alphabet!r} is not one; give its symbols, as in alphabet='01'") from None
+        raise InputError(f"alphabet: {alphabet!r} is not an alphabet; give its symbols, as in alphabet='01'") from None
     if not symbols:
         raise InputError("alphabet: it has no symbols; give at least one, as in alphabet='01'")
     for symbol in symbols:
@@ -31,7 +31,7 @@ def check_alphabet(alphabet: Iterable[str]) -> tuple[str, ...]:
 
 
 def show_word(word: Word) -> str:
-    """A word for people: `""` when empty, symbols of several characters set apart by spaces."""
+    """A word as text: `""` when empty; spaces separate symbols of several characters."""
     parts = list(word)
     text = ("" if all(len(p) == 1 for p in parts) else " ").join(parts)
     return text if text else '""'
@@ -52,7 +52,7 @@ def encode(word: Word, index: dict[str, int]) -> list[int]:
 
 
 def encode_batch(words: Sequence[Word], alphabet: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """All words' codes one after another (int32), and where each word begins and the last ends (int64).
+    """Concatenate the codes of all words (int32); the offsets (int64) say where each word begins and the last ends.
 
     >>> codes, offsets = encode_batch(["ab", "", "b"], ("a", "b"))
     >>> codes.tolist(), offsets.tolist()
@@ -81,7 +81,7 @@ def encode_batch(words: Sequence[Word], alphabet: tuple[str, ...]) -> tuple[np.n
 
 
 def all_words(alphabet: Sequence[str], longest: int) -> Iterator[Word]:
-    """Every word up to a length, shortest first.
+    """Yield every word up to a length, shortest first.
 
     >>> list(all_words("ab", 2))
     ['', 'a', 'b', 'aa', 'ab', 'ba', 'bb']
@@ -90,7 +90,7 @@ def all_words(alphabet: Sequence[str], longest: int) -> Iterator[Word]:
 
 
 def words_of(alphabet: Sequence[str], lengths: Iterable[int]) -> Iterator[Word]:
-    """Every word of these lengths, as text where symbols are single characters.
+    """Yield every word of these lengths, as text where symbols are single characters.
 
     >>> list(words_of(["ab", "c"], [1]))
     [('ab',), ('c',)]

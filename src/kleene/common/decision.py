@@ -1,4 +1,4 @@
-"""What running a machine, or the network that simulates it, gives."""
+"""The result of running a machine, or the network that simulates it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Decision:
-    """`answer` is "accept", "reject", or None while still running; `steps` are the machine's own."""
+    """The answer ("accept", "reject", or None while still running), and how many steps the machine took."""
 
     answer: str | None
     steps: int
@@ -47,7 +47,13 @@ class Decision:
 def trimmed(
     left: Sequence[str], symbol: str, right: Sequence[str], blank: str, two_way: bool
 ) -> tuple[tuple[str, ...], int]:
-    """The tape without outer blanks and the head's place on it; `left` and `right` are nearest cell first."""
+    """Cut the outer blanks off a tape; return the tape and the place of the head on it.
+
+    left, right: the cells beside the head, nearest first.
+    symbol: the cell under the head.
+    blank: the symbol to cut off.
+    two_way: cut at the left end, too.
+    """
     cells = [*reversed(left), symbol, *right]
     head = len(left)
     end = len(cells)

@@ -1,4 +1,4 @@
-"""What a run gives back, on both sides: the outputs, and how many layers made them."""
+"""The result of a run, of programs and networks alike: the outputs, and how many layers it took."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class Output(list[int]):
-    """The outputs of one run, position by position; `layers` says how many layers were run.
+    """The outputs of one run, position by position; `layers` says how many layers it took.
 
     >>> Output([0, 1], layers=3)
     [0, 1]
@@ -20,7 +20,7 @@ class Output(list[int]):
 
 
 def check_layers(name: str, layers: int | None, least: int = 0) -> None:
-    """A number of layers to run, where one is given, is a whole number of at least 0 (for a decoder, 1)."""
+    """Check that `layers`, where given, is a whole number of at least `least`."""
     from kleene.errors import InputError
 
     if layers is not None and (not isinstance(layers, int) or layers < least):

@@ -1,4 +1,4 @@
-"""The residual stream by name: which dimension holds what. Plain data, shared by both sides of the house."""
+"""The dimensions of the residual stream by name, as plain data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Segment:
     coding: str
     labels: tuple[str, ...]
     scale: int = 1
-    kind: str = field(default="", compare=False)  # empty where it was saved without
+    kind: str = field(default="", compare=False)  # empty in files that lack it
 
     @property
     def stop(self) -> int:
@@ -35,7 +35,7 @@ class Segment:
 
     @property
     def cells(self) -> list[str]:
-        """Its row of the printed table."""
+        """The row of the segment in the printed table."""
         dims = str(self.start) if self.size == 1 else f"{self.start} … {self.stop - 1}"
         shown = ", ".join(self.labels[:6]) + (f", … ({self.size})" if self.size > 6 else "")
         return [self.name, self.kind, dims, self.coding, shown]

@@ -80,7 +80,7 @@ def as_run(updates: Updates | Cycle, shape: str | None, layers: int | None) -> U
 def lower(updates: Updates | Cycle, lowering: str) -> tuple[LoweredStep, ...]:
     """Lower the guarded updates of each layer to units, in one residual stream for all layers."""
     if lowering not in ("thresholds", "rules"):
-        raise NotSupported(f"there is no lowering {lowering!r}; there are 'thresholds' and 'rules'")
+        raise NotSupported(f"unknown lowering {lowering!r}; choose 'thresholds' or 'rules'")
     lowered = [
         lower_to_thresholds(part) if lowering == "thresholds" else lower_rules_to_units(lower_to_rules(part), part)
         for part in updates.by_layer
@@ -94,7 +94,7 @@ def lower(updates: Updates | Cycle, lowering: str) -> tuple[LoweredStep, ...]:
 def dtype_name(dtype: str | torch.dtype | None) -> str:
     name = "float32" if dtype is None else str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise NotSupported(f"there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
+        raise NotSupported(f"unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
     return name
 
 
@@ -108,7 +108,7 @@ def configure(
     if shape is None:
         shape = "decoder" if spec.max_tokens is not None else "universal"
     if shape not in ("universal", "encoder", "decoder"):
-        raise NotSupported(f"there is no shape {shape!r}; there are 'universal', 'encoder' and 'decoder'")
+        raise NotSupported(f"unknown shape {shape!r}; choose 'universal', 'encoder' or 'decoder'")
     if (shape == "decoder") != (spec.max_tokens is not None):
         raise NotSupported(f"{spec.name}: a decoder is a program with max_tokens (and stop), and only that")
     check_layers(spec.name, layers)

@@ -1,7 +1,7 @@
-"""SUBLEQ images on a transformer: `library.computer` compiled, and a driver that is its keyboard and screen.
+"""Run SUBLEQ images on a transformer: the compiled `library.computer`, with a driver for keyboard and screen.
 
-Every instruction is run by the network's weights. The driver does what a device does: it puts the next byte
-into the port when the network is about to read it, and takes out what the network has written there.
+The weights of the network run every instruction. The driver acts as a device: it puts the next byte into the port
+when the network is about to read it, and takes out the bytes that the network writes there.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kleene.networks.transformer.evaluators import EVALUATORS, start
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
 
-LAYERS = 3  # an instruction
-FETCH, LOAD = 0, 1  # the layers of an instruction that look words up
-MAX_DENSE = 1 << 13  # words; a head of the dense evaluator scores every pair of them
+LAYERS = 3  # for each instruction
+FETCH, LOAD = 0, 1  # the layers of an instruction that look up words
+MAX_DENSE = 1 << 13  # words; a head of the dense evaluator scores every pair
 
 
 @cache
 def computer_network(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> Transformer:
-    """The computer as a transformer; made once."""
+    """The computer as a transformer; compiled once."""
     return compile_program(computer(bits, dialect, input_adds))
 
 
 class TransformerMachine(Port):
-    """A SUBLEQ computer that is a transformer; used like `kl.subleq.Machine`.
+    """A SUBLEQ computer that is a transformer; use it like `kl.subleq.Machine`.
 
     >>> echo = TransformerMachine([-1, 9, 3, 9, -1, 6, 10, 10, 0, 0, 0], bits=8, evaluator="lookup")
     >>> echo.feed("ab"); result = echo.run(100)
@@ -63,12 +63,12 @@ class TransformerMachine(Port):
                 "use generated, lookup or rows, or fewer bits"
             )
         self.net = computer_network(bits, "alta" if plain else "eforth", input_adds)
-        words = [0, *(word % self.size for word in self.image.words)]  # the processor's own first
+        words = [0, *(word % self.size for word in self.image.words)]  # the processor's word first
         self.running: PausableRun = start(self.net, [*words, *[0] * (count - len(words))], evaluator)
         layout = self.net.layout
         self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "talks")}
         self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)
-        self.checks = plain and evaluator in ("dense", "rows")  # the others find out by themselves
+        self.checks = plain and evaluator in ("dense", "rows")  # the other evaluators check by themselves
         self.input_adds, self._waits = input_adds, False
 
     def _check_words(self) -> None:
@@ -84,7 +84,7 @@ class TransformerMachine(Port):
 
     @property
     def steps(self) -> int:
-        """Instructions that were finished."""
+        """How many instructions are finished."""
         return self.running.layers // LAYERS
 
     @property
@@ -92,7 +92,7 @@ class TransformerMachine(Port):
         return self.running.layers
 
     def run(self, max_steps: int = 10_000_000) -> RunResult:
-        """Go on for at most `max_steps` instructions."""
+        """Run at most `max_steps` more instructions."""
         why = self._run((self.steps + max_steps) * LAYERS)
         memory, counter = self.memory(), self._signed(self._word("pc"))
         output = self._output.decode("utf-8", errors="replace")
@@ -121,7 +121,7 @@ class TransformerMachine(Port):
                 self._write()
 
     def _layers(self, count: int) -> str:
-        """Run so many layers; a `RangeError` before one that would look for a word that is not there."""
+        """Run `count` layers; raise `RangeError` before a layer that would look for a missing word."""
         if not self.checks:
             return self.running.run(min(count, 1 << 62), self.watch)  # evaluators count in 64 bits
         for _ in range(0 if self.running.halted else count):
@@ -137,7 +137,7 @@ class TransformerMachine(Port):
             raise RangeError("a head looks for a word that no row has")
 
     def _read(self) -> bool:
-        """Put the next byte into the port; false where there is none yet."""
+        """Put the next byte into the port; return false where there is none yet."""
         if not self._input and not self._ended:
             return False
         value = self._input.pop(0) if self._input else -1
@@ -148,12 +148,12 @@ class TransformerMachine(Port):
         return True
 
     def _write(self) -> None:
-        """Let the network finish the instruction, and take out what it has written."""
+        """Let the network finish the instruction, and take out the byte that it wrote."""
         self.running.run(LAYERS - 1)
         self._output.append(self._word("mem") & 0xFF)
 
     def _word(self, name: str) -> int:
-        """A word of the processor's."""
+        """A word in the processor's row."""
         segment = self.place[name]
         return sum(int(bit) << k for k, bit in enumerate(self.running.row(0)[segment.slice]))
 
@@ -161,14 +161,14 @@ class TransformerMachine(Port):
         return (value + self.half) % self.size - self.half
 
     def memory(self) -> list[int]:
-        """Every word but the port, as signed numbers; of the dialect "paper", the data."""
+        """Every word except the port, as signed numbers; in the dialect "paper", only the data."""
         segment = self.place["mem"]
         words = self.running.words(tuple(range(segment.start, segment.stop)))[1:]
         signed: list[int] = ((words + self.half) % self.size - self.half).tolist()
         return signed[self.end + 3 : len(self.image.words)] if self.given.separate else signed
 
     def where(self, memory: list[int], counter: int) -> str:
-        """The program counter in words, as the reference tells it."""
+        """The place of the program counter, in the words of the reference machine."""
         reader = Machine(replace(self.image, words=()), self.rules, memory=1)
         reader.memory, reader.counter = memory, counter
         if self.given.separate:
@@ -176,14 +176,15 @@ class TransformerMachine(Port):
         return reader.where()
 
     def _check_end(self) -> None:
-        """Instructions apart from data end where data begin: running past them is an error, not a halt."""
+        """Raise where a program with separate data ran past its last instruction instead of halting."""
         if self.given.separate and self._word("a") == self.end + 2:
             raise RangeError(f"subleq: after {self.steps - 1:,} steps the program left its instructions")
 
 
 def _in_one_memory(image: Image, rules: Dialect) -> tuple[Image, int]:
-    """An image in one memory, and where its code ends. Instructions apart from data come first, then one that
-    halts and is known by its operand, then the data."""
+    """Put an image with separate data into one memory; return it, and where its code ends.
+
+    The instructions come first, then a halting instruction that its operand identifies, then the data."""
     if not rules.separate:
         return image, 0
     end = 3 * len(image.code)
@@ -205,7 +206,16 @@ def run_on_transformer(
     input_adds: bool = False,
     evaluator: str = "generated",
 ) -> RunResult:
-    """Run an image on the transformer, with all of its input; like `kl.subleq.run`."""
+    """Run an image on the transformer with all of its input, like `kl.subleq.run`.
+
+    image: the program, as an image, source text or words.
+    dialect: the instruction set.
+    input: the bytes that the program can read.
+    max_steps: the most instructions.
+    bits: the word size.
+    input_adds: whether reading adds to a word instead of replacing it.
+    evaluator: "generated", "lookup", "rows" or "dense".
+    """
     machine = TransformerMachine(image, dialect, bits=bits, input_adds=input_adds, evaluator=evaluator)
     machine.feed(input)
     machine.end_input()

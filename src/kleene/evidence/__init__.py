@@ -1,1 +1,1 @@
-"""Which parts of an input did what: traces, contextual decomposition, interdependence, statistics."""
+"""Evidence of how a network computes: traces, contextual decomposition, interdependence, statistics."""

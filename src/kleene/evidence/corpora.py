@@ -1,10 +1,9 @@
-"""Synthetic corpora of section 3.1: uniform noise with rules α Σ^k ω in it, every one placed exactly.
+"""Synthetic corpora of section 3.1: uniform noise that contains an exact number of rules α Σ^k ω.
 
-In the *familiar* setting the conduits Σ^k also occur often outside of rules, in the *unfamiliar* one they do
-not. `loses=True` writes as the authors' public generator does: its slice assignments make the document
-grow, so that later rules and conduits land on earlier ones, and most of the losses are in the familiar
-setting. Some rules are lost whole, and some α stay without their ω (orphans). `rules` and `orphans` make either
-happen alone, so that each effect can be measured by itself.
+In the *familiar* setting the conduits Σ^k also occur often outside of rules; in the *unfamiliar* setting they do
+not. `loses=True` reproduces the authors' public generator: its slice assignments make the document grow, so later
+rules and conduits overwrite earlier ones, mostly in the familiar setting. Some rules disappear, and some α lose their
+ω (orphans). `rules` and `orphans` cause one effect without the other, to measure each by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Corpus:
-    """A training text, the conduits of its rules, and how many rules are whole in it.
+    """A training text, the conduits of its rules, and how many complete rules it contains.
 
     Tokens are 0 … types − 1; then `alpha`, and `omega`.
     """
@@ -58,9 +57,9 @@ def rule_corpus(
 ) -> Corpus:
     """A corpus with `conduits` × `uses` rules, and each conduit `outside` times elsewhere where familiar.
 
-    fresh: so many rules instead, each with a new random conduit (appendix A).
-    loses: written as by the authors' generator; the text is then longer than `tokens`.
-    rules: so many of the rules, drawn at random, and no others.
+    fresh: make so many rules instead, each with a new random conduit (appendix A).
+    loses: write like the authors' generator; the text is then longer than `tokens`.
+    rules: keep only so many of the rules, drawn at random.
     orphans: the share of rules, drawn at random, that end in a random token instead of ω.
 
     >>> corpus = rule_corpus(3, familiar=True, seed=0, tokens=5000, types=50, conduits=4, uses=5, outside=20)
@@ -100,7 +99,7 @@ def distinct_phrases(random: np.random.Generator, count: int, length: int, types
 
 
 def _interleave(random: np.random.Generator, pieces: list[Array], filler: Array) -> Array:
-    """All rows of all pieces and all filler tokens in a random order, none on another."""
+    """Shuffle all rows of all pieces and all filler tokens, without overlaps."""
     lengths = np.concatenate([*[np.full(len(piece), piece.shape[1]) for piece in pieces], np.ones(len(filler), int)])
     flat = np.concatenate([*[piece.ravel() for piece in pieces], filler])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
@@ -112,10 +111,10 @@ def _interleave(random: np.random.Generator, pieces: list[Array], filler: Array)
 
 
 def _losing(random: np.random.Generator, phrases: Array, uses: int, outside: int, tokens: int, types: int) -> Corpus:
-    """Write on a grid of the rule's length, each write longer than the slot it replaces.
+    """Write on a grid of the rule's length; each write is longer than the slot that it replaces.
 
-    A rule takes the place of k tokens between its ends with a phrase of k + 2 and then writes ω over the
-    one before last; a conduit outside takes the place of k + 1. So the text moves on under later writes.
+    A rule replaces k tokens between its ends by a phrase of k + 2, and then overwrites the last token but one by ω. A
+    conduit outside of rules replaces k + 1 tokens. So later writes land at shifted places.
     """
     count, length = phrases.shape
     copies = outside // uses  # of the conduit, after each of its rules
@@ -136,7 +135,7 @@ def _losing(random: np.random.Generator, phrases: Array, uses: int, outside: int
 
 
 class _Rope:
-    """A long text in blocks, so that replacing a slice by one of another length moves only a block."""
+    """A long text in blocks: replacing a slice by one of another length moves only one block."""
 
     def __init__(self, text: Array, block: int = 1000) -> None:
         self.blocks = [text[k : k + block] for k in range(0, len(text), block)]
@@ -160,7 +159,7 @@ class _Rope:
 
 
 def count_rules(text: Array, k: int, types: int) -> int:
-    """How many α … ω are k tokens apart, with no other symbol of rules between them."""
+    """Count the pairs α … ω that are k tokens apart, with no other α or ω between them."""
     alpha = np.flatnonzero(text[: -(k + 1)] == types)
     whole = text[alpha + k + 1] == types + 1
     inside = (text[alpha[:, None] + np.arange(1, k + 1)] < types).all(axis=1)
@@ -168,7 +167,7 @@ def count_rules(text: Array, k: int, types: int) -> int:
 
 
 def count_orphans(text: Array, k: int, types: int) -> tuple[int, int]:
-    """How many α there are, and how many of them have no ω where it is due.
+    """Count the α, and those without an ω where it is due.
 
     >>> count_orphans(np.array([9, 1, 10, 0, 9, 1, 2, 9, 1]), 1, 9)
     (3, 2)
@@ -180,7 +179,7 @@ def count_orphans(text: Array, k: int, types: int) -> tuple[int, int]:
 
 
 def lengthened(corpus: Corpus, tokens: int, seed: int) -> Corpus:
-    """The corpus with random tokens after it, up to so many."""
+    """Append random tokens to a corpus, up to `tokens` in all."""
     more = np.random.default_rng([seed, 99]).integers(corpus.types, size=tokens - len(corpus.tokens))
     return replace(corpus, tokens=np.concatenate([corpus.tokens, more]))
 

@@ -1,4 +1,4 @@
-"""Contextual decomposition: an LSTM's hidden state as a sum of what the words in focus did, and the rest.
+"""Contextual decomposition: the hidden state of an LSTM as the contribution of the words in focus, plus the rest.
 
 At every time step h = h^r + h^q: the relevant part comes from the words in focus alone; the irrelevant part
 from all others and from their interactions with the focus. With z = r + q + b the summed input of a gate φ,
@@ -64,7 +64,7 @@ class LSTMLayer:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a layer computes for every word at once: everything that the relevant stream looks up.
+    """The activations of a layer at every word, which the relevant stream looks up.
 
     `gate` is (σ(z), σ(−z), ½σ(z)σ(−z)) of the gates i, f, g; `cell` the same of 2c; `driven` is W x.
     """
@@ -77,7 +77,7 @@ class Totals:
 
 
 def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[LSTMLayer]:
-    """The layers of a `torch.nn.LSTM`, in the number format asked for."""
+    """The layers of a `torch.nn.LSTM`, converted to `dtype`."""
     if dtype not in LIMITS:
         raise NotSupported(f"decompose: cannot be in {dtype}; it is in torch.float64 or torch.float32")
     if not isinstance(lstm, nn.LSTM):
@@ -97,7 +97,7 @@ def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[LSTML
 
 
 def apply(rows: Tensor, weight: Tensor) -> Tensor:
-    """rows · weight, where a stack of models multiplies each model's rows by its own weight."""
+    """rows · weight; in a stack, each model has its own weight."""
     if weight.dim() == 2:
         return rows @ weight
     flat = rows.reshape(rows.shape[0], -1, rows.shape[-1])
@@ -105,13 +105,13 @@ def apply(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def triple(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """σ(z), σ(−z) and half their product; σ(−z) for its own sake, since 1 − σ(z) rounds."""
+    """σ(z), σ(−z) and half their product; σ(−z) is computed by itself, since 1 − σ(z) rounds."""
     s, n = torch.sigmoid(z), torch.sigmoid(-z)
     return s, n, 0.5 * s * n
 
 
 def spread(values: Tensor, rows: Tensor) -> Tensor:
-    """`values`, with axes of length one put in before the last until it has as many as `rows`.
+    """Insert axes of length one before the last axis of `values`, until it has as many axes as `rows`.
 
     Only for stacks of models, whose first axis must stay first.
     """
@@ -120,7 +120,7 @@ def spread(values: Tensor, rows: Tensor) -> Tensor:
 
 
 def totals(layers: Sequence[LSTMLayer], vectors: Tensor) -> list[Totals]:
-    """Run the LSTM on vectors (…, time, features), and keep what the decomposition looks up."""
+    """Run the LSTM on vectors (…, time, features), and keep its activations."""
     found = []
     for layer in layers:
         n, stacked = layer.hidden, layer.bias.dim() > 1
@@ -153,7 +153,7 @@ def totals(layers: Sequence[LSTMLayer], vectors: Tensor) -> list[Totals]:
 
 
 class Stream:
-    """Steps the relevant stream of one layer. Rows are foci; what they look up is broadcast to them."""
+    """Steps the relevant stream of one layer. Each row is a focus; activations are broadcast to the rows."""
 
     def __init__(self, layer: LSTMLayer, bias_rule: str = "focus") -> None:
         if bias_rule not in BIAS_RULES:
@@ -168,8 +168,8 @@ class Stream:
         self.limit = LIMITS[s.dtype]
 
     def _share(self, r: Tensor, base: Sequence[Tensor | float], total: Sequence[Tensor]) -> Tensor:
-        """The Shapley value of r for σ, above `base`, where `total` is what all summands give."""
-        r = r.clamp_(-self.limit, self.limit)  # r is the caller's to lose
+        """The Shapley value of r for σ, above `base`; `total` belongs to the sum of all summands."""
+        r = r.clamp_(-self.limit, self.limit)  # the caller does not need r any more
         e = torch.exp(r)
         w = e - 1 if r.dtype == torch.float64 else torch.expm1(r)  # e − 1 rounds small shares, not exactness
         return w.mul_((base[2] / (base[0] * e).add_(base[1])).add_(total[2] / (total[1] * e).add_(total[0])))
@@ -235,7 +235,7 @@ def relevant_hidden(
 def two_streams(
     layers: Sequence[LSTMLayer], vectors: Tensor, masks: Tensor, bias_rule: str = "focus"
 ) -> tuple[Tensor, Tensor]:
-    """Both parts, each propagated by its own equations: the oracle of the single-stream form, and slower."""
+    """Propagate both parts by their own equations: slower, and the reference for the single-stream form."""
 
     def shares(phi: Callable[[Tensor], Tensor], r: Tensor, q: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         both, base = phi(r + q + b), phi(b)
@@ -308,7 +308,7 @@ class Decomposition:
 
     @property
     def irrelevant_hidden(self) -> Tensor:
-        """What the words out of focus did, and all their interactions with the focus."""
+        """The contribution of the words out of focus, and all their interactions with the focus."""
         return self.hidden - self.relevant_hidden
 
     @property
@@ -323,7 +323,7 @@ class Decomposition:
 
     @property
     def logits(self) -> Tensor:
-        """What the model itself predicts: both parts and the decoder's bias."""
+        """The logits of the model: both parts and the decoder's bias."""
         plain = self.hidden @ self._weights().mT
         return plain if self.bias is None else plain + self.bias
 

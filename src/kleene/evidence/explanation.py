@@ -1,4 +1,4 @@
-"""`kl.explain` for language models: which words lean on each other, and which made the prediction."""
+"""`kl.explain` for language models: which words interact, and which words cause the prediction."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Explanation:
         png(self, Path(path))
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The heat map as one self-contained page; also written to `path` where one is given."""
+        """Return the heat map as a self-contained HTML page; also write it to `path` where one is given."""
         from kleene.show.page.heat import explanation_page
 
         return explanation_page(self).write(path)
@@ -58,7 +58,7 @@ class Explanation:
         return explanation_page(self).framed()
 
     def to_dict(self) -> dict[str, Any]:
-        """What is in it, as plain data."""
+        """The explanation as plain data."""
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
             "interdependence": self.interdependence.tolist(),

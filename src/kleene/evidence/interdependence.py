@@ -32,7 +32,7 @@ from kleene.evidence.decomposition import (
 
 READS = ("right", "end")
 NOISE_SAMPLE = 8  # sentences on which float32 is compared with float64
-ROWS = 20_000  # pairs that are stepped together at most: bounds the memory
+ROWS = 20_000  # the most pairs in a batch: bounds the memory
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Interdependence:
                 yield index, l, r, value
 
     def to_html(self, path: str | Path | None = None, *, words: Sequence[Sequence[str]] | None = None) -> str:
-        """The heat maps as one self-contained page; also written to `path`. `words` are those of each sentence."""
+        """Return the heat maps as a self-contained HTML page; also write it to `path` where one is given."""
         from kleene.show.page.heat import interdependence_page
 
         return interdependence_page(self, words).write(path)
@@ -71,7 +71,7 @@ class Interdependence:
 
 
 def triangle(weight: Tensor | None) -> Tensor | None:
-    """R of W = QR, where that is smaller than W: it gives the same norms."""
+    """R of W = QR, where R is smaller than W; both give the same norms."""
     if weight is None or weight.shape[0] <= weight.shape[1]:
         return weight
     factor: Tensor = torch.linalg.qr(weight, mode="r")[1]
@@ -79,10 +79,10 @@ def triangle(weight: Tensor | None) -> Tensor | None:
 
 
 def ratio(joint: Tensor, apart: Tensor, frame: Tensor | None) -> Tensor:
-    """‖joint − apart‖ / ‖joint‖ seen through the decoder; nothing at all counts as independent."""
+    """‖joint − apart‖ / ‖joint‖ after the decoder; 0 where joint is 0."""
     both = torch.stack([joint - apart, joint])
     both = (both if frame is None else both @ frame.mT).norm(dim=-1)
-    return torch.where(both[1] == 0, torch.zeros_like(both[0]), both[0] / both[1])  # what is not a number stays so
+    return torch.where(both[1] == 0, torch.zeros_like(both[0]), both[0] / both[1])  # NaN stays NaN
 
 
 def interdependence(
@@ -128,7 +128,7 @@ def interdependence(
 def all_pairs(
     layers: Sequence[LSTMLayer], frame: Tensor | None, sentences: Sequence[Tensor], read: str, bias_rule: str
 ) -> list[Tensor]:
-    """As `interdependence`, on what was already checked: sentences of like length go together."""
+    """Like `interdependence`, on checked inputs; sentences of similar length form a batch."""
     matrices: list[Tensor] = [torch.empty(0)] * len(sentences)
     order = sorted(range(len(sentences)), key=lambda s: -len(sentences[s]))
     streams = [Stream(layer, bias_rule) for layer in layers]
@@ -146,9 +146,9 @@ def all_pairs(
 
 
 class _Pairs:
-    """A batch of sentences, longest first, read word by word; words come and the shortest sentences go.
+    """A batch of sentences, longest first, read word by word; sentences leave the batch as they end.
 
-    Rows of a sentence are foci: each word brings one for itself, and one with each word before it.
+    The rows of a sentence are foci: each word adds one for itself, and one with each earlier word.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class _Pairs:
     def _step(
         self, t: int, alive: int, states: list[tuple[Tensor, Tensor]], singles: list[int] | slice
     ) -> list[tuple[Tensor, Tensor]]:
-        """Read word t. `states` are the foci so far; appended are the word alone, and each single with it."""
+        """Read word t; append to the foci in `states` the word alone, and the word with each earlier word."""
         part: Tensor | None = None
         after = []
         for stream, total, (h, c) in zip(self.streams, self.found, states):
@@ -194,7 +194,7 @@ class _Pairs:
         return sum(length > t for length in self.lengths)
 
     def read_right(self) -> list[Tensor]:
-        """Every pair where its right word has been read: pairs are made, looked at, and dropped."""
+        """Read every pair at its right word: make the pairs, measure them, and drop them."""
         states = self._start()
         for t in range(self.lengths[0]):
             alive = self._alive(t)
@@ -206,7 +206,7 @@ class _Pairs:
         return self._matrices()
 
     def read_end(self) -> list[Tensor]:
-        """Every pair at its sentence's end: pairs stay, and are looked at when the sentence is over."""
+        """Read every pair at the end of its sentence: keep the pairs, and measure them there."""
         states = self._start()
         singles: list[int] = []  # the row of each word alone
         pairs: list[tuple[int, int]] = []  # the words of each pair

@@ -21,7 +21,7 @@ from kleene.networks.transformer.model import Transformer
 
 @torch.no_grad()
 def explain_transformer(net: Transformer, input: Sequence[int], *, max_layers: int = 10_000) -> Trace:
-    """The trace of a network on an input: every variable, head, position and layer, as the weights made them.
+    """Trace a network on an input: every variable and head, at every position and layer.
 
     >>> import kleene as kl
     >>> net = kl.compile(kl.library.parity_relative)
@@ -62,7 +62,7 @@ def _states(spec: Spec, layout: Layout, x: torch.Tensor) -> States:
 
 
 def _value(name: str, kind: Kind, part: torch.Tensor) -> Any:
-    """The value that a segment codes; an error where it codes none."""
+    """The value that a segment codes; raise NotExact where it codes none."""
     if isinstance(kind, Word):
         if bool(((part == 0) | (part == 1)).all()):
             return int((part * 2 ** torch.arange(kind.bits)).sum())

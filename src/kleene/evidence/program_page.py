@@ -1,4 +1,4 @@
-"""The page of a program's run: finds the updates and the weights that the page shows, and has it rendered."""
+"""The page of a program's run: find the updates and the weights to show, and render the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kleene.machines.trace import Trace
 if TYPE_CHECKING:
     from kleene.show.page import Page
 
-MAX_WEIGHTS = 3_000_000  # of a network, zeros included, that is compiled for a page without being asked to
+MAX_WEIGHTS = 3_000_000  # zeros included; larger networks are compiled for a page only on request
 
 
 def program_page(trace: Trace, *, weights: bool | None = None, text: str | None = None) -> Page:
@@ -30,7 +30,7 @@ def program_page(trace: Trace, *, weights: bool | None = None, text: str | None 
 
 
 def updates_of(trace: Trace) -> Any:
-    """The guarded updates of what was run: the program's, or those that are saved with the network."""
+    """The guarded updates of the run: the program's, or those saved with the network."""
     if isinstance(trace.origin, ProgramClass):
         return guarded_updates(trace.origin)
     if trace.origin is None:
@@ -41,7 +41,7 @@ def updates_of(trace: Trace) -> Any:
 
 
 def _network(trace: Trace, wanted: bool | None) -> tuple[Any, str | None]:
-    """The network that was run, or that the program compiles to; or None, and why there is none."""
+    """The network of the run, or the compiled program; or None, and the reason."""
     if wanted is False:
         return None, "left out: weights=False"
     if trace.origin is None:

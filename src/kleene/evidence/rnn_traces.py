@@ -1,4 +1,4 @@
-"""Traces of exact RNNs: every hidden vector, and beside it the state, or state and tape, that it stands for."""
+"""Traces of exact RNNs: every hidden vector, and the state (and tape) that it codes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kleene.networks.rnn.decider import ANSWERS, END, NUL, Decider
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Number, Vector
 
-MAX_TRACED = 500  # steps of a Turing machine that a trace keeps, unless more are asked for
+MAX_TRACED = 500  # default number of steps of a Turing machine in a trace
 
 
 @dataclass(frozen=True)
 class TapeContents:
-    """A machine's configuration, as the hidden vector codes it; cells are nearest to the head first."""
+    """The configuration that a hidden vector codes; cells are in order of distance from the head."""
 
     state: str  # "" while the input is being read
     left: tuple[str, ...]
@@ -37,7 +37,7 @@ class RnnTrace:
 
     network: ExactRNN
     word: tuple[str, ...]
-    symbols: tuple[str, ...]  # what was read: of a Turing machine, the word, EOS, and NUL again and again
+    symbols: tuple[str, ...]  # the symbols read; for a Turing machine the word, EOS, and NULs
     hidden: tuple[Vector, ...]
     answer: str | None
     states: tuple[str, ...] | None = None
@@ -85,7 +85,7 @@ class RnnTrace:
         }
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """A page to step through the run, as one self-contained text; also written to `path` where one is given."""
+        """Return a self-contained HTML page to step through the run; also write it to `path` where one is given."""
         from kleene.show.page.rnn import rnn_page
 
         return rnn_page(self, title).write(path)
@@ -97,7 +97,7 @@ class RnnTrace:
 
 
 def explain_rnn(rnn: ExactRNN, word: Word) -> RnnTrace:
-    """The trace of an RNN on a word, with the states of the automaton that it was made from.
+    """Trace an RNN on a word, with the states of the automaton that it was compiled from.
 
     >>> import kleene as kl
     >>> trace = kl.explain(kl.compile(kl.regex("(0|10*1)*", "01")), "0110")
@@ -115,7 +115,7 @@ def explain_rnn(rnn: ExactRNN, word: Word) -> RnnTrace:
 
 
 def explain_decider(net: Decider, word: Word = "", *, max_steps: int = MAX_TRACED) -> RnnTrace:
-    """The trace of a Turing machine's RNN: its first `max_steps` steps, each with the tape in its numbers.
+    """Trace the RNN of a Turing machine for its first `max_steps` steps, each with the coded tape.
 
     >>> import kleene as kl
     >>> trace = kl.explain(kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ")), "")

@@ -1,4 +1,4 @@
-"""What a stack of language models knows about rules α Σ^k ω: predictions, decompositions, gradients.
+"""Probe what a stack of language models has learned of rules α Σ^k ω: predictions, decompositions, gradients.
 
 Each model has its own test windows. All measures are read at the conduit's last word, where ω is due.
 """
@@ -18,12 +18,12 @@ from kleene.evidence.decomposition import LSTMLayer, Totals, apply, relevant_hid
 from kleene.evidence.interdependence import ratio
 from kleene.training.language_model import Stack
 
-GROUP = 8  # models that are looked at together: bounds the memory
+GROUP = 8  # models in a batch: bounds the memory
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Means over test windows for one model: what is predicted where ω is due, and why."""
+    """Means over test windows for one model, of its predictions where ω is due."""
 
     whole: float  # P(ω) of the model
     open: float  # P(ω) from the relevant logits of α alone
@@ -62,7 +62,7 @@ def probe(stack: Stack, windows: Sequence[Windows], *, bias_rule: str = "focus",
 
 
 def _groups(windows: Sequence[Windows]) -> Iterator[slice]:
-    """Neighbouring models with one k: their foci have one shape, so they go together."""
+    """Group neighbouring models with the same k, whose foci have the same shape."""
     start = 0
     for end in range(1, len(windows) + 1):
         if end == len(windows) or windows[end].k != windows[start].k or end - start == GROUP:
@@ -145,7 +145,7 @@ def gradients(stack: Stack, windows: Sequence[Windows], error: str = "window") -
 
 
 def _states(stack: Stack, models: slice, tokens: Tensor) -> list[Tensor]:
-    """The hidden state after every token, each a leaf of what follows."""
+    """The hidden state after every token, each a leaf for autograd."""
     layer, n = layer_of(stack, models), stack.sizes["hidden"]
     drive = apply(_embed(stack, models, tokens), layer.input) + layer.bias[:, None, None]
     h = torch.zeros_like(drive[..., 0, :n]).requires_grad_()

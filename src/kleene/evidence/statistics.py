@@ -131,7 +131,7 @@ class Slope:
 
 
 def _within(pairs: Pairs) -> tuple[Array, Array]:
-    """Strata of (sequential distance, class), and the tree distances less their stratum's mean."""
+    """Strata of (sequential distance, class), and the tree distances minus the mean of their stratum."""
     _, stratum = np.unique(pairs.apart * 10 + pairs.kind, return_inverse=True)
     return stratum, _demean(pairs.tree.astype(float), stratum)
 
@@ -160,9 +160,9 @@ def regression(pairs: Pairs, *, samples: int = 1000, seed: int = 0) -> Slope:
 def permutation_test(
     sentences: Sequence[Sentence], pairs: Pairs, *, permutations: int = 200, seed: int = 0
 ) -> tuple[float, float]:
-    """The regression's slope, and how likely one as steep is when trees are dealt out at random.
+    """The slope of the regression, and the probability of one as steep for randomly exchanged trees.
 
-    Trees go to other sentences of the same length, so that all that is broken is which words they join.
+    Sentences of the same length exchange their trees, so only the words that an edge joins change.
     """
     random = np.random.default_rng(seed)
     stratum, x = _within(pairs)
@@ -184,14 +184,14 @@ def permutation_test(
 
 
 def _runs(numbers: Array) -> list[tuple[int, slice]]:
-    """Stretches of equal numbers, in order."""
+    """Runs of equal numbers, in order."""
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     ends = np.append(starts[1:], len(numbers))
     return [(int(numbers[a]), slice(int(a), int(b))) for a, b in zip(starts, ends)]
 
 
 def ranks(values: Array) -> Array:
-    """Ranks from 0, ties at their mean."""
+    """Ranks from 0; ties get their mean rank."""
     _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return (ends - (counts + 1) / 2)[index.reshape(-1)]

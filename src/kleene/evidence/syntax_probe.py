@@ -12,7 +12,7 @@ Edges = set[tuple[int, int]]
 
 
 def maximum_spanning_tree(weights: np.ndarray) -> Edges:
-    """The edges of the heaviest tree over all words (Prim); of equal edges the one of nearer words.
+    """The edges of the maximum spanning tree (Prim); ties go to the nearer words.
 
     >>> sorted(maximum_spanning_tree(np.array([[0, 5, 1], [5, 0, 2], [1, 2, 0]])))
     [(0, 1), (1, 2)]
@@ -32,14 +32,16 @@ def maximum_spanning_tree(weights: np.ndarray) -> Edges:
 
 
 def chain(size: int) -> Edges:
-    """Every word joined to the next: the baseline to beat."""
+    """Join every word to the next: the baseline."""
     return {(word, word + 1) for word in range(size - 1)}
 
 
 def attachment(sentences: Sequence[Sentence], guess: Callable[[int], Edges], *, punctuation: bool = True) -> float:
-    """The share of the treebank's edges that are guessed, undirected and unlabelled (UUAS).
+    """The share of the treebank's edges that `guess` finds, undirected and unlabelled (UUAS).
 
-    Without punctuation, edges to it are not asked for.
+    sentences: the treebank.
+    guess: the number of a sentence → its guessed edges.
+    punctuation: whether to count edges to punctuation.
     """
     found = asked = 0
     for number, sentence in enumerate(sentences):
@@ -52,7 +54,7 @@ def attachment(sentences: Sequence[Sentence], guess: Callable[[int], Edges], *, 
 
 
 def less_proximity(sentences: Sequence[Sentence], matrices: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Interdependence over its mean at that distance in sequence: what is left without proximity."""
+    """Divide interdependence by its mean at that sequential distance, to remove proximity."""
     longest = max(map(len, sentences))
     total, count = np.zeros(longest), np.zeros(longest)
     for matrix in matrices:

@@ -1,8 +1,8 @@
-"""Contextual decomposition of a transformer language model, by rules that add up.
+"""Contextual decomposition of a transformer language model into parts that add up.
 
 - A word owns its embedding, its place's embedding, and every bias at its position.
-- Attention patterns and the scale of layer norms are those of the whole input, as the LSTM's output gate is;
-  given them, attention and layer norms are linear, and each part goes its own way.
+- Attention patterns and the scale of layer norms are those of the whole input, like the LSTM's output gate. Given
+  them, attention and layer norms are linear, and act on each part separately.
 - The perceptron's φ gives the focus what it does alone, above the bias b: φ(r + b) − φ(b). So its
   interactions with the rest are the rest's, as the products of gates are in an LSTM. φ(b) belongs to the
   position's word. Two other rules are there to compare: `removed`, φ(z) − φ(z − r) with z the whole input,
@@ -56,7 +56,13 @@ def _block(block: PreNormBlock, whole: Tensor, part: Tensor, mask: Tensor, rule:
 def decompose_transformer(
     model: TransformerLanguageModel, tokens: Tensor, masks: Tensor, rule: str = "alone"
 ) -> tuple[Tensor, Tensor]:
-    """The hidden states before the decoder (time, width), and what each focus (rows, time) did to them."""
+    """The hidden states before the decoder (time, width), and the contribution of each focus to them.
+
+    model: the language model.
+    tokens: one sentence.
+    masks: the foci (rows, time).
+    rule: how the MLP shares interactions: "alone", "removed" or "shared".
+    """
     if tokens.shape[-1] > model.length:
         raise InputError(f"sentence of {tokens.shape[-1]} words: the model reads at most {model.length}")
     if rule not in RULES:
@@ -74,7 +80,7 @@ def decompose_transformer(
 def transformer_interdependence(
     model: TransformerLanguageModel, sentences: Sequence[Tensor], rule: str = "alone", rows: int = 2000
 ) -> list[Tensor]:
-    """The interdependence of all pairs of each sentence, read at the right word: symmetric matrices."""
+    """The interdependence of all pairs of words in each sentence, read at the right word: symmetric matrices."""
     frame = triangle(model.decoder.weight.detach())
     return [_all_pairs(model, tokens, frame, rule, rows) for tokens in sentences]
 

@@ -1,4 +1,4 @@
-"""Sentences with their dependency trees, from any CoNLL-U treebank, and distances in the trees."""
+"""Sentences with dependency trees from CoNLL-U treebanks, and distances in the trees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sentence:
         return len(self.words)
 
     def distances(self) -> np.ndarray:
-        """Edges between any two words on the tree, an array of words × words."""
+        """The number of edges between any two words: an array of words × words."""
         return tree_distances(self.heads)
 
     def edges(self) -> set[tuple[int, int]]:
@@ -49,7 +49,7 @@ def tree_distances(heads: Sequence[int]) -> np.ndarray:
     waiting = list(children[-1])
     while waiting:
         word = waiting.pop()
-        if order:  # as far as its head, and one more
+        if order:  # one edge more than from its head
             seen = np.array(order)
             distance[word, seen] = distance[seen, word] = distance[heads[word], seen] + 1
         order.append(word)
@@ -60,7 +60,7 @@ def tree_distances(heads: Sequence[int]) -> np.ndarray:
 
 
 def read_treebank(path: str | Path) -> list[Sentence]:
-    """The sentences of a CoNLL-U file. Ranges (`3-4`) and empty nodes (`8.1`) are left out."""
+    """Read the sentences of a CoNLL-U file; skip ranges (`3-4`) and empty nodes (`8.1`)."""
     try:
         import conllu
     except ImportError:

@@ -1,1 +1,1 @@
-"""Network or machine to the tools of others: one file an arrow."""
+"""Export networks and machines to other tools: one file for each arrow."""

@@ -1,4 +1,4 @@
-"""What exporters ask of a transformer: how many layers, and how long inputs may be."""
+"""Sizes that exporters need: the number of layers, and the longest input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kleene.networks.transformer.model import Transformer
 
 
 def number_of_layers(net: Transformer, layers: int | None) -> int:
-    """As many as were asked for, else as many as the network always runs."""
+    """The requested number of layers, or the network's own."""
     if layers is not None and layers < 1:
         raise InputError(f"{net.config.name}: layers={layers}; it should be at least 1")
     if layers is None and (net.config.halts or net.config.layers is None):
@@ -18,7 +18,7 @@ def number_of_layers(net: Transformer, layers: int | None) -> int:
 
 
 def longest_input(net: Transformer, length: int | None) -> int:
-    """As long as was asked for, else as long as the network takes."""
+    """The requested length, or the longest input of the network."""
     limits = [limit for limit in (net.config.positions, net.config.max_length) if limit is not None]
     if length is None and not limits:
         raise InputError(

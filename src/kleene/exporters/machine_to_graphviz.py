@@ -17,7 +17,7 @@ from kleene.networks.rnn.exact import ExactRNN
 
 
 def export_graphviz(machine: DFA | NFA | AFA | Transducer | TuringMachine, path: str | Path | None = None) -> str:
-    """The DOT text of a machine; with a path it is written there, too."""
+    """Return the DOT text of a machine; also write it to `path` where one is given."""
     text = machine.to_dot()
     if path is not None:
         write_text(path, text)
@@ -25,7 +25,7 @@ def export_graphviz(machine: DFA | NFA | AFA | Transducer | TuringMachine, path:
 
 
 def export_decompiled(rnn: ExactRNN, path: str | Path | None = None) -> str:
-    """The DOT text of the machine that an RNN implements."""
+    """Return the DOT text of the machine that an RNN implements; also write it to `path` where one is given."""
     if isinstance(rnn, Decider):
         return export_graphviz(decompile_decider(rnn), path)
     dfa = decompile_rnn(rnn)

@@ -1,4 +1,4 @@
-"""An ONNX graph, node by node: what the arrows to ONNX are written with."""
+"""Build an ONNX graph node by node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def package() -> Any:
 
 
 class OnnxGraph:
-    """Collects nodes and constants; `add` gives the name of a node's output."""
+    """Collects nodes and constants; `add` returns the name of a node's output."""
 
     def __init__(self, dtype: type[np.generic]) -> None:
         self.dtype, self.helper, self.numpy = dtype, package().helper, package().numpy_helper
@@ -36,7 +36,7 @@ class OnnxGraph:
         self.count = 0
 
     def inside(self) -> OnnxGraph:
-        """The body of a Loop or Scan: names of its own, and the constants of the graph around it."""
+        """Begin the body of a Loop: it has its own names, and shares the constants of this graph."""
         body = OnnxGraph(self.dtype)
         body.count, body.constants = 1_000_000, self.constants
         return body
@@ -85,8 +85,15 @@ class OnnxGraph:
         again: str,
         most: str = "",
     ) -> list[str]:
-        """A Loop: `state` is what its body calls what it carries, `first` where that begins, `after` what it is made
-        into; on while `again` is true, at most `most` times. The body may read `iteration`. Gives the ends' names."""
+        """Add a Loop; return the names of the final state. The body may read `iteration`.
+
+        body: the graph of one iteration.
+        state: the names of the carried values in the body, with their types.
+        first: their initial values.
+        after: their values after an iteration.
+        again: whether to go on.
+        most: the most iterations.
+        """
         inputs = {"iteration": (np.int64, []), "going": (np.bool_, []), **state}
         outputs = {again: (np.bool_, []), **dict(zip(after, state.values()))}
         made = self.helper.make_graph(body.nodes, "body", self.described(inputs), self.described(outputs))
@@ -105,7 +112,14 @@ def onnx_model(
     doc: str,
     path: str | Path | None,
 ) -> Any:
-    """The model of a graph, checked; with a path it is written there, too. `names` is metadata."""
+    """Make a checked model of a graph.
+
+    name: the name of the graph.
+    inputs, outputs: their types by name.
+    names: metadata.
+    doc: what the model is.
+    path: also write the model there.
+    """
     helper, constants = graph.helper, list(graph.constants.values())
     made = helper.make_graph(graph.nodes, name, graph.described(inputs), graph.described(outputs), constants)
     model = helper.make_model(

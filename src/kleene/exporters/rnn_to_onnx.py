@@ -1,7 +1,7 @@
-"""Simple RNNs to ONNX: one Loop over time. Only networks of bounded whole numbers, which floating point holds exactly.
+"""Simple RNNs to ONNX: one Loop over time. It takes networks of bounded whole numbers, which floats hold exactly.
 
-Inputs: `codes` (batch, time), the place of each symbol in the alphabet (which is in the metadata), and `lengths`
-(batch); what is past a word's length is not read. Outputs: `accepts` (batch), and `output` (batch, outputs).
+Inputs: `codes` (batch, time), the place of each symbol in the alphabet (the metadata has the alphabet), and `lengths`
+(batch); the model ignores codes past a word's length. Outputs: `accepts` (batch), and `output` (batch, outputs).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMAT, VERSION = "kleene onnx rnn", 1
 
 
 def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
-    """The ONNX model; with a path it is written there, too. Refused where it would not be exact."""
+    """Return the ONNX model; also write it to `path` where one is given. Raise NotExact where it would round."""
     module: SimpleRNN = rnn.torch()
     graph = OnnxGraph(np.float64 if module.s.dtype == torch.float64 else np.float32)
     units = len(module.s)
@@ -49,7 +49,7 @@ def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
 
 
 def _step(body: OnnxGraph, module: SimpleRNN) -> str:
-    """h := σ(V h + W x + b) where the word is not over yet."""
+    """h := σ(V h + W x + b) for the words that have not ended."""
     inputs = body.weight("inputs", (module.W + module.b[:, None]).T)  # (symbol, unit)
     code = body.add("Gather", "codes", "iteration", axis=1)  # (batch)
     pre = body.add("Add", body.add("MatMul", "h", body.weight("V", module.V.T)), body.add("Gather", inputs, code))

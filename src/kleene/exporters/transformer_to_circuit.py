@@ -1,9 +1,8 @@
-"""The ground-truth circuit of a transformer, as JSON: which heads and units implement which variable, which
-dimensions each reads and writes, and which part hands something to which.
+"""The ground-truth circuit of a transformer, as JSON: the heads and units that implement each variable, the
+dimensions that each reads and writes, and the edges between them.
 
-Nodes are heads, the units of one half of a block that write one segment of the residual stream, and the ends:
-embeddings, output, halting. The schema is described in docs/exports.md; everything is read from the weights, but for
-the names.
+Nodes are heads, groups of units (those of one half of a block that write one segment), and the ends: embeddings,
+output, halting. docs/exports.md describes the schema. Everything except the names is read from the weights.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ HEADS, FIRST, SECOND = 0, 1, 2  # the order in a layer
 
 
 def export_circuit(net: Transformer, path: str | Path | None = None) -> dict[str, Any]:
-    """The circuit as plain data; with a path it is written there, too."""
+    """Return the circuit as plain data; also write it to `path` where one is given."""
     made = circuit(net)
     if path is not None:
         write_json(path, made)
@@ -34,7 +33,7 @@ def export_circuit(net: Transformer, path: str | Path | None = None) -> dict[str
 
 
 def circuit(net: Transformer) -> dict[str, Any]:
-    """Everything that circuit.json holds."""
+    """The content of circuit.json."""
     nodes = [*_ends(net), *_heads(net), *_unit_groups(net)]
     config = net.config
     return {
@@ -59,7 +58,7 @@ def circuit(net: Transformer) -> dict[str, Any]:
 
 
 def kind_of(net: Transformer, segment: Segment) -> str:
-    """ "variable", "head" or "scratch", also where it was saved without."""
+    """ "variable", "head" or "scratch"; also for files that do not say it."""
     if segment.coding == "scratch":
         return "scratch"
     return "variable" if segment.name in net.description["program"]["variables"] else "head"
@@ -104,7 +103,7 @@ def _heads(net: Transformer) -> Iterator[dict[str, Any]]:
 
 
 def _unit_groups(net: Transformer) -> Iterator[dict[str, Any]]:
-    """The units of a half that write the same segment."""
+    """Group the units of a half by the segment that they write."""
     for number in range(len(net.blocks)):
         block, said = net.block(number), net.described(number)["units"]
         halves = ((FIRST, block.in1, block.out1), (SECOND, block.in2, block.out2))
@@ -129,8 +128,9 @@ def _unit_groups(net: Transformer) -> Iterator[dict[str, Any]]:
 
 
 def edges(net: Transformer, nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """From each node that writes a dimension to each that can read what it wrote. Only variables outlive a layer:
-    head outputs and scratch values are cleared at its end."""
+    """Yield an edge from each node that writes a dimension to each node that can read it.
+
+    Only variables outlive a layer: it clears head outputs and scratch values at its end."""
     lasting = {dim for s in net.layout if kind_of(net, s) == "variable" for dim in range(s.start, s.stop)}
     for source in nodes:
         for target in nodes:
@@ -180,7 +180,7 @@ def _variable(layout: Layout, variable: VariableWeights, nodes: list[dict[str, A
 
 
 def _depends_on(layout: Layout, writers: list[dict[str, Any]], parts: list[dict[str, Any]]) -> list[str]:
-    """The variables and heads that its next value is made from; scratch values are followed to what they are of."""
+    """The variables and heads that the next value depends on, also through scratch values."""
     found: dict[str, None] = {}
     todo, seen = list(writers), set()
     while todo:

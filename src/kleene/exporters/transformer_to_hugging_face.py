@@ -13,7 +13,7 @@ from kleene.networks.transformer.model import Transformer
 
 
 def export_hugging_face(net: Transformer, path: str | Path | None = None) -> Any:
-    """The model (`kleene.networks.transformer.hugging_face.KleeneModel`); with a path it is saved there, too."""
+    """Return a `KleeneModel` (networks/transformer/hugging_face.py); also save it to `path` where one is given."""
     try:
         from kleene.networks.transformer.hugging_face import as_model
     except ImportError:
@@ -27,7 +27,7 @@ def export_hugging_face(net: Transformer, path: str | Path | None = None) -> Any
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Without a bar for each file."""
+    """Hide the progress bars of transformers."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()

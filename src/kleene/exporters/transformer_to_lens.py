@@ -25,14 +25,14 @@ from kleene.exporters.choices import longest_input, number_of_layers
 from kleene.files import written_atomically
 from kleene.networks.transformer.model import Block, Transformer
 
-SELF = 4096  # how much better the sink likes itself than anything else
+SELF = 4096  # how far the sink's score for itself is above its other scores
 MAX_ENTRIES = 500_000_000  # of all weights together
 FORMAT, VERSION = "kleene transformer-lens", 1
 
 
 @dataclass(frozen=True)
 class Lens:
-    """What a HookedTransformer is made of: its config, its state dict, and the names of what is in it."""
+    """The config and the state dict of a HookedTransformer, and the names of its parts."""
 
     config: dict[str, Any]
     weights: dict[str, Tensor]
@@ -57,7 +57,7 @@ class Lens:
         return model
 
     def save(self, folder: str | Path) -> None:
-        """config.json, model.safetensors and names.json, whole or not at all."""
+        """Write config.json, model.safetensors and names.json, atomically."""
         with written_atomically(folder) as beside:
             beside.mkdir()
             (beside / "model.safetensors").write_bytes(save(self.weights))
@@ -79,7 +79,7 @@ def export_lens(
 
 
 def to_lens(net: Transformer, layers: int | None = None, length: int | None = None) -> Lens:
-    """The weights, unrolled."""
+    """Unroll the weights."""
     count, longest = number_of_layers(net, layers), longest_input(net, length)
     shape = _Shape(net, longest)
     total = count * shape.steps * (4 * shape.heads * shape.head * shape.dim + 2 * shape.dim * shape.mlp)
@@ -182,8 +182,10 @@ class _Shape:
         }
 
     def attention(self, block: Block | None) -> dict[str, Tensor]:
-        """Keys and queries: those of the block, one dimension for the null key, one for the sink to find itself, and
-        one for each position. Where there is no block, heads that add nothing."""
+        """The attention weights of a block; without a block, heads that add nothing.
+
+        Keys and queries have the block's dimensions, one for the null key, one by which the sink finds itself, and one
+        for each position."""
         made = {f"W_{name}": self.zeros(self.heads, self.dim, self.head) for name in "QKV"}
         made |= {f"b_{name}": self.zeros(self.heads, self.head) for name in "QKV"}
         made |= {"W_O": self.zeros(self.heads, self.head, self.dim), "b_O": self.zeros(self.dim)}
@@ -207,7 +209,8 @@ class _Shape:
         return made
 
     def half(self, block: Block, half: int, first: bool) -> dict[str, Tensor]:
-        """Each clipped unit as two ReLUs, side by side; the last unit takes the null values away from the sink."""
+        """The MLP weights of a half: two ReLUs for each clipped unit; the last unit removes the null values from the
+        sink."""
         d = self.net.config.dim
         into, bias, out = (block.in1, block.bias1, block.out1) if half == 1 else (block.in2, block.bias2, block.out2)
         got = torch.einsum("hdv,hv->d", block.out, block.null_value) if first else self.zeros(d)

@@ -1,10 +1,10 @@
 """Transformers to ONNX, node by node.
 
 Looped (by default): one Loop whose body is the blocks in order; each sequence stops when it halts, or after
-`max_layers`. Unrolled (`layers=`): exactly so many layers, and no Loop.
+`max_layers`. Unrolled (`layers=`): a fixed number of layers without a Loop.
 
-Inputs: `tokens` (batch, position) whole numbers, `mask` (batch, position) which of them are real. Outputs:
-`outputs` (batch, position) as `net.run` gives them, `logits`, and of each sequence `layers` and `halted`.
+Inputs: `tokens` (batch, position), and `mask` (batch, position), true for real tokens. Outputs: `outputs` (batch,
+position) as from `net.run`, `logits`, and `layers` and `halted` for each sequence.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ FORMAT, VERSION = "kleene onnx", 1
 def export_onnx(
     net: Transformer, path: str | Path | None = None, *, layers: int | None = None, max_layers: int = MAX_LAYERS
 ) -> Any:
-    """The ONNX model; with a path it is written there, too. `layers`: unrolled, so many; by default looped, where a
-    sequence that has not halted is left after `max_layers`."""
+    """Return the ONNX model.
+
+    path: also write the model there.
+    layers: unroll so many layers; by default the model is a Loop.
+    max_layers: where the Loop stops a sequence that has not halted.
+    """
     layers = None if layers is None else number_of_layers(net, layers)
-    # bfloat16 is not computed by onnxruntime on a CPU: float32 holds the same numbers, and more
+    # onnxruntime does not compute bfloat16 on a CPU; float32 contains bfloat16
     graph = OnnxGraph(np.float64 if net.dtype == torch.float64 else np.float32)
     x = _embed(graph, net)
     offsets = _offsets(graph)
@@ -59,7 +63,7 @@ def export_onnx(
 
 
 def _each(g: OnnxGraph, value: str) -> str:
-    """The same for each sequence."""
+    """Repeat a value for each sequence."""
     return g.add("Expand", value, g.add("Shape", "tokens", start=0, end=1))
 
 
@@ -70,7 +74,7 @@ def _runs(net: Transformer, layers: int | None) -> str:
 
 
 def _names(net: Transformer, layers: int | None) -> dict[str, str]:
-    """What is written beside the graph, so that dimensions have names."""
+    """The metadata of the model: the names of dimensions, heads and units."""
     return {
         "format": FORMAT,
         "version": str(VERSION),
@@ -93,14 +97,14 @@ def _embed(g: OnnxGraph, net: Transformer) -> str:
 
 
 def _offsets(g: OnnxGraph) -> str:
-    """How far each key is from each query: (query, key)."""
+    """The offset of each key from each query: (query, key)."""
     length = g.add("Squeeze", g.add("Shape", "tokens", start=1, end=2), g.integers(0))
     here = g.add("Range", g.integer(0), length, g.integer(1))
     return g.add("Sub", g.add("Unsqueeze", here, g.integers(0)), g.add("Unsqueeze", here, g.integers(1)))
 
 
 def _block(g: OnnxGraph, block: Block, name: str, x: str, offsets: str) -> str:
-    """Attention, then the two halves of the MLP block; one node for each product in `networks.transformer.Block`."""
+    """Attention, then the two halves of the MLP block; one node for each product in `Block`."""
     if block.heads:
         x = g.add("Add", x, _attention(g, block, name, x, offsets))
     for half, (into, bias, out) in enumerate(
@@ -141,7 +145,7 @@ def _attention(g: OnnxGraph, block: Block, name: str, x: str, offsets: str) -> s
 
 
 def _looped(g: OnnxGraph, net: Transformer, x: str, offsets: str, max_layers: int) -> tuple[str, str, str]:
-    """A Loop over the cycle of blocks; what it carries is (residual stream, layers, halted), a row a sequence."""
+    """A Loop over the cycle of blocks; it carries (residual stream, layers, halted) for each sequence."""
     most = max_layers if net.config.halts or net.config.layers is None else net.config.layers
     g.constant("max_layers", np.array(most, dtype=np.int64))
     first = [x, _each(g, g.integer(0)), _each(g, g.constant("no", np.array(False)))]
@@ -163,7 +167,7 @@ def _looped(g: OnnxGraph, net: Transformer, x: str, offsets: str, max_layers: in
 def _halting_layer(
     g: OnnxGraph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
 ) -> tuple[str, str, str]:
-    """One layer for the sequences that have not halted and may run on; the others stay as they are."""
+    """One layer for the sequences that are still running; the others stay as they are."""
     x, counts, halted = state
     active = g.add("And", g.add("Not", halted), g.add("Less", counts, "max_layers"))
     after = _block(g, net.block(number), f"block {number}", x, offsets)

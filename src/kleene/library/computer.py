@@ -26,7 +26,7 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
       instruction subtracts as usual.
     """
     if dialect not in ("eforth", "alta"):
-        raise ProgramError(f"computer: there is no dialect {dialect!r}; there are 'eforth' and 'alta'")
+        raise ProgramError(f"computer: unknown dialect {dialect!r}; choose 'eforth' or 'alta'")
     if not 3 <= bits <= 16:
         raise ProgramError(f"computer: words have 3 … 16 bits, not {bits}")
     size, half, port = 1 << bits, 1 << (bits - 1), (1 << bits) - 1

@@ -38,7 +38,7 @@ def language(number: int) -> DFA:
         return (regex("(1*01*0)*1*", "01") & regex("(0*10*1)*0*", "01")).minimise()
     if number == 6:  # zeros minus ones is a multiple of three
         return DFA(np.array([[1, 2], [2, 0], [0, 1]]), np.array([True, False, False]), ("0", "1"))
-    raise InputError(f"tomita: there is no language {number!r}; they are numbered 1 to 7")
+    raise InputError(f"tomita: unknown language {number!r}; the languages are numbered 1 to 7")
 
 
 def classifier(cell: str = "gru", units: int = 24) -> nn.Module:
@@ -51,7 +51,7 @@ def classifier(cell: str = "gru", units: int = 24) -> nn.Module:
 
     cells = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
     if cell not in cells:
-        raise InputError(f"tomita: there is no cell {cell!r}; there are {', '.join(cells)}")
+        raise InputError(f"tomita: unknown cell {cell!r}; choose one of {', '.join(cells)}")
 
     class Classifier(nn.Module):
         def __init__(self) -> None:

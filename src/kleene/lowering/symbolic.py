@@ -171,7 +171,7 @@ class Path:
             self.assigned[name], value = assign_word(self, name, value, line)
             return value
         if isinstance(value, WordValue):
-            raise ProgramError(f"{spec.name}: step writes a word expression to '{name}', which is no word")
+            raise ProgramError(f"{spec.name}: step writes a word expression to '{name}', which is not a word")
         if not isinstance(value, Symbol):
             value = checked_write(spec, name, value)
             kind = spec.variables[name].kind

@@ -150,7 +150,7 @@ class WordValue(Opaque):
 
     def __mod__(self, modulus: Any) -> WordValue:
         if not isinstance(modulus, int) or modulus < 2 or modulus & (modulus - 1):
-            raise self._refuse(f"takes modulo {modulus!r}, which is no power of two,")
+            raise self._refuse(f"takes modulo {modulus!r}, which is not a power of two,")
         if self.modulus is not None:
             raise self._refuse("takes modulo twice")
         return WordValue(self.path, dict(self.terms), self.constant, modulus)

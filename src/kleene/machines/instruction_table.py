@@ -63,7 +63,7 @@ class InstructionTable:
             program, whole = np.zeros(0), False
         if not whole or program.ndim != 2 or program.shape[1] != len(self.fields) or not len(program):
             wanted = f"({', '.join(self.fields)})"
-            raise InputError(f"InstructionTable: program {name!r} is no list of whole-number instructions {wanted}")
+            raise InputError(f"InstructionTable: program {name!r} is not a list of whole-number instructions {wanted}")
         if program.min() < 0:
             at = int(np.argwhere(program < 0)[0][0])
             raise InputError(f"InstructionTable: program {name!r}, instruction {at}: {program[at]} is negative")

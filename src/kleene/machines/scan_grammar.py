@@ -76,7 +76,7 @@ def _phrase(words: list[str], command: str) -> list[str]:
     verb, *rest = words
     if verb not in VERBS and verb != "turn":
         raise InputError(
-            f"'{verb}' in '{command}' stands where a phrase begins; it begins with {', '.join(VERBS)} or turn"
+            f"'{verb}' in '{command}' cannot begin a phrase; a phrase begins with {', '.join(VERBS)} or turn"
         )
     manner = rest.pop(0) if rest and rest[0] in MANNERS else None
     direction = rest.pop(0) if rest and rest[0] in TURNS else None
@@ -187,7 +187,7 @@ def published_tasks(data: str | Path | None = None) -> list[Pair]:
 def published_split(name: str, data: str | Path | None = None) -> tuple[list[Pair], list[Pair]]:
     """The training and the test set of a published split."""
     if name not in SPLITS:
-        raise InputError(f"SCAN has no split '{name}'; there are {', '.join(SPLITS)}")
+        raise InputError(f"SCAN has no split '{name}'; its splits: {', '.join(SPLITS)}")
     folder = data_folder(data)
     train, test = (read_pairs(folder / SPLITS[name].format(part)) for part in ("train", "test"))
     return train, test

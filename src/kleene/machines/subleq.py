@@ -78,7 +78,7 @@ def dialect_of(name: str | Dialect) -> Dialect:
     if isinstance(name, Dialect):
         return name
     if name not in DIALECTS:
-        raise InputError(f"subleq: unknown dialect {name!r}; there are {', '.join(DIALECTS)}")
+        raise InputError(f"subleq: unknown dialect {name!r}; choose one of {', '.join(DIALECTS)}")
     return DIALECTS[name]
 
 
@@ -100,7 +100,7 @@ class Image:
             if name in table:
                 return table[name]
         known = ", ".join([*self.names, *self.labels]) or "none"
-        raise InputError(f"subleq: no label {name!r} in this image; there are {known}")
+        raise InputError(f"subleq: no label {name!r} in this image; its labels: {known}")
 
     def with_data(self, **values: int | Sequence[int]) -> Image:
         """The same program with other words at these labels: `image.with_data(n=7, list=[3, 1, 2])`."""
@@ -125,9 +125,9 @@ def image_of(image: Image | str | Sequence[int], dialect: str | Dialect) -> Imag
         if not rules.holds(word):
             raise InputError(f"subleq: the word {word} at address {at} is outside {rules.low} … {rules.high}")
     if rules.separate and not image.code:
-        raise InputError("subleq: dialect paper needs instructions apart from data; use assemble(text, 'paper')")
+        raise InputError("subleq: dialect paper needs separate instructions and data; use assemble(text, 'paper')")
     if image.code and not rules.separate:
-        raise InputError(f"subleq: an image with instructions apart from data is no image of dialect {rules.name}")
+        raise InputError(f"subleq: an image with separate instructions does not fit the dialect {rules.name}")
     return replace(image, words=tuple(rules.word(word) for word in image.words))
 
 
@@ -210,7 +210,7 @@ def recall(fetch: Callable[[int], Instruction], data: Sequence[int], *, limit: i
         if number == 0 or number in found:
             continue
         if len(found) >= limit:
-            raise InputError(f"subleq: more than {limit:,} instructions can be reached; the program has no end")
+            raise InputError(f"subleq: more than {limit:,} instructions can be reached; the program may have no end")
         a, b, c = fetch(number)
         found[number] = (a, b, c)
         waiting += [c] if a == b else [c, number + 1]  # x − x = 0 always branches
@@ -228,7 +228,7 @@ def one_memory(image: Image, dialect: str | Dialect = "esolang") -> Image:
     """
     rules, base = dialect_of(dialect), 3 * len(image.code)
     if rules.separate:
-        raise InputError(f"subleq: dialect {rules.name} keeps instructions apart from data")
+        raise InputError(f"subleq: dialect {rules.name} keeps instructions and data separate")
     words: list[int] = []
     for a, b, c in image.code:
         words += [a + base, b + base, 3 * (c - 1) if c else rules.stop]
@@ -286,14 +286,14 @@ class Machine(Port):
     ) -> None:
         super().__init__()
         if evaluator not in ("numba", "plain"):
-            raise InputError(f"subleq: unknown evaluator {evaluator!r}; there are numba and plain")
+            raise InputError(f"subleq: unknown evaluator {evaluator!r}; choose 'numba' or 'plain'")
         self.dialect = dialect_of(dialect)
         self.image = image_of(image, self.dialect)
         words = self.image.words
         size = (self.dialect.memory or len(words)) if memory is None else memory
         if not 1 <= size <= MAX_WORDS or (self.dialect.masked and size > 1 << 16):
             most = 1 << 16 if self.dialect.masked else MAX_WORDS
-            raise InputError(f"subleq: a memory of {size:,} words; it may have 1 … {most:,}")
+            raise InputError(f"subleq: memory={size:,} words; memory has 1 … {most:,} words")
         if len(words) > size:
             raise InputError(f"subleq: {len(words):,} words do not fit into a memory of {size:,}")
         self.memory: list[int] = [*words, *[0] * (size - len(words))]

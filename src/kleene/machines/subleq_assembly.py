@@ -242,7 +242,7 @@ class Source:
                 items += self._expansion(line, head.upper(), macros, depth)
             else:
                 known = ", ".join(["subleq", ".data", ".zero", ".equ", ".macro", *macros])
-                raise self.error(line.number, head, f"is no instruction; there are {known}")
+                raise self.error(line.number, head, f"is not an instruction; known: {known}")
             if len(items) > MAX_ITEMS:
                 raise self.error(line.number, head, f"makes more than {MAX_ITEMS:,} statements")
         return items
@@ -332,7 +332,7 @@ class Source:
                 total += sign * names[match[4]]
             else:
                 known = ", ".join(name for name in names if "@" not in name)
-                raise self.error(line, match[4], f"is not defined; there are {known}")
+                raise self.error(line, match[4], f"is not defined; defined: {known}")
             at = match.end()
         return total
 

@@ -120,7 +120,7 @@ def assemble(text: str, *, name: str = "assembly") -> Image:
             continue
         if op not in OPERATIONS:
             known = ", ".join([*OPERATIONS, ".data", ".zero", ".equ"])
-            raise source.error(line.number, head, f"is no instruction; there are {known}")
+            raise source.error(line.number, head, f"is not an instruction; known: {known}")
         if len(operands) != len(OPERATIONS[op]):
             wants = len(OPERATIONS[op])
             raise source.error(line.number, head, f"takes {wants} arguments, not {len(operands)}")

@@ -1,6 +1,6 @@
-"""Number formats: a network says so when it would run in one for which nothing is proved.
+"""Number formats: refuse to run a network in a format for which nothing is proved.
 
-Whole numbers are exact in a format up to 2 to the power of its precision, and a compiled network counts on that. A
+A format holds whole numbers exactly up to 2 to the power of its precision. Compiled networks rely on that. A
 conversion (`net.half()`), an autocast region and TF32 products change the format without changing the network.
 """
 
@@ -36,7 +36,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def check_format(name: str, parameter: Tensor, made: torch.dtype) -> None:
-    """Refuse to run what was made for one format in another, unless that one holds every number of the first."""
+    """Raise NotExact where a network made for one format would run in another that does not contain the first."""
     now = running_format(parameter)
     if now == _name(made) or now == "float64":
         return
@@ -44,7 +44,7 @@ def check_format(name: str, parameter: Tensor, made: torch.dtype) -> None:
 
 
 def check_transformer(net: Any) -> None:
-    """Refuse a format that a compiled transformer has no certificate for."""
+    """Raise NotExact where a compiled transformer would run in a format without a certificate."""
     now, made = running_format(net.token_embedding), net.made_for
     if now == _name(made) or (now in ("float32", "float64") and PRECISION[getattr(torch, now)] >= PRECISION[made]):
         return
@@ -63,7 +63,7 @@ def check_transformer(net: Any) -> None:
 def not_in_tf32(net: Any) -> str | None:
     """Why TF32 products could round: None where every factor of every product has at most 11 significant bits.
 
-    Factors are weights, codes (0 and 1), what units give (0 and 1), queries and keys; sums are kept in float32.
+    Factors are weights, codes (0 and 1), outputs of units (0 and 1), queries and keys. Sums are float32.
     """
     stamp = net.stamp()
     if net.tf32 is None or net.tf32[0] != stamp:

@@ -161,7 +161,7 @@ def test_random_tables_check_their_sizes(sizes, said):
         ([[(1, 2)]], "no list of whole-number instructions"),
         ([[(1, 2, -1)]], "is negative"),
         ([[(1, 2, 0.5)]], "no list of whole-number instructions"),
-        ({"a": []}, "program 'a' is no list"),
+        ({"a": []}, "program 'a' is not a list"),
     ],
 )
 def test_tables_that_are_none(programs, said):

@@ -374,7 +374,7 @@ def test_one_memorised_program_sums_and_sorts_lists_of_any_length(how, listed):
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("HALT\n FLY x", "line 2: 'FLY' is no instruction"),
+        ("HALT\n FLY x", "line 2: 'FLY' is not an instruction"),
         ("MOV x", "line 1: 'MOV' takes 2 arguments, not 1"),
         ("JMP nowhere", "line 1: 'nowhere' is not defined"),
         ("OUT -1", "line 1: '-1' is -1; an address is 0 or more"),

@@ -64,7 +64,7 @@ def test_weights_that_are_no_whole_numbers_are_refused(evaluator):
     net = copy.deepcopy(computer_network(4))
     with torch.no_grad():
         net.blocks[0].bias2[0] += 0.25
-    with pytest.raises(kl.NotSupported, match="bias2 of block 0 has weights that are no whole numbers; use 'dense'"):
+    with pytest.raises(kl.NotSupported, match="bias2 of block 0 has weights that are not whole numbers; use 'dense'"):
         start(net, _tokens(), evaluator)
 
 

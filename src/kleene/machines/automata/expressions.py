@@ -136,13 +136,7 @@ class Algebra:
                     parts[part] = None
         if symbols:
             parts[self.symbol(*symbols)] = None
-        for part in list(parts):  # x* holds x, xx* and the empty word
-            if part.kind == STAR:
-                body = part.parts[0]
-                inside = set(body.parts) if body.kind == UNION else {body}
-                for other in list(parts):
-                    if other in inside or other is self.empty or self._plus(other) is body:
-                        parts.pop(other, None)
+        self._absorb(parts)
         if self.empty in parts and any(p.nullable for p in parts if p is not self.empty):
             del parts[self.empty]
         if self.empty in parts:  # an option of xx* is x*
@@ -152,6 +146,16 @@ class Algebra:
                     del parts[part], parts[self.empty]
                     return self.union(*parts, self.star(plus))
         return self._factored(list(parts))
+
+    def _absorb(self, parts: dict[Term, None]) -> None:
+        """Drop what a starred part holds: x* holds x, xx* and the empty word."""
+        for part in list(parts):
+            if part.kind == STAR:
+                body = part.parts[0]
+                inside = set(body.parts) if body.kind == UNION else {body}
+                for other in list(parts):
+                    if other in inside or other is self.empty or self._plus(other) is body:
+                        parts.pop(other, None)
 
     def _factored(self, parts: list[Term]) -> Term:
         """A union with common first or last factors taken out."""

@@ -1,5 +1,4 @@
-"""A rational RNN with intermediate steps (Theorem 4.11): it reads w, EOS, and NUL until its output
-answers."""
+"""A rational RNN with intermediate steps (Theorem 4.11): it reads w, EOS, and NULs until it answers."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ Progress = Callable[[int], None] | None
 
 @dataclass(frozen=True, repr=False)
 class Decider(ExactRNN):
-    """An `ExactRNN` with outputs NUL, ACC and REJ. `about` says which value is what, so that tapes can be
-    read."""
+    """An `ExactRNN` with outputs NUL, ACC and REJ. `about` names the values, so that tapes can be read."""
 
     kind = "decider"
 
@@ -44,12 +42,14 @@ class Decider(ExactRNN):
         evaluator: str = "patterns",
         progress: Progress = None,
     ) -> Decision:
-        """Feed the word, EOS and NULs until the output is an answer, at most `max_steps` steps of the
-        machine.
+        """Feed the word, EOS and NULs until the output is an answer.
 
-        `evaluator`: "patterns" evaluates the weights once for every pattern of leading digits that occurs,
-        and moves digits after that; "plain" multiplies out every weight at every step. Both are exact.
-        `progress` is called with the number of steps now and then.
+        word: the input.
+        max_steps: the most steps of the machine.
+        tape: return the tape, too.
+        evaluator: "patterns" evaluates the weights once for every pattern of leading digits, and then moves digits;
+            "plain" multiplies by every weight at every step. Both are exact.
+        progress: called with the number of steps from time to time.
         """
         if max_steps < 0:
             raise InputError(f"decide: max_steps={max_steps}; it should be at least 0")
@@ -66,7 +66,7 @@ class Decider(ExactRNN):
         return Decision(done.answer, done.steps, state, text, head)
 
     def lead(self, length: int) -> int:
-        """How many steps of the network come before the machine's first, on a word of a length."""
+        """How many steps the network takes before the machine's first, on a word of this length."""
         each, more = self.about["lead"]
         return int(each * length + more)
 
@@ -90,7 +90,7 @@ class Decider(ExactRNN):
         return self.values(g), answer, steps
 
     def _patterns(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
-        """The input by plain steps (it is written deep into a number), all that follows by patterns."""
+        """Read the input by plain steps, since it goes deep into a number; then follow patterns."""
         g, answer, steps = self._read(inputs[:limit])
         h = self.values(g)
         try:
@@ -99,7 +99,7 @@ class Decider(ExactRNN):
                 steps += more
                 if progress is not None:
                     progress(steps)
-        except NotExact:  # a network of another make: no patterns of digits in it
+        except NotExact:  # a network without patterns of digits
             return self._plain(inputs, limit, progress)
         return h, answer, steps
 
@@ -208,7 +208,7 @@ def code(cells: Sequence[str], symbols: Iterable[str], base: int, zero: str | No
 
 
 def load(folder: Path) -> Decider:
-    """The network that `save` wrote."""
+    """Read the network that `save` wrote."""
     net: Decider = rnn_files.load(folder, Decider)
     where = f"{folder}/kleene.json, 'about'"
     about = net.about

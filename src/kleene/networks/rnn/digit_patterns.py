@@ -1,11 +1,10 @@
 """Exact evaluation of a rational RNN by patterns of digits.
 
-The named values h of the network are split into whole numbers and *slots*: numbers kept as digits in some
-base. What a step does depends only on the input symbol, the whole numbers, and the first digits of each slot:
-for each such pattern the weights are evaluated once, exactly, with everything below the first digits left
-open as an interval. Every unit must turn out on or off for the whole interval (else more digits are looked
-at), and then each slot's next value is Bᵉ·z + c: its first digits are replaced and the others stay. The loop
-over steps is Numba's.
+The engine splits the named values h of the network into whole numbers and *slots*: numbers kept as digits in some
+base. A step depends only on the input symbol, the whole numbers, and the first digits of each slot. The engine
+evaluates the weights once for each such pattern, exactly, and treats everything below the first digits as an
+interval. Every unit must be on or off for the whole interval; else the engine looks at more digits. Then each slot's
+next value is Bᵉ·z + c: a step replaces its first digits, and the others stay. Numba compiles the loop over steps.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ class _MoreDigits(Exception):
 
 
 class _NewSlot(Exception):
-    """A value that was whole is not any more; its index is the argument."""
+    """A value is no longer a whole number; the argument is its index."""
 
 
 class PatternEngine:
-    """Runs one network; keeps the patterns that it has met."""
+    """Runs one network, and keeps the patterns that it has met."""
 
     def __init__(self, rnn: ExactRNN, base: int, lazy: dict[int, Callable[[], Iterator[int]]] | None = None) -> None:
         if rnn.readout is None or rnn.activation != "relu":
             raise NotExact("patterns: the network needs a readout and ReLU units")
         self.rnn, self.base = rnn, base
-        self.lazy = lazy or {}  # value → its digits without end, the one before the point first
+        self.lazy = lazy or {}  # value → its endless digits, the digit before the point first
         self.rows = rnn.readout.A.by_row()
         self.columns = rnn.readout.R.by_column()
         self.start = rnn.readout.R.times(rnn.s)
@@ -63,7 +62,7 @@ class PatternEngine:
         self._forget()
 
     def _forget(self) -> None:
-        """No patterns known, for the slots and places chosen now."""
+        """Forget all patterns: the slots or the places have changed."""
         self.rest = [i for i in range(self.size) if i not in self.slots]
         self.whole_ids: dict[tuple[Number, ...], int] = {}
         self.wholes: list[tuple[Number, ...]] = []
@@ -76,9 +75,12 @@ class PatternEngine:
     # Running
 
     def run(self, inputs: list[int], nul: int, limit: int, start: Vector | None = None) -> tuple[Vector, int, int]:
-        """Named values, answer and steps: when the output is not NUL any more, or after `limit` steps.
+        """Run until the output is an answer; return the named values, the answer and the number of steps.
 
-        `start` are the named values to begin with, where these are not the network's first.
+        inputs: the codes of the symbols to read.
+        nul: the symbol to read after them.
+        limit: the most steps.
+        start: the named values to begin with; by default the network's own.
         """
         start = self.start if start is None else start
         while True:
@@ -162,7 +164,7 @@ class PatternEngine:
     # Learning a pattern from the weights
 
     def _learn(self, whole: int, symbol: int, windows: list[Window]) -> None:
-        """Evaluate the weights on all numbers with these first digits, and note what happens."""
+        """Evaluate the weights on all numbers with these first digits, and store the move."""
         active = self._active_units(whole, symbol, windows)
         parts = 1 + len(self.slots)  # an affine form: a constant and a factor for each slot
         after: list[list[Number]] = [[0] * parts for _ in range(self.size)]

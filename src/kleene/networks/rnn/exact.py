@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Readout:
-    """What the hidden vector stands for: h = R·g + c, named; and V = A·R, so that a step only sees h."""
+    """The meaning of the hidden vector: named values h = R·g + c. V = A·R, so a step depends on h alone."""
 
     names: tuple[str, ...]
     R: Matrix  # (named value, unit)
@@ -89,7 +89,7 @@ class ExactRNN:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Units, non-zero weights, and what each construction would have needed where that is known."""
+        """Units, non-zero weights, and the sizes of the other constructions where they are known."""
         nonzero = len(self.V.entries) + len(self.W.entries) + len(self.b) + len(self.s) + len(self.out_W.entries)
         return {"units": self.units, "nonzero": nonzero + len(self.out_b), **self.about.get("sizes", {})}
 
@@ -194,7 +194,7 @@ class ExactRNN:
         return self.accepting(self.run(word))
 
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
-        """Whether each word is accepted: on the torch module where that is exact, else one by one."""
+        """Whether each word is accepted; uses the torch module where it is exact."""
         try:
             return self._module.accepts_batch(words)
         except NotExact:
@@ -202,21 +202,20 @@ class ExactRNN:
 
     @cached_property
     def _module(self) -> SimpleRNN:
-        """The torch module; it raises NotExact where a hidden value is above `largest` after all."""
+        """The torch module; it raises NotExact where a hidden value exceeds `largest`."""
         module = self.torch()
         if self.activation == "relu" and self.largest is not None:
             module.watch(self.largest)
         return module
 
     def torch(self, **options: Any) -> SimpleRNN:
-        """The same network as a torch module (`networks.rnn.SimpleRNN`); refused where it would not be
-        exact."""
+        """The same network as a torch module, a `SimpleRNN`; raises NotExact where it would round."""
         from kleene.networks.rnn.torch_rnn import SimpleRNN
 
         return SimpleRNN.from_exact(self, **options)
 
     def on_fractions(self) -> Self:
-        """The same network with every weight a `Fraction`: the plain way, kept to compare with."""
+        """The same network with every weight a `Fraction`: a baseline to compare with."""
 
         def plain(matrix: Matrix) -> Matrix:
             return Matrix(matrix.rows, matrix.columns, {at: Fraction(v) for at, v in matrix.entries.items()})

@@ -1,4 +1,4 @@
-"""Exact networks as folders: kleene.json says what it is, weights.json holds every number."""
+"""Exact networks as folders: kleene.json describes the network, weights.json holds every number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_UNITS = 10_000_000
 
 
 def save(rnn: ExactRNN, folder: Path) -> None:
-    """Write the folder, whole or not at all."""
+    """Write the folder, atomically."""
     with written_atomically(folder) as made:
         made.mkdir()
         write_json(made / "kleene.json", {"kind": rnn.kind, "version": VERSION, "about": rnn.about})
@@ -50,7 +50,7 @@ def weights_to_json(rnn: ExactRNN) -> dict[str, Any]:
 
 
 def load(folder: Path, cls: type[ExactRNN] = ExactRNN) -> Any:
-    """The network that `save` wrote; every shape and number is checked."""
+    """Read the network that `save` wrote; check every shape and number."""
     description = read_json(folder / "kleene.json")
     if description.get("version") != VERSION:
         raise FileError(f"{folder}/kleene.json: version {description.get('version')!r}; this Kleene reads {VERSION}")

@@ -1,5 +1,4 @@
-"""An RNN with real weights (Theorem 4.12): some of its numbers are known by their digits, as many as are
-asked for."""
+"""An RNN with real weights (Theorem 4.12): it computes the digits of real numbers on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from kleene.networks.rnn.matrix import Vector
 
 
 class SymbolStream:
-    """An endless string, kept as far as it was read."""
+    """An endless string; it keeps the part that was read."""
 
     def __init__(self, make: Callable[[], Iterator[str]]) -> None:
         self.known: list[str] = []
@@ -44,13 +43,13 @@ class OracleRNN(Decider):
     kind = "oracle"
 
     def attach(self, stream: SymbolStream, lazy: dict[int, str]) -> None:
-        """Say which values are real: value → the symbol of the stream that its digits mark."""
+        """Set which values are real: value → the symbol of the stream that its digits mark."""
         object.__setattr__(self, "stream", stream)
         object.__setattr__(self, "lazy", lazy)
 
     @property
     def symbols_read(self) -> int:
-        """How much of ⟨L⟩ was needed so far."""
+        """How many symbols of ⟨L⟩ were read so far."""
         return len(self.stream.known)  # type: ignore[attr-defined]
 
     def weight(self, symbol: str, symbols: int) -> tuple[Fraction, Fraction]:
@@ -83,5 +82,5 @@ class OracleRNN(Decider):
         return PatternEngine(self, base, lazy)
 
     def save(self, folder: str | Path) -> None:
-        """Refused: a real weight has no end."""
+        """Raise NotSupported: a real weight has endless digits."""
         raise NotSupported("save: this network has real weights; save the one that oracle_to_rnn.truncated makes")

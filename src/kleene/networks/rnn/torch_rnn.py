@@ -1,4 +1,4 @@
-"""The simple RNN of Definition 4.1 as a torch module, for batches. Its exact twin is `exact_rnn.ExactRNN`."""
+"""The simple RNN of Definition 4.1 as a torch module, for batches. Its exact counterpart is `exact.ExactRNN`."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class SimpleRNN(nn.Module):
         self.out = nn.Linear(units, outputs, dtype=dtype)
         self.limit: int | None = None  # see watch
         self.every = 1
-        self.made_for: torch.dtype | None = None  # of an exact network: the format that holds its numbers
+        self.made_for: torch.dtype | None = None  # the format that holds the numbers of an exact network
 
     @classmethod
     def from_exact(
         cls, rnn: ExactRNN, dtype: torch.dtype | None = None, device: str | torch.device = "cpu"
     ) -> SimpleRNN:
-        """The same numbers; refused where they, or a sum that they enter, would be rounded."""
+        """Copy an exact network; raise NotExact where a number or a sum would be rounded."""
         bound = _largest_sum(rnn)
         if dtype is None:
             dtype = torch.float32 if bound <= EXACT_INTEGERS[torch.float32] else torch.float64
@@ -94,10 +94,10 @@ class SimpleRNN(nn.Module):
 
     @torch.no_grad()
     def watch(self, limit: int) -> None:
-        """Raise NotExact where floating point might round, though hidden values are said to be at most `limit`.
+        """Raise NotExact in later runs where floating point might round.
 
-        A step makes a value at most `growth` times the largest before, or 1: as long as that stays exact, it is enough
-        to look again.
+        limit: the claimed bound on hidden values. A step multiplies the largest value, or 1, by at most `growth`. So it
+            is enough to check the bound before values could leave the exact range.
         """
         rows = self.V.abs().sum(dim=1) + self.W.abs().amax(dim=1) + self.b.abs()
         growth = max(2, math.ceil(float(rows.max()))) if len(rows) else 2
@@ -107,7 +107,7 @@ class SimpleRNN(nn.Module):
 
     @torch.no_grad()
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
-        """Whether each word is accepted; words of one length run together."""
+        """Whether each word is accepted; words of one length form a batch."""
         if self.made_for is not None:
             check_format("RNN", self.V, self.made_for)
         codes, offsets = encode_batch(words, self.alphabet)

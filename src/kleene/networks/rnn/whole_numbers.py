@@ -1,6 +1,6 @@
-"""An exact RNN in whole numbers over one denominator that grows with every step: for reading an input,
-faster than
-fractions, which are reduced at every sum."""
+"""An exact RNN in whole numbers over a common denominator that grows with every step.
+
+For reading an input this is faster than fractions, which Python reduces at every sum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Columns = list[list[tuple[int, int]]]
 
 
 class WholeNumbers:
-    """Runs one ReLU network; `outputs` of a step are compared without making fractions."""
+    """Runs one ReLU network without making fractions."""
 
     def __init__(self, rnn: ExactRNN) -> None:
         assert rnn.readout is not None and rnn.activation == "relu"
@@ -42,7 +42,7 @@ class WholeNumbers:
             yield g, scale
 
     def output(self, g: dict[int, int], scale: int) -> list[Number]:
-        """out(g); a number that is no whole one is made a fraction."""
+        """out(g), as whole numbers where possible, else fractions."""
         sums = _times(self.out, g)
         bias = self.rnn.out_b
         total = [sums.get(k, 0) + int(bias.get(k, 0) * self.out_factor) * scale for k in range(self.rnn.out_W.rows)]
@@ -56,7 +56,7 @@ def vector_of(g: dict[int, int], scale: int) -> Vector:
 
 
 def _whole(matrix: Matrix, more: Iterable[Number] = ()) -> tuple[Columns, int]:
-    """The columns of a matrix times the least factor that makes it, and the numbers in `more`, whole."""
+    """The columns of a matrix, times the least factor that makes it and the numbers in `more` whole."""
     factor = lcm(*(Fraction(v).denominator for v in [*matrix.entries.values(), *more]))
     return [[(i, int(v * factor)) for i, v in column] for column in matrix.by_column()], factor
 

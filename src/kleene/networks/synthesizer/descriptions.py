@@ -1,6 +1,6 @@
-"""How a program is described to a network: by its index, by its instructions, by a special token, or in words.
+"""Ways to describe a program to a network: by its index, its instructions, a special token, or a text.
 
-Each is a function (description, numbers of instructions) → the network's inputs, one row a number.
+Each is a function (description, instruction numbers) → the inputs of the network, one row for each number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAD = 0
 
 
 def by_index(description: int, numbers: Sequence[int]) -> Tensor:
-    """[j, i]: the instruction's number and the program's index, as they are (ℓ = 1).
+    """[j, i]: the instruction's number and the program's index (ℓ = 1).
 
     >>> by_index(7, [1, 2]).tolist()
     [[1.0, 7.0], [2.0, 7.0]]
@@ -30,7 +30,7 @@ def by_index(description: int, numbers: Sequence[int]) -> Tensor:
 
 
 class ByVector:
-    """[j, all operands of the program one after another]: the program itself, zeros after its end (ℓ = length).
+    """[j, all operands of the program]: the program itself, padded with zeros (ℓ = length).
 
     >>> ByVector(6)([(1, 2, 0)], [0]).tolist()
     [[0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0]]
@@ -48,7 +48,7 @@ class ByVector:
 
 
 class ByToken:
-    """[CLS, the number's token, the program's own token]; tokens of numbers begin at `first`, of programs after them.
+    """[CLS, the number's token, the program's token]; numbers have tokens from `first` on, programs after them.
 
     >>> ByToken(numbers=10, programs=3)(2, [4]).tolist()
     [[1, 6, 14]]
@@ -66,7 +66,7 @@ class ByToken:
 
 
 class ByText:
-    """The number and a text, as tokens: [CLS] number text [SEP]; `encode` gives a text's tokens."""
+    """[CLS] number text [SEP] as tokens; `encode` turns a text into tokens."""
 
     def __init__(self, encode: Callable[[str], list[int]]) -> None:
         self.encode = encode
@@ -76,18 +76,18 @@ class ByText:
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Token rows as one tensor, with PAD at the end of shorter ones."""
+    """Pad token rows to one tensor with PAD."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows])
 
 
 def by_itself(description: Tensor, numbers: Sequence[int]) -> Tensor:
-    """The description alone (an image, a signal, tokens), for one-instruction programs: the number says nothing."""
+    """The description alone (an image, a signal, tokens), for programs of one instruction; it ignores the number."""
     return torch.stack([description] * len(numbers))
 
 
 class Words:
-    """Tokens of whole words, from the texts that one will use.
+    """A tokenizer of whole words; its vocabulary is the words of the given texts.
 
     >>> words = Words(["run sum", "1"])
     >>> words.encode("1 run sum"), len(words)
@@ -111,7 +111,7 @@ class Words:
 
 
 def bert_tokenizer(vocabulary: Path, special: Sequence[str] = ()) -> Any:
-    """BERT's word pieces from its vocab.txt, with special tokens added at the end."""
+    """BERT's word-piece tokenizer from its vocab.txt, with extra special tokens."""
     try:
         from tokenizers import BertWordPieceTokenizer
     except ImportError:

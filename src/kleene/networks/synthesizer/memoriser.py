@@ -1,7 +1,7 @@
-"""Four-layer ReLU networks that have memorised instruction tables: one for each operand.
+"""Four-layer ReLU networks that have memorised instruction tables: one network for each operand.
 
-The input is [j, i]: the number of the instruction and of the program, as they are. Each network gives the logits of
-one operand; the Synthesizer's split takes them apart again.
+The input is [j, i]: the numbers of the instruction and of the program. Each network computes the logits of one
+operand. The Synthesizer splits the concatenated logits.
 """
 
 from __future__ import annotations
@@ -25,11 +25,18 @@ from kleene.networks.formats import check_format
 VERSION = 1
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 MAX_PARAMETERS = 500_000_000
-CHUNK, CHUNK_VALUES = 1 << 14, 1 << 24  # the most inputs, and the most numbers of one layer, at once
+CHUNK, CHUNK_VALUES = 1 << 14, 1 << 24  # the largest batch, and the most activations of one layer
 
 
 class Memoriser(nn.Module):
-    """`lookup(program, instruction)`, as weights. `lengths` are the numbers of instructions of the programs."""
+    """An instruction table as weights.
+
+    widths: the layer sizes of each operand's network.
+    method: how the weights were found.
+    names, lengths: the programs, and how many instructions each has.
+    fields: the names of the operands.
+    dtype: "float32" or "float64".
+    """
 
     def __init__(
         self,
@@ -48,7 +55,7 @@ class Memoriser(nn.Module):
 
     @property
     def programs(self) -> int:
-        """How many programs it knows."""
+        """How many programs the network has memorised."""
         return len(self.names)
 
     @property
@@ -57,13 +64,13 @@ class Memoriser(nn.Module):
         return tuple(network[-1].out_features for network in self.networks)  # type: ignore[index]
 
     def forward(self, inputs: Tensor) -> Tensor:  # (batch, 2) → (batch, sum of sizes)
-        """Logits of all operands, one after the other, at inputs [j, i]."""
+        """The concatenated logits of all operands at inputs [j, i]."""
         inputs = inputs.to(DTYPES[self.dtype])
         return torch.cat([network(inputs) for network in self.networks], dim=-1)
 
     @torch.no_grad()
     def operands(self, program: np.ndarray, instruction: np.ndarray) -> np.ndarray:
-        """The operands at many places: (entries, operands)."""
+        """The operands of many instructions: (entries, operands)."""
         found = []
         check_format("memoriser", next(self.parameters()), DTYPES[self.dtype])
         chunk = rows_at_once([size for network in self.networks for size in _widths(network)])
@@ -98,8 +105,8 @@ class Memoriser(nn.Module):
     def sizes(self) -> dict[str, int]:
         """Parameters of each operand's network and of all, and Theorem 1's counts for its three networks.
 
-        `theorem` takes its hidden sizes as they are stated (h3 = k, whose k² it leaves out of its bound);
-        `theorem_corrected` takes h3 = 4k, as the construction it cites needs.
+        `theorem` uses the hidden sizes as stated (h3 = k, whose k² the theorem's bound omits).
+        `theorem_corrected` uses h3 = 4k, which the cited construction needs.
         """
         found = {
             field: sum(p.numel() for p in network.parameters()) for field, network in zip(self.fields, self.networks)
@@ -126,7 +133,7 @@ class Memoriser(nn.Module):
     __repr__ = __str__
 
     def save(self, folder: str | Path) -> None:
-        """Write weights.safetensors and kleene.json, whole or not at all."""
+        """Write weights.safetensors and kleene.json, atomically."""
         content = {
             "kind": "memoriser",
             "version": VERSION,
@@ -152,13 +159,13 @@ def _stack(sizes: Sequence[int], dtype: torch.dtype) -> nn.Sequential:
 
 
 def choices(logits: Sequence[Tensor]) -> Tensor:
-    """The class of the largest logit of each operand: (batch, operands); −1 where one is not a number."""
+    """The class of the largest logit of each operand: (batch, operands); −1 where a logit is NaN."""
     largest = [part.max(dim=-1) for part in logits]  # NaN, where one is
     return torch.stack([found.indices.masked_fill(found.values.isnan(), -1) for found in largest], dim=-1)
 
 
 def rows_at_once(widths: Sequence[int]) -> int:
-    """How many inputs a network of these layer sizes takes at once.
+    """The batch size for a network of these layer sizes.
 
     >>> rows_at_once([2, 100, 256]), rows_at_once([2, 100, 1_000_000])
     (16384, 16)
@@ -177,7 +184,7 @@ def parameters(sizes: Sequence[int]) -> int:
 
 
 def load(folder: Path) -> Memoriser:
-    """Read a memoriser; sizes are checked before memory is taken."""
+    """Read a memoriser; check sizes before taking memory."""
     path = folder / "kleene.json"
     content = read_json(path)
     try:

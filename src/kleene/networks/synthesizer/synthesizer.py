@@ -2,8 +2,8 @@
 
     Synthesizer(j, d) = execute(argmax(split(network(j, d))))
 
-The network reads the number of an instruction and a description of the program, and gives logits for every operand.
-What an instruction does is the executor's matter: SUBLEQ with external data memory, or another instruction set.
+The network reads the number of an instruction and a description of the program, and computes logits for every
+operand. The executor defines what an instruction does: SUBLEQ with external data memory, or another instruction set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ CHUNK = 4096
 
 
 class Synthesizer(nn.Module):
-    """`network` maps what `describe(description, numbers)` gives to logits; `sizes` are the operands' classes.
+    """A network that names instructions, and an executor that performs them.
+
+    network: maps the inputs to the concatenated logits of all operands.
+    sizes: the number of classes of each operand.
+    executor: performs one instruction.
+    describe: maps (description, numbers) to the network's inputs.
 
     >>> from kleene.networks.synthesizer.descriptions import by_index
     >>> import kleene as kl
@@ -62,13 +67,13 @@ class Synthesizer(nn.Module):
         return inputs.to(weights.dtype)
 
     def loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """The operands' cross-entropies, summed: labels (batch, operands)."""
+        """The sum of the operands' cross-entropies; labels are (batch, operands)."""
         parts = [nn.functional.cross_entropy(part, labels[:, k]) for k, part in enumerate(self(inputs))]
         return torch.stack(parts).sum()
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:
-        """The operand of the largest logit: (batch, operands); −1 where one is not a number."""
+        """The class of the largest logit of each operand: (batch, operands); −1 where a logit is NaN."""
         device = next((p.device for p in self.parameters()), inputs.device)
         found = []
         for some in torch.split(inputs, CHUNK):
@@ -76,7 +81,7 @@ class Synthesizer(nn.Module):
         return torch.cat(found)
 
     def instructions(self, description: Any, numbers: Sequence[int]) -> list[Instruction]:
-        """What the network says the instructions of these numbers are."""
+        """The instructions of these numbers, as the network names them."""
         self._check(description)
         training = self.training
         self.eval()
@@ -91,7 +96,7 @@ class Synthesizer(nn.Module):
         return rows
 
     def _check(self, description: Any) -> None:
-        """A program's index must be one that the network knows, where it says how many those are."""
+        """Reject a program index outside the programs of the network, where their number is known."""
         programs = getattr(self.network, "programs", None)
         if self.describe is not by_index or programs is None:
             return
@@ -100,7 +105,7 @@ class Synthesizer(nn.Module):
             raise InputError(f"Synthesizer: no program {description!r}; the network knows {programs}, 0 … {last}")
 
     def operands(self, program: np.ndarray, instruction: np.ndarray) -> np.ndarray:
-        """The operands at many places of programs that are described by their index."""
+        """The operands of many instructions, of programs described by index."""
         found = np.zeros((len(program), len(self.sizes)), dtype=np.int64)
         for index in np.unique(program):
             at = program == index
@@ -110,9 +115,14 @@ class Synthesizer(nn.Module):
     def run(
         self, description: Any, memory: Sequence[int] = (), *, input: Sequence[int] = (), max_steps: int = 100_000
     ) -> Performance:
-        """Perform a program on data until it halts: the network is asked for each instruction that comes next.
+        """Run a program on data until it halts; the network names each next instruction.
 
-        It is asked once for each number, since it would answer the same again.
+        The network runs once for each instruction number.
+
+        description: the program.
+        memory: the data at the start.
+        input: the numbers that the program can read.
+        max_steps: the most instructions before `DidNotHalt`.
         """
         known: dict[int, Instruction] = {}
 

@@ -11,7 +11,7 @@ from kleene.networks.synthesizer.descriptions import PAD
 class Bert(nn.Module):
     """Tokens (batch, time) → logits (batch, outputs), read at the first token; PAD is not attended to.
 
-    `spread` is the deviation of the initial weights: BERT's own, 0.02, is for hundreds of dimensions; small models
+    `spread` is the standard deviation of the initial weights. BERT's 0.02 suits hundreds of dimensions; small models
     learn faster from about 1/√hidden.
     """
 

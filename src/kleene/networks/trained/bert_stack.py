@@ -1,6 +1,6 @@
-"""Several BERTs of one shape as one module: each product is one batched product, so that seeds train side by side.
+"""Several BERTs of one shape as one module, to train seeds in parallel: every product is batched.
 
-The weights are those of `Bert`, stacked; what the stack computes is what each of them computes (a test compares).
+The stack holds the stacked weights of `Bert` models and computes what each of them computes (a test compares).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BertStack(nn.Module):
         return len(self._get("classifier.bias"))
 
     def copy_to(self, models: Sequence[Bert]) -> None:
-        """Give the weights back."""
+        """Copy the weights back into the models."""
         with torch.no_grad():
             for index, model in enumerate(models):
                 for name, parameter in model.model.named_parameters():
@@ -65,7 +65,7 @@ class BertStack(nn.Module):
         x = self._drop(self._norm(x + (place + kind)[:, None], "bert.embeddings.LayerNorm"))
         mask = (tokens != PAD).view(models * batch, 1, 1, time) if padded else None
         for layer in range(self.layers):
-            # only the first token is read in the end, so that the last layer asks for it alone
+            # the classifier reads the first token alone, so the last layer needs no other query
             asks = x[:, :, :1] if layer == self.layers - 1 else x
             x = self._layer(f"bert.encoder.layer.{layer}", asks, x, mask)
         pooled = torch.tanh(self._linear(x[:, :, 0], "bert.pooler.dense"))
@@ -92,7 +92,7 @@ class BertStack(nn.Module):
 
 
 def summed_loss(logits: Tensor, labels: Tensor, sizes: Sequence[int]) -> Tensor:
-    """For each model the operands' cross-entropies, summed: labels (models, batch, operands) → (models,)."""
+    """The sum of the operands' cross-entropies, for each model: labels (models, batch, operands) → (models,)."""
     models, batch, _ = labels.shape
     losses = torch.zeros(models, device=logits.device)
     for operand, part in enumerate(torch.split(logits, list(sizes), dim=-1)):
@@ -103,7 +103,7 @@ def summed_loss(logits: Tensor, labels: Tensor, sizes: Sequence[int]) -> Tensor:
 
 @torch.no_grad()
 def predict(stack: BertStack, tokens: Tensor, sizes: Sequence[int], *, padded: bool, chunk: int = 4096) -> Tensor:
-    """The operands of the largest logits: (models, entries, operands)."""
+    """The class of the largest logit of each operand: (models, entries, operands)."""
     found = []
     for begin in range(0, tokens.shape[1], max(1, chunk // len(stack))):
         logits = stack(tokens[:, begin : begin + max(1, chunk // len(stack))], padded)

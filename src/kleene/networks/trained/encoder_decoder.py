@@ -56,7 +56,7 @@ class StandardConfig:
 
     @property
     def parameters(self) -> int:
-        """About how many parameters the shape asks for."""
+        """An estimate of the number of parameters."""
         inner = self.heads * self.head_size
         block = 4 * self.width * inner + 2 * self.width * self.hidden
         blocks = (1 if self.shared else self.layers) * block * (1 if self.target_tokens is None else 3)
@@ -78,7 +78,7 @@ def bucket(offsets: Tensor, both_ways: bool) -> Tensor:
 
 
 class _Rows(torch.autograd.Function):
-    """Rows of a matrix by index. Its gradient is one product; a sum over equal indices is slow where all are equal."""
+    """Rows of a matrix by index. The gradient is one matrix product, which is faster where indices repeat."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, indices: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def rows(weight: Tensor, indices: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Multi-head attention; the bias holds positions and what is left out (−inf)."""
+    """Multi-head attention; the bias holds relative positions and the mask (−inf)."""
 
     def __init__(self, config: StandardConfig) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class Attention(nn.Module):
 
 
 class StandardBlock(nn.Module):
-    """A layer: attention to itself, perhaps attention to the encoder, and the MLP, each after layer norm."""
+    """A pre-norm layer: self-attention, optional cross-attention to the encoder, and the MLP."""
 
     def __init__(self, config: StandardConfig, crossed: bool) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ class StandardTransformer(nn.Module):
 
     @property
     def longest(self) -> int | None:
-        """The most tokens that it takes; None: any number, where positions are relative."""
+        """The longest input, in tokens; None: any length, where positions are relative."""
         return self.config.max_length if self.config.positions == "absolute" else None
 
     def extra_repr(self) -> str:
@@ -246,7 +246,7 @@ class StandardTransformer(nn.Module):
 
     @torch.no_grad()
     def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output]:
-        """The outputs at every position of many inputs, by plain dense passes (an encoder alone)."""
+        """The outputs at every position for a batch of inputs (encoders only)."""
         if self.config.target_tokens is not None:
             raise InputError(f"{self.config.name}: has a decoder; use decode")
         self.eval()
@@ -264,7 +264,7 @@ class StandardTransformer(nn.Module):
 
     @torch.no_grad()
     def decode(self, inputs: Sequence[Sequence[int]], start: int, stop: int, limit: int) -> list[list[int]]:
-        """What the decoder says for each input, greedily, after `start` and until `stop` or `limit` tokens."""
+        """Decode greedily for each input, after `start` and until `stop` or `limit` tokens."""
         self.eval()
         tokens, real = padded(inputs, self.config, self.device)
         said = torch.full((len(inputs), 1), start, device=self.device)
@@ -289,7 +289,7 @@ class StandardTransformer(nn.Module):
 
 
 def padded(inputs: Sequence[Sequence[int]], config: StandardConfig, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Tokens (batch, position), and which of them are real."""
+    """Pad tokens to (batch, position); the mask tells real tokens from padding."""
     longest = max(map(len, inputs))
     if longest > config.max_length and config.positions == "absolute":
         raise InputError(f"{config.name}: an input has {longest} tokens; it takes at most {config.max_length}")

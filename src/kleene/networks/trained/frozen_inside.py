@@ -1,4 +1,4 @@
-"""A standard transformer with a frozen network inside, whose outputs join the residual stream."""
+"""A standard transformer with a frozen compiled network inside; it adds the network's logits to its residual stream."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kleene.networks.transformer.model import Transformer
 
 
 class AssistedTransformer(StandardTransformer):
-    """A trained encoder that reads what a compiled network says at every position.
+    """A trained encoder that reads the logits of a compiled network at every position.
 
-    The compiled one sees the same tokens, runs as many layers as there are tokens, and is never trained.
+    The compiled network reads the same tokens, runs as many layers as there are tokens, and stays frozen.
     """
 
     def __init__(self, config: StandardConfig, assistant: Transformer) -> None:

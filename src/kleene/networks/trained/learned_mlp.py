@@ -1,4 +1,4 @@
-"""A compiled transformer whose MLP was learned: embeddings, attention, halting and output are the compiled ones."""
+"""A compiled transformer with a learned MLP; embeddings, attention, halting and output stay compiled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 def mlp(size: int, depth: int, width: int) -> nn.Sequential:
-    """A ReLU network from residual streams to residual streams, with `depth` hidden layers."""
+    """A ReLU network from residual stream to residual stream, with `depth` hidden layers."""
     layers: list[nn.Module] = []
     for level in range(depth):
         layers += [nn.Linear(size if level == 0 else width, width), nn.ReLU()]
@@ -30,10 +30,10 @@ def mlp(size: int, depth: int, width: int) -> nn.Sequential:
 
 
 class LearnedTransformer(nn.Module):
-    """`mlp` in place of the MLP block of `base`: it gives the whole residual stream after the layer.
+    """`mlp` in place of the MLP block of `base`: it computes the whole residual stream after the layer.
 
-    What it gives is near to the codes of values, not equal to them, so halting is decided at a half. A run that
-    does not halt within its layers is read where it is.
+    Its outputs approximate the codes of values, so the threshold for halting is one half. A run that does not halt in
+    time is read after its last layer.
     """
 
     def __init__(self, base: Transformer, learned: nn.Sequential) -> None:
@@ -53,7 +53,7 @@ class LearnedTransformer(nn.Module):
 
     @property
     def longest(self) -> int | None:
-        """The most tokens that it takes; None: any number."""
+        """The longest input, in tokens; None: any length."""
         return self.base.longest
 
     def layer(self, number: int, x: Tensor, mask: Tensor) -> Tensor:
@@ -67,8 +67,12 @@ class LearnedTransformer(nn.Module):
     def run_batch(
         self, inputs: Sequence[Sequence[int]], *, layers: int | None = None, max_layers: int | None = None
     ) -> list[Output]:
-        """Outputs of many inputs, dense. Without `layers` each halts by itself, at most after `max_layers`
-        (where that is not given, twice its number of tokens and two)."""
+        """Run a batch of inputs.
+
+        inputs: token sequences.
+        layers: run exactly so many layers; by default each sequence runs until it halts.
+        max_layers: the most layers; by default twice the number of tokens, and two.
+        """
         if not inputs:
             return []
         base = self.base
@@ -95,7 +99,7 @@ class LearnedTransformer(nn.Module):
             results[row] = Output(values[:length], layers=number)
 
     def run(self, tokens: Sequence[int], **options: Any) -> Output:
-        """The outputs of one input, with `.layers`."""
+        """Run one input; see `run_batch`."""
         return self.run_batch([tokens], **options)[0]
 
     def save(self, folder: str | Path) -> None:

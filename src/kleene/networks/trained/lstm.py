@@ -22,7 +22,7 @@ MAX_LAYERS = 1000  # of a model that is loaded
 
 
 class Vocabulary:
-    """Words and their numbers. A word that is not there becomes `<unk>`, where the vocabulary has that.
+    """Words and their numbers. Unknown words become `<unk>`, where the vocabulary has it.
 
     >>> v = Vocabulary(["<unk>", "a", "cat"])
     >>> v.encode("a dog".split()), v.words[2]
@@ -79,13 +79,13 @@ class LanguageModel(nn.Module):
         nn.init.zeros_(self.decoder.bias)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits of the next token (batch, time, tokens), from a state of zeros."""
+        """Logits of the next token (batch, time, tokens), from a zero state."""
         hidden, _ = self.lstm(self.dropout(self.embedding(tokens)))
         logits: Tensor = self.decoder(self.dropout(hidden))
         return logits
 
     def encode(self, text: str | Sequence[str] | Sequence[int] | Tensor) -> Tensor:
-        """The token numbers of a sentence: words, or these numbers themselves. Text is split at blanks."""
+        """The token numbers of a sentence: a text (split at spaces), a list of words, or the numbers themselves."""
         words: list[Any] = text.split() if isinstance(text, str) else list(text)
         if not words:
             raise InputError("sentence: empty; at least one word is needed")
@@ -130,7 +130,7 @@ def _is_whole(token: Any) -> bool:
 
 
 def shapes(tokens: int, embedding: int, hidden: int, layers: int) -> dict[str, list[int]]:
-    """The weights of a model of these sizes, and their shapes."""
+    """The shape of every weight of a model of these sizes, by name."""
     found = {"embedding.weight": [tokens, embedding], "decoder.weight": [tokens, hidden], "decoder.bias": [tokens]}
     for layer in range(layers):
         found[f"lstm.weight_ih_l{layer}"] = [4 * hidden, hidden if layer else embedding]
@@ -140,7 +140,7 @@ def shapes(tokens: int, embedding: int, hidden: int, layers: int) -> dict[str, l
 
 
 def check_shapes(path: Path, wanted: dict[str, list[int]]) -> None:
-    """An error where a file's header has other weights than are wanted; nothing else of it is read."""
+    """Raise where the header of a weights file differs from the wanted shapes; read nothing but the header."""
     with safe_open(path, framework="pt") as file:
         found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     for name in sorted(found.keys() | wanted.keys()):
@@ -149,7 +149,7 @@ def check_shapes(path: Path, wanted: dict[str, list[int]]) -> None:
 
 
 def load(folder: str | Path) -> LanguageModel:
-    """A language model that was saved with `.save(folder)`."""
+    """Read a language model that `.save(folder)` wrote."""
     folder = Path(folder)
     found = read_json(folder / "kleene.json")
     check_version(folder / "kleene.json", found, VERSION)

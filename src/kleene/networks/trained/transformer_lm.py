@@ -1,4 +1,4 @@
-"""A small decoder-only transformer language model, for evidence beside the LSTM. Plain torch."""
+"""A small decoder-only transformer language model, to compare with the LSTM. Plain torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class PreNormBlock(nn.Module):
-    """Attention and a two-layer perceptron, each after a layer norm and added to the residual."""
+    """Attention and a two-layer MLP, each after a layer norm, each added to the residual stream."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class TransformerLanguageModel(nn.Module):
             nn.init.normal_(table.weight, std=0.05)
 
     def start(self, tokens: Tensor) -> Tensor:
-        """What enters the first block: word and place."""
+        """Word embeddings plus position embeddings: the input of the first block."""
         embedded: Tensor = self.embedding(tokens) + self.position(torch.arange(tokens.shape[-1], device=tokens.device))
         return embedded
 

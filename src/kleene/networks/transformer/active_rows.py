@@ -1,8 +1,8 @@
-"""Which rows of the residual stream can change, read from the weights.
+"""Find the rows of the residual stream that can change, from the weights.
 
-In a computer almost nothing happens: the processor works, and one word of memory is written. A row is at rest
-where no head looks from it and its units together change nothing, whatever is written into it. Evaluators that
-leave such rows alone compute the same as one that does not.
+In a computer almost nothing changes in a step: the processor works, and writes one word of memory. A row is at rest
+where no head looks from it and its units together change nothing, whatever heads write into it. Evaluators may skip
+rows at rest: the result is the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_WORKING = 8
 
 @dataclass(frozen=True)
 class Copies:
-    """What a head adds: weight × source dimension of the row selected, to a target dimension."""
+    """A head adds weight × source dimension of the selected row to the target dimension."""
 
     sources: Array
     targets: Array
@@ -31,21 +31,21 @@ class Copies:
 
 @dataclass(frozen=True)
 class LookupHead:
-    """A hard head: from the rows in `looking`, at itself, or at the row whose key is the query's word.
+    """A hard head. The rows in `looking` look at themselves, or at the row whose key equals the query's word.
 
-    Where `looking` is None every row looks, and only the row `seen` is looked at."""
+    Where `looking` is None, every row looks, and only the row `seen` can be selected."""
 
     number: int
     looking: tuple[int, ...] | None
     seen: int | None
-    query: tuple[int, ...]  # dimensions of the query's bits, lowest first; none: it looks at itself
+    query: tuple[int, ...]  # dimensions of the query's bits, lowest first; none: a row looks at itself
     key: tuple[int, ...]
     copies: Copies
 
 
 @dataclass(frozen=True)
 class ActiveRows:
-    """The rows that work, and the heads of each block as lookups."""
+    """The working rows, and the heads of each block as lookups."""
 
     working: tuple[int, ...]
     blocks: tuple[tuple[LookupHead, ...], ...]
@@ -53,7 +53,7 @@ class ActiveRows:
 
 
 def find_active_rows(net: Transformer, x: torch.Tensor) -> ActiveRows:
-    """What can change in a run that starts from the residual stream `x` (position, dim)."""
+    """Find the rows that can change in a run that starts from the residual stream `x` (position, dim)."""
     if net.config.causal:
         raise NotSupported(f"{net.config.name}: a causal network has no rows at rest; use 'dense'")
     blocks = [block for block in net.blocks if isinstance(block, Block)]
@@ -93,7 +93,7 @@ def _written(blocks: list[Block]) -> Array:
 
 
 def _can_work(blocks: list[Block], x: Array, reached: Array) -> Array:
-    """The rows that the units of some block change: for whatever is in the dimensions that are reached, 0 … 1."""
+    """Whether units of some block can change each row, whatever the reached dimensions hold in 0 … 1."""
     works = np.zeros(len(x), dtype=bool)
     fixed = np.where(reached, 0, x)
     for block in blocks:
@@ -211,7 +211,7 @@ class _HeadReader:
 
 
 def words_held(x: Array, dims: tuple[int, ...]) -> Array:
-    """The words that some dimensions hold, a row each."""
+    """The word that the dimensions `dims` hold in binary, for each row."""
     held: Array = (x[:, list(dims)].astype(np.int64) << np.arange(len(dims))).sum(axis=1)
     return held
 

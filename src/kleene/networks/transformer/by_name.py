@@ -1,6 +1,6 @@
-"""A transformer as data: its heads, its hidden units and its variables by name, with their weights.
+"""A transformer as data: its heads, hidden units and variables by name, with their weights.
 
-Tensors are views of the network's own: what is written into them changes the network.
+Tensors are views of the network's weights: writing into them changes the network.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HeadWeights:
     key_bias: Tensor
     value: Tensor  # (value size, residual)
     out: Tensor  # (residual, value size)
-    relative: Tensor  # a score for each offset −window − 1 … window + 1; the ends: all that are further away
+    relative: Tensor  # a score for each offset −window − 1 … window + 1; the ends stand for all further offsets
     null_score: Tensor
     null_value: Tensor
     query_reads: tuple[str, ...]
@@ -44,13 +44,13 @@ class HeadWeights:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The program's heads that this one is: several where they select alike; none where it only clears what
-        other heads write into."""
+        """The heads of the program that this head implements: several where they select alike, none where it only
+        clears a variable that other heads write into."""
         return () if self.name.startswith("clear ") else tuple(self.name.split("+"))
 
     @property
     def offsets(self) -> dict[int, float]:
-        """The score of each offset that is told apart."""
+        """The score of each offset within the window."""
         window = (len(self.relative) - 3) // 2
         return {offset: float(self.relative[offset + window + 1]) for offset in range(-window, window + 1)}
 
@@ -79,17 +79,17 @@ class UnitWeights:
 
 @dataclass(frozen=True, eq=False)
 class VariableWeights:
-    """A variable of the program: where it is, how it starts, and what writes it."""
+    """A variable of the program: its dimensions, its first values, and the units and heads that write it."""
 
     name: str
     segment: Segment
     slice: slice  # of the residual stream
-    token_rows: Tensor  # (token, value): how it starts from the token
-    position_rows: Tensor | None  # (position, value): how it starts from the position
+    token_rows: Tensor  # (token, value): the first value that a token gives
+    position_rows: Tensor | None  # (position, value): the first value that a position gives
     units: tuple[UnitWeights, ...]  # that write it
     heads: tuple[HeadWeights, ...]  # that write into it
     is_output: bool
-    halts_at: str | None  # the dimension that is on when it is done
+    halts_at: str | None  # the dimension that is on when the network may halt
 
     @property
     def starts(self) -> str:
@@ -110,7 +110,7 @@ class VariableWeights:
 
 
 class Named(Mapping[str, Part], Generic[Part]):
-    """Parts by name; a name that is not there is said, with those that are."""
+    """Parts by name; the error for an unknown name lists the known ones."""
 
     def __init__(self, what: str, parts: Mapping[str, Part], also: Callable[[Any], Part | None]) -> None:
         self._what, self._parts, self._also = what, parts, also
@@ -133,7 +133,7 @@ class Named(Mapping[str, Part], Generic[Part]):
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """The first names, and how many there are."""
+    """The first names, and how many there are in all."""
     every = list(names)
     return ", ".join(every[:most]) + (f", … ({len(every)})" if len(every) > most else "")
 
@@ -186,7 +186,7 @@ def every_unit(net: Transformer) -> list[UnitWeights]:
 
 
 def _by_name(rows: Tensor, names: tuple[str, ...]) -> list[dict[str, float]]:
-    """What is not zero in each row."""
+    """The non-zero entries of each row, by dimension name."""
     made: list[dict[str, float]] = [{} for _ in range(rows.shape[0])]
     rows = rows.detach()
     for row, dim in torch.nonzero(rows).tolist():
@@ -195,7 +195,7 @@ def _by_name(rows: Tensor, names: tuple[str, ...]) -> list[dict[str, float]]:
 
 
 def heads_by_name(net: Transformer) -> Named[HeadWeights]:
-    """By the name of the head of the network, or of the program's; (name, block) tells blocks apart."""
+    """Heads by their own name or by a name of the program; (name, block) picks the head of one block."""
     every = every_head(net)
 
     def find(name: Any) -> HeadWeights | None:
@@ -238,7 +238,7 @@ def variables_by_name(net: Transformer) -> Named[VariableWeights]:
 
 
 def describe(net: Transformer) -> str:
-    """What `print(net)` says."""
+    """The text of `print(net)`."""
     c, s, program = net.config, net.sizes, net.description["program"]
     shape = {"universal": "universal transformer", "encoder": "transformer encoder", "decoder": "transformer decoder"}
     stops = "halts when " + " and ".join(sorted(v.halts_at for v in net.variables.values() if v.halts_at))

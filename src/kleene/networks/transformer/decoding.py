@@ -20,7 +20,7 @@ class Cache:
     values: list[Tensor] = field(default_factory=list)
 
     def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """All keys and values of a layer, the new ones after the old."""
+        """Append new keys and values to those of a layer; return all of them."""
         if layer == len(self.keys):
             self.keys.append(keys)
             self.values.append(values)
@@ -32,7 +32,7 @@ class Cache:
 
 @torch.no_grad()
 def decode(net: Transformer, tokens: list[int], layers: int, check: bool, cached: bool) -> Output:
-    """Append the last position's output until `stop` or `max_tokens`; gives what was appended."""
+    """Append the last position's output until `stop` or `max_tokens`; return the appended tokens."""
     config, cache = net.config, Cache()
     made: list[int] = []
     fresh, run = list(tokens), 0
@@ -48,7 +48,7 @@ def decode(net: Transformer, tokens: list[int], layers: int, check: bool, cached
 
 
 def _extend(net: Transformer, fresh: list[int], start: int, layers: int, cache: Cache, check: bool) -> Tensor:
-    """Run the new positions through all layers; earlier ones are in the cache, which grows."""
+    """Run the new positions through all layers, and add their keys and values to the cache."""
     x = net.embed(torch.tensor([fresh], device=net.device), start)
     for layer in range(layers):
         block = net.block(layer)

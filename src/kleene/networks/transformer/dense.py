@@ -1,4 +1,4 @@
-"""The dense evaluator of a transformer: plain matrix products and softmax, many inputs at once."""
+"""The dense evaluator of a transformer: plain matrix products and softmax on a padded batch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kleene.networks.transformer.model import Block, Transformer
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
 from kleene.networks.transformer.read_checks import check_moves, check_reads
 
-Watcher = Callable[[int, Tensor, Tensor], None]  # sees the layer, the rows of the batch, and the residual stream
+Watcher = Callable[[int, Tensor, Tensor], None]  # called with the layer, the rows of the batch, and the residual stream
 
 
 @torch.no_grad()
 def run_dense(
     net: Transformer, inputs: list[list[int]], fixed: int | None, max_layers: int, check: bool, watch: Watcher | None
 ) -> list[Output]:
-    """Outputs after `fixed` layers, or where that is None, of each sequence when it halts."""
+    """Run a batch for `fixed` layers; where `fixed` is None, run each sequence until it halts."""
     tokens, mask = pad(inputs, net.device)
     rows = torch.arange(len(inputs), device=net.device)
     x, layer = net.embed(tokens), 0
@@ -35,7 +35,7 @@ def run_dense(
             watch(layer, rows, x)
         if fixed is None:
             done = net.done(x, mask)
-            if bool(done.any()):  # finished sequences leave the batch
+            if bool(done.any()):  # sequences leave the batch as they halt
                 _collect(net, results, rows[done], x[done], mask[done], layer)
                 x, mask, rows = x[~done], mask[~done], rows[~done]
             if not len(rows):
@@ -51,7 +51,7 @@ def _collect(net: Transformer, results: list[Output | None], rows: Tensor, x: Te
 
 
 def _checked_layer(net: Transformer, layer: int, x: Tensor, mask: Tensor) -> Tensor:
-    """A layer that counts what each head selects, and raises where the program would read nothing."""
+    """Run a layer, and raise where the program would raise: at undefined reads and wrong replacements."""
     block, config = net.block(layer), net.config
     keys, values = block.keys_values(x)
     scores = block.scores(x, keys, mask)
@@ -63,7 +63,7 @@ def _checked_layer(net: Transformer, layer: int, x: Tensor, mask: Tensor) -> Ten
 
 
 def pad(inputs: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Token ids (batch, position) and which of them are real."""
+    """Pad token ids to (batch, position); the mask tells real tokens from padding."""
     longest = max(len(tokens) for tokens in inputs)
     padded = [[*tokens, *[0] * (longest - len(tokens))] for tokens in inputs]
     lengths = torch.tensor([len(tokens) for tokens in inputs], device=device)

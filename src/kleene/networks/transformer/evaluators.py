@@ -1,12 +1,12 @@
-"""Which evaluator runs a transformer: the one place where that is decided.
+"""Choose the evaluator that runs a transformer.
 
-One set of weights, five evaluators, which are tested equal:
+Five evaluators run the same weights, and tests compare their results:
 
 - dense: softmax over all tokens, for every row; many inputs at once, on any device (dense.py);
 - sparse: the same weights without their zeros, many inputs at once on a CPU (sparse.py);
 - rows: softmax over all tokens, for the rows that can change (rows.py, active_rows.py);
 - lookup: attention as exact lookup, units without their zeros (lookup.py);
-- generated: code that is made from the weights that are not zero (generated.py).
+- generated: code generated from the weights that are not zero (generated.py).
 
 All but sparse can pause in the middle of a run (pausable.py).
 """
@@ -24,11 +24,11 @@ from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.pausable import HALTED, PausableRun
 
 EVALUATORS = ("dense", "rows", "lookup", "generated")  # those that can pause
-WORTH_SPARSE = 10_000  # numbers in the residual streams, from which on the start-up of sparse pays
+WORTH_SPARSE = 10_000  # values in the residual streams; below this, the start-up of sparse costs more than it saves
 
 
 def start(net: Transformer, tokens: Sequence[int], evaluator: str = "dense") -> PausableRun:
-    """Begin a run that can pause; nothing is computed yet."""
+    """Begin a run that can pause; it computes nothing yet."""
     if evaluator not in EVALUATORS:
         raise NotSupported(f"there is no evaluator {evaluator!r} that can pause; there are {', '.join(EVALUATORS)}")
     check_transformer(net)
@@ -36,7 +36,7 @@ def start(net: Transformer, tokens: Sequence[int], evaluator: str = "dense") -> 
 
 
 def _pausable(evaluator: str) -> type[PausableRun]:
-    """The class of an evaluator; Numba is imported only where it is needed."""
+    """The class of an evaluator; imports Numba only where an evaluator needs it."""
     if evaluator == "rows":
         from kleene.networks.transformer.rows import RowsRun
 
@@ -61,7 +61,7 @@ def run_many(
     check: bool,
     watch: Watcher | None,
 ) -> list[Output]:
-    """Outputs for many inputs.
+    """Run a batch of inputs.
 
     fixed: the number of layers to run; None where the network halts by itself.
     max_layers: the most layers before `DidNotHalt`.
@@ -89,7 +89,7 @@ def run_many(
 
 
 def runs_sparse(net: Transformer) -> bool:
-    """Whether these weights run sparse: on a CPU, in float32 or float64."""
+    """Whether the sparse evaluator can run these weights: on a CPU, in float32 or float64."""
     from kleene.networks.transformer.sparse import NotSparse
 
     if net.device.type != "cpu" or net.config.shape == "decoder":

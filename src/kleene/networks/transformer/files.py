@@ -21,7 +21,7 @@ MAX_BLOCKS = 100_000
 
 
 def save_transformer(net: Transformer, folder: str | Path) -> None:
-    """Write a transformer to a folder, whole or not at all."""
+    """Write a transformer to a folder, atomically."""
     weights = save({name: tensor.contiguous().cpu() for name, tensor in net.state_dict().items()})
     content = {**content_of(net), "weights": hashlib.sha256(weights).hexdigest()}
     with written_atomically(folder) as beside:
@@ -32,7 +32,7 @@ def save_transformer(net: Transformer, folder: str | Path) -> None:
 
 
 def content_of(net: Transformer) -> dict[str, Any]:
-    """What kleene.json says of a transformer, without the digests of the files."""
+    """The content of kleene.json, without the digests."""
     return {
         "kind": "transformer",
         "version": VERSION,
@@ -43,12 +43,12 @@ def content_of(net: Transformer) -> dict[str, Any]:
 
 
 def _digest(content: dict[str, Any]) -> str:
-    """Of everything in kleene.json but the digest itself: a changed byte shows."""
+    """A digest of everything else in kleene.json, to detect changes."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def load_transformer(folder: Path) -> Transformer:
-    """Read a transformer; a file that is not exactly what was saved is refused."""
+    """Read a transformer; reject files that differ from what was saved."""
     path = folder / "kleene.json"
     content = read_json(path)
     check_version(path, content, VERSION)
@@ -70,7 +70,7 @@ def load_transformer(folder: Path) -> Transformer:
 
 
 def config_from_json(content: dict[str, Any]) -> Config:
-    """A shape as it was saved; a ValueError, KeyError or TypeError where it is not one."""
+    """Read a config from JSON; raise ValueError, KeyError or TypeError where it is malformed."""
     config = Config(**{**content, "cycle": tuple(_block_shape(shape) for shape in content["cycle"])})
     _check_config(config)
     return config
@@ -82,7 +82,7 @@ def _block_shape(content: dict[str, Any]) -> BlockShape:
 
 
 def _check_config(config: Config) -> None:
-    """Numbers where numbers belong, and none of them negative."""
+    """Check that every size is a whole number and in range."""
     numbers = [
         config.tokens,
         config.dim,
@@ -106,7 +106,7 @@ def _check_config(config: Config) -> None:
 
 
 def count_parameters(config: Config) -> int:
-    """The number of parameters that a shape asks for, before any memory is taken."""
+    """The number of parameters of a config, computed before any memory is taken."""
     d, total = config.dim, (config.tokens + (config.positions or 0) + config.classes) * config.dim
     for shape in config.cycle:
         h = len(shape.heads)

@@ -1,8 +1,8 @@
-"""Code made from the weights of a transformer that are not zero, and compiled by Numba.
+"""Code generated from the non-zero weights of a transformer, and compiled by Numba.
 
-Each block becomes straight-line code on whole numbers for the rows that work: lookups for heads, a sum and a
-comparison for each unit. Sums that units share (the carries of an adder) are made once. The weights are all
-there is: nothing here knows what the network computes. The code is made in memory and never saved.
+Each block becomes straight-line code on whole numbers for the working rows: lookups for heads, a sum and a
+comparison for each unit. Units share common sums (the carries of an adder). The generator reads the weights alone;
+it does not know what the network computes. It keeps the code in memory and never saves it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, Watch
 Item = tuple[int, int]  # (dimension, weight)
 Term = tuple[str, int, int]  # (row, source dimension, weight)
 Sums = dict[int, list[Term]]  # by target dimension
-SHARED = 3  # sums of fewer terms are not kept
+SHARED = 3  # the fewest terms of a sum that units share
 
 
 class GeneratedRun(WholeNumberRun):
-    """A run by code that is generated from the weights."""
+    """A run by code generated from the weights."""
 
     evaluator = "generated"
 
@@ -35,7 +35,7 @@ class GeneratedRun(WholeNumberRun):
         super().begin(x)
         self.source = _Writer(self).source()
         self.code = _compiled(self.source)
-        self.code(self.x, tuple(self.tables), 0, 0, -1, 0, 0)  # compiled now, some seconds
+        self.code(self.x, tuple(self.tables), 0, 0, -1, 0, 0)  # compile now, which takes seconds
 
     def run(self, layers: int, watch: Watch | None = None) -> str:
         if self.halted:
@@ -52,7 +52,7 @@ class GeneratedRun(WholeNumberRun):
 
 @cache
 def _compiled(source: str) -> Any:
-    """The function, compiled when it is first called; the same source is compiled once."""
+    """The function of a source; Numba compiles each source once, at its first call."""
     namespace: dict[str, Any] = {"np": np}
     exec(compile(source, "<generated from weights>", "exec"), namespace)
     return njit(nogil=True)(namespace["run"])
@@ -161,7 +161,7 @@ class _Half:
         return self.written | {dim for items in self.reads for dim, _ in items}
 
     def code(self) -> Iterator[str]:
-        """Sums, smallest first; what a unit has in common with the next one is kept for it."""
+        """Write the sums, smallest first; name the terms that a unit shares with the next one."""
         order = sorted(range(len(self.bias)), key=lambda u: (len(self.reads[u]), sorted(self.reads[u])))
         kept: list[tuple[frozenset[Item], str]] = []
 

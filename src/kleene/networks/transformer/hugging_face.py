@@ -1,7 +1,7 @@
 """A compiled transformer as a model of the `transformers` library: save_pretrained, from_pretrained, AutoModel.
 
-Importing this module makes AutoConfig and AutoModel know the model type "kleene". Nothing is run but this file:
-config.json is numbers and names, the weights are safetensors.
+Importing this module registers the model type "kleene" with AutoConfig and AutoModel. Loading runs no code from the
+folder: config.json holds numbers and names, and the weights are safetensors.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ MAX_LAYERS = 10_000
 
 
 class KleeneConfig(PretrainedConfig):
-    """`transformer`: the shape of the network; `description`: its program, layout, updates and read guards, as JSON
-    text, since config.json is written in the order of the alphabet, and the order of variables means something."""
+    """The config of a Kleene network.
+
+    transformer: the sizes of the network.
+    description: its program, layout, updates and read guards, as JSON text. (config.json sorts its keys, and the
+        order of variables matters.)
+    """
 
     model_type = "kleene"
 
@@ -42,12 +46,12 @@ class KleeneConfig(PretrainedConfig):
 
 @dataclass
 class KleeneOutput(ModelOutput):
-    """Logits (batch, position, class), the residual stream they are read from, and what each sequence did."""
+    """Logits (batch, position, class), the residual stream that they are read from, and how each sequence ended."""
 
     logits: Tensor | None = None
     last_hidden_state: Tensor | None = None
-    layers: Tensor | None = None  # (batch): how many were run
-    halted: Tensor | None = None  # (batch): whether it halted by itself
+    layers: Tensor | None = None  # (batch): how many layers ran
+    halted: Tensor | None = None  # (batch): whether the sequence halted
 
 
 class KleeneModel(PreTrainedModel):
@@ -74,13 +78,13 @@ class KleeneModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **options: Any) -> Any:
-        """The model in a folder; its weights are not for training, as in any compiled network."""
+        """Load the model from a folder; its weights do not require gradients."""
         made = super().from_pretrained(*arguments, **options)
         (made[0] if isinstance(made, tuple) else made).requires_grad_(False)
         return made
 
     def _init_weights(self, module: Any) -> None:
-        """Nothing: weights are constructed, and loaded."""
+        """Do nothing: the weights come from the file."""
 
     @torch.no_grad()
     def forward(
@@ -92,8 +96,14 @@ class KleeneModel(PreTrainedModel):
         return_dict: bool | None = None,
         **_: Any,
     ) -> Any:
-        """Run (batch, position) tokens for `layers` layers, or each sequence until it halts, at most `max_layers`.
-        A sequence that has halted is not changed any more; positions outside the mask are not looked at."""
+        """Run a batch of tokens.
+
+        input_ids: tokens (batch, position).
+        attention_mask: which positions are real; heads ignore the others.
+        layers: run exactly so many layers; by default each sequence runs until it halts, and then stays as it is.
+        max_layers: the most layers to run.
+        return_dict: false returns a tuple.
+        """
         net, c = self.network, self.network.config
         mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         fixed = layers if layers is not None else None if c.halts else c.layers
@@ -110,7 +120,7 @@ class KleeneModel(PreTrainedModel):
         return made if return_dict is None or return_dict else made.to_tuple()
 
     def run(self, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = MAX_LAYERS) -> Output:
-        """The outputs for one input, with `.layers`, like `net.run`; a decoder appends tokens until it stops."""
+        """Run one input, like `net.run`; a decoder appends tokens until it stops."""
         net = self.network
         given = net.check_input(tokens)
         if net.config.shape == "decoder":
@@ -122,7 +132,7 @@ class KleeneModel(PreTrainedModel):
 
 
 def as_model(net: Transformer) -> KleeneModel:
-    """A network as a model of transformers; the weights are its own."""
+    """Wrap a network as a model of transformers; both share the weights."""
     config = KleeneConfig(dataclasses.asdict(net.config), json.dumps(net.description), dtype=net.dtype)
     config.architectures = ["KleeneModel"]
     model = KleeneModel(config)

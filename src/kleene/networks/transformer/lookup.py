@@ -24,8 +24,10 @@ from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, Pausab
 
 
 class WholeNumberRun(PausableRun):
-    """A run on whole numbers, which the residual stream of an exact network holds. Weights that are none, and rows that
-    hold anything but zeros and ones after a layer, are refused: dense runs them."""
+    """A run on whole numbers, which the residual stream of an exact network holds.
+
+    It rejects weights that are not whole numbers, and rows that hold anything but zeros and ones after a layer; the
+    dense evaluator runs these."""
 
     def begin(self, x: Tensor) -> None:
         self.known: ActiveRows = find_active_rows(self.net, x)
@@ -34,7 +36,7 @@ class WholeNumberRun(PausableRun):
         self.x: Array = np.ascontiguousarray(start.astype(np.int8))
         if not (self.x == start).all():
             raise NotSupported(f"{self.net.config.name}: its residual stream has more than whole numbers; use 'dense'")
-        self.tables: list[Array] = []  # one for each different set of dimensions that is looked up
+        self.tables: list[Array] = []  # one for each set of dimensions that heads look up
         self.table_of: dict[tuple[int, ...], int] = {}
         for lookups in self.known.blocks:
             for head in lookups:
@@ -57,7 +59,7 @@ class WholeNumberRun(PausableRun):
         self.x[position, start : start + len(values)] = values
 
     def check_broken(self, broken: int) -> None:
-        """Stop where a run leaves what is known to be exact: the interpreter raises there, or did before."""
+        """Raise where a run leaves what is known to be exact; the interpreter raises there, or before."""
         where = f"{self.net.config.name}: in layer {self.layers + 1:,}"
         if broken in (1, 3):
             kind = "at rest" if broken == 1 else "that works"
@@ -67,7 +69,7 @@ class WholeNumberRun(PausableRun):
 
 
 def check_whole(net: Transformer, known: ActiveRows) -> None:
-    """Refuse weights that are no whole numbers, and sums that a byte cannot hold."""
+    """Reject weights that are not whole numbers, and sums that a byte cannot hold."""
     for number, (block, lookups) in enumerate(zip(net.blocks, known.blocks)):
         assert isinstance(block, Block)
         parts = {name: getattr(block, name).double() for name in ("in1", "bias1", "out1", "in2", "bias2", "out2")}
@@ -76,7 +78,7 @@ def check_whole(net: Transformer, known: ActiveRows) -> None:
         for name, weights in parts.items():
             if not bool((weights == weights.round()).all()) or bool((weights.abs() >= 2**31).any()):
                 raise NotSupported(
-                    f"{net.config.name}: {name} of block {number} has weights that are no whole numbers; use 'dense'"
+                    f"{net.config.name}: {name} of block {number} has weights that are not whole numbers; use 'dense'"
                 )
         reach = 1 + parts["out1"].abs().sum(dim=1).cpu() + parts["out2"].abs().sum(dim=1).cpu()
         for head in lookups:
@@ -111,7 +113,7 @@ class LookupRun(WholeNumberRun):
         self.halt = Halting(dims, weight[dims], int(self.net.halt_bias))
 
     def _flat_heads(self) -> FlatHeads:
-        """The heads of all blocks in flat arrays: Numba is quick with these, and slow with tuples of arrays."""
+        """The heads of all blocks in flat arrays; Numba is slower on tuples of arrays."""
         heads: list[Any] = []
         looking: list[int] = []
         dims: list[int] = []
@@ -160,7 +162,7 @@ class LookupRun(WholeNumberRun):
                         lists[3 * part].append(len(lists[3 * part + 1]))
                 starts.append(len(bias))
         kinds: list[Any] = [np.int32] * 8
-        kinds[3] = kinds[6] = np.uint32  # places that are never negative are found without looking at the sign
+        kinds[3] = kinds[6] = np.uint32  # Numba indexes faster where an index cannot be negative
         return FlatUnits(*(np.array(part, dtype=kind) for part, kind in zip((starts, bias, *lists), kinds)))
 
     def run(self, layers: int, watch: Watch | None = None) -> str:
@@ -192,7 +194,7 @@ class FlatHeads(NamedTuple):
 
 
 class FlatUnits(NamedTuple):
-    """The units of both halves of all blocks: for each what it reads and writes, without the zeros."""
+    """The units of both halves of all blocks: what each reads and writes, without the zeros."""
 
     starts: Array
     bias: Array
@@ -212,7 +214,7 @@ class Checked(NamedTuple):
 
 
 class Halting(NamedTuple):
-    """The dimensions that decide when to halt; none where the network does not."""
+    """The dimensions that decide when to halt; none where the network does not halt."""
 
     dims: Array
     weights: Array
@@ -237,7 +239,7 @@ def _word(x, row, dims, begin, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _add(x, working, flat, h, target, source, added, hits, count):  # type: ignore[no-untyped-def]
-    """What a head adds to a working row is kept until all heads have read; a row at rest is noted in `hits`."""
+    """Keep what a head adds to a working row until all heads have read; note a row at rest in `hits`."""
     first, last = flat.heads[h, 6], flat.heads[h, 7]
     w = np.searchsorted(working, target)
     if w < len(working) and working[w] == target:
@@ -312,8 +314,8 @@ def _done(x, working, halt):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _run(x, working, table, flat, units, checked, halt, stop, layers, place):  # type: ignore[no-untyped-def]
-    """The number of layers run; why it stopped (0 enough, 1 halted, 2 watched); and what broke (1 a row at rest, 2 a
-    lookup, 3 a row that works)."""
+    """Run layers; return how many, why the run stopped (0 enough, 1 halted, 2 watched), and what broke (1 a row at
+    rest, 2 a lookup, 3 a working row)."""
     added = np.zeros((len(working), x.shape[1]), dtype=np.int32)
     hits = np.zeros((len(flat.looking), 4), dtype=np.int64)  # each row that looks hits one at most
     on = np.zeros(len(units.bias), dtype=np.int32)

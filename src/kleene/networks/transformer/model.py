@@ -41,7 +41,7 @@ UNDERFLOW = 745.2  # exp(−745.2) is zero in float64
 
 @dataclass(frozen=True)
 class BlockShape:
-    """The shape of one block, and the names of its heads."""
+    """The sizes of one block, and the names of its heads."""
 
     heads: tuple[str, ...]
     key_size: int
@@ -52,21 +52,21 @@ class BlockShape:
 
 @dataclass(frozen=True)
 class Config:
-    """The shape of a transformer, and the names of what is in it."""
+    """The sizes of a transformer, and the names of its parts."""
 
     name: str
     shape: str  # "universal" | "encoder" | "decoder"
     tokens: int
     positions: int | None
-    max_length: int | None  # the longest input for which averages are resolved, None: any
+    max_length: int | None  # the longest input whose averages stay exact; None: any
     dim: int
-    cycle: tuple[BlockShape, ...]  # of the blocks that take turns; mostly there is one
+    cycle: tuple[BlockShape, ...]  # the blocks that take turns; most networks have one
     classes: int
     output_coding: str  # "one-hot" | "bits"
     causal: bool
     halts: bool
-    layers: int | None  # where it does not halt
-    blocks: int = 1  # as many as the cycle has: shared by all layers
+    layers: int | None  # how many to run where the network does not halt
+    blocks: int = 1  # equal to the length of the cycle: all layers share the blocks
     stop: int | None = None
     max_tokens: int | None = None
 
@@ -83,8 +83,10 @@ class Config:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a network is; `hidden` counts the clipped units of both halves, and like `heads` is summed over
-    the blocks of a cycle, but not over layers."""
+    """How large a network is.
+
+    `hidden` counts the clipped units of both halves. `heads` and `hidden` are sums over the blocks of a cycle, not
+    over layers."""
 
     residual: int
     heads: int
@@ -131,8 +133,9 @@ class Block(nn.Module):
         return keys, torch.einsum("bnd,hvd->bhnv", x, self.value)
 
     def attend(self, x: Tensor, scores: Tensor, values: Tensor) -> Tensor:
-        """softmax(scores, null key included) · values, normalised after the sum: with hard scores the sum
-        is then exact and the average rounded once."""
+        """Add softmax(scores, null key included) · values to x.
+
+        Normalise after the sum: with hard scores the sum is exact, and only the average is rounded."""
         b, h, n, _ = scores.shape
         null = self.null_score[None, :, None, None].expand(b, h, n, 1)
         scores = torch.cat([scores, null], dim=-1)
@@ -142,7 +145,7 @@ class Block(nn.Module):
         return x + torch.einsum("bhnv,hdv->bnd", mixed, self.out)
 
     def selected(self, scores: Tensor) -> Tensor:
-        """How many positions each head selects, (batch, head, position): those that score above the null key."""
+        """How many positions score above the null key, for each head: (batch, head, position)."""
         return (scores > self.null_score[None, :, None, None]).sum(dim=-1)
 
     def first_half(self, x: Tensor) -> Tensor:
@@ -159,7 +162,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Embeddings, blocks, unembedding; see `Config`. `description` is data about what it was made from."""
+    """Embeddings, blocks and unembedding; see `Config`. `description` says what the network was compiled from."""
 
     def __init__(self, config: Config, description: dict[str, Any], dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
@@ -175,7 +178,7 @@ class Transformer(nn.Module):
         self.requires_grad_(False)
         self._sparse: tuple[Any, SparseTransformer] | None = None
         self._certificates: dict[str, tuple[Any, Any]] = {}  # by number format
-        self.made_for = dtype  # the number format of its weights when it was made; a conversion does not change it
+        self.made_for = dtype  # the number format that it was compiled for; a conversion does not change it
         self.tf32: tuple[Any, str | None] | None = None  # see formats.py
 
     # --- what it is ---
@@ -211,12 +214,12 @@ class Transformer(nn.Module):
 
     @property
     def variables(self) -> Named[VariableWeights]:
-        """Every variable of the program by name: where it is, how it starts, which units write it."""
+        """Every variable of the program by name: its dimensions, its first values, the units that write it."""
         return variables_by_name(self)
 
     @property
     def units(self) -> list[UnitWeights]:
-        """Every hidden unit, with what it reads, writes, and is for."""
+        """Every hidden unit: what it reads, what it writes, and its purpose."""
         return every_unit(self)
 
     def __repr__(self) -> str:
@@ -227,7 +230,7 @@ class Transformer(nn.Module):
         self._certificates[certificate.dtype] = (self.stamp(), certificate)
 
     def certificate_text(self) -> str:
-        """What is known of the certificate, without proving anything now."""
+        """The certificate in words, as far as it is known; this proves nothing."""
         found = self._certificates.get(str(self.dtype).removeprefix("torch."))
         if found is None:
             return "not asked yet: kl.certify(net)"
@@ -242,7 +245,7 @@ class Transformer(nn.Module):
         return stamp == self.stamp() and bool(certificate)
 
     def stamp(self) -> tuple[tuple[int, int], ...]:
-        """What is another one once a weight has changed."""
+        """A fingerprint that changes with any weight."""
         return tuple((p.data_ptr(), p._version) for p in self.parameters())
 
     # --- the pass through the network ---
@@ -259,14 +262,14 @@ class Transformer(nn.Module):
         return chosen
 
     def described(self, layer: int) -> dict[str, Any]:
-        """What is saved of a layer: its updates, read guards and the purpose of each unit."""
+        """The saved description of a layer: its updates, its read guards and the purpose of each unit."""
         if "cycle" in self.description:
             part: dict[str, Any] = self.description["cycle"][layer % len(self.description["cycle"])]
             return part
         return self.description
 
     def done(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Which sequences have the halt value at every position."""
+        """Whether each sequence has the halt value at every position."""
         return ((x @ self.halt_weight + self.halt_bias > 0) | ~mask).all(dim=1)
 
     def logits(self, x: Tensor) -> Tensor:
@@ -304,7 +307,7 @@ class Transformer(nn.Module):
         check: bool = False,
         evaluator: Evaluator | None = None,
     ) -> Output:
-        """The outputs for one input, with `.layers`. `check` raises UndefinedRead where the program would."""
+        """Run one input; the output's `.layers` says how many layers it took. See `run_batch`."""
         return self.run_batch([tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator)[0]
 
     def run_batch(
@@ -317,9 +320,16 @@ class Transformer(nn.Module):
         evaluator: Evaluator | None = None,
         watch: Callable[[int, Tensor, Tensor], None] | None = None,
     ) -> list[Output]:
-        """Outputs for many inputs of any lengths. Evaluators: "dense"; on a CPU also "sparse"; for networks in
-        which few rows change also "rows", "lookup" and "generated" (see evaluators.py). By default the quickest that
-        runs these weights. `watch(layer, rows, residual)` sees every layer (dense)."""
+        """Run a batch of inputs of any lengths.
+
+        inputs: token sequences.
+        layers: run exactly so many layers; by default each sequence runs until it halts.
+        max_layers: raise `DidNotHalt` where a sequence needs more.
+        check: raise `UndefinedRead` where the program would (dense).
+        evaluator: "dense"; on a CPU also "sparse"; where few rows change also "rows", "lookup" and "generated" (see
+            evaluators.py). By default the quickest that runs these weights.
+        watch: called as `watch(layer, rows, residual)` after every layer (dense).
+        """
         if not inputs:
             return []
         check_transformer(self)
@@ -332,7 +342,7 @@ class Transformer(nn.Module):
         return run_many(self, checked, self._count(layers), max_layers, evaluator, check, watch)
 
     def preferred_evaluator(self) -> str:
-        """ "sparse" where these weights run so: on a CPU, in float32 or float64; otherwise "dense"."""
+        """ "sparse" where the sparse evaluator can run these weights, otherwise "dense"."""
         from kleene.networks.transformer.evaluators import runs_sparse
 
         return "sparse" if runs_sparse(self) else "dense"
@@ -346,7 +356,7 @@ class Transformer(nn.Module):
         return layers if layers is not None else None if config.halts else config.layers
 
     def sparse_copy(self) -> SparseTransformer:
-        """Sparse weights for the CPU, made again when a weight has changed."""
+        """The weights for the sparse evaluator; rebuilt after a weight has changed."""
         from kleene.networks.transformer.sparse import SparseTransformer
 
         stamp = self.stamp()
@@ -356,12 +366,12 @@ class Transformer(nn.Module):
 
     @property
     def longest(self) -> int | None:
-        """The most tokens that it takes; None: any number."""
+        """The longest input, in tokens; None: any length."""
         limits = (self.config.positions, self.config.max_length)
         return min((limit for limit in limits if limit is not None), default=None)
 
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
-        """The input as a list of ints, or an error that says what is wrong with it."""
+        """Return the input as a list of ints, or raise an error that says what is wrong with it."""
         c = self.config
         try:
             given = list(tokens)
@@ -379,7 +389,7 @@ class Transformer(nn.Module):
     def decode_batch(
         self, inputs: list[list[int]], *, layers: int | None = None, check: bool = False, cached: bool = True
     ) -> list[Output]:
-        """Append each input's last output until `stop` or `max_tokens`; gives what was appended."""
+        """Append each input's last output until `stop` or `max_tokens`; return the appended tokens."""
         from kleene.networks.transformer.decoding import decode
 
         return [decode(self, tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
@@ -387,7 +397,7 @@ class Transformer(nn.Module):
     # --- files ---
 
     def save(self, folder: str | Path) -> None:
-        """Write the network to a folder: weights.safetensors and kleene.json. Nothing is half-written."""
+        """Write the network to a folder, atomically: weights.safetensors and kleene.json."""
         from kleene.networks.transformer.files import save_transformer
 
         save_transformer(self, folder)

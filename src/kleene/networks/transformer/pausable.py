@@ -1,4 +1,4 @@
-"""A transformer in the middle of a run on one input: go on, stop, look at the residual stream, change a row."""
+"""A run on one input that can pause, show its residual stream, have a row changed, and go on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Watch:
 
 
 class PausableRun:
-    """A run on one input. `layers` counts those that were run."""
+    """A run on one input. `layers` counts the layers run so far."""
 
     evaluator: str
 
@@ -40,7 +40,7 @@ class PausableRun:
         raise NotImplementedError
 
     def run(self, layers: int, watch: Watch | None = None) -> str:
-        """Run up to so many layers more: "halted", "watched" or "paused"."""
+        """Run up to `layers` more layers; return "halted", "watched" or "paused"."""
         raise NotImplementedError
 
     def residual(self) -> Tensor:
@@ -48,7 +48,7 @@ class PausableRun:
         raise NotImplementedError
 
     def row(self, position: int) -> Array:
-        """One row of it."""
+        """One row of the residual stream."""
         raise NotImplementedError
 
     def words(self, dims: tuple[int, ...]) -> Array:
@@ -56,7 +56,7 @@ class PausableRun:
         return words_held(self.residual().numpy(), dims)
 
     def put(self, position: int, start: int, values: Sequence[int]) -> None:
-        """Write into a row, from a dimension on: how the world outside changes a run."""
+        """Write values into a row, from dimension `start` on: the input of a device."""
         raise NotImplementedError
 
     def outputs(self) -> list[int]:

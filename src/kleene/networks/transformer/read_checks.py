@@ -1,4 +1,4 @@
-"""Where a program would read a head that is not defined, a checked network raises the same error."""
+"""Checks that raise the error of the program where it would read an undefined head."""
 
 from __future__ import annotations
 
@@ -20,8 +20,16 @@ def check_reads(
     mask: Tensor,
     layer: int,
 ) -> None:
-    """Raise at the first position where a head is read that selected too little, too much, or an average
-    outside its declared values. `x` is the residual stream between the two halves of the MLP block."""
+    """Raise at the first position that reads an undefined head, or an average outside its declared values.
+
+    program: the name to report.
+    heads: the names of the block's heads.
+    reads: the read guards of the layer, in the order of reading.
+    x: the residual stream between the two halves of the MLP block.
+    selected: how many positions each head selects, (batch, head, position).
+    mask: which positions are real.
+    layer: the number to report.
+    """
     first: dict[tuple[int, int], tuple[str, int | None]] = {}  # (row, position) → head, selected
     for read in reads:  # in the order of reading
         count = selected[:, heads.index(read["head"])]
@@ -54,9 +62,15 @@ def check_reads(
 def check_moves(
     program: str, moves: list[dict[str, Any]], x: Tensor, selected: Tensor, mask: Tensor, layer: int
 ) -> None:
-    """Raise where a head that writes into a variable selects too little or too much, or replaces what is not
-    there. `x` is the residual stream before the layer, `selected` which positions each head of the block
-    selects: (batch, head, position, position)."""
+    """Raise where a head that writes into a variable is undefined, or replaces a value that the variable lacks.
+
+    program: the name to report.
+    moves: the heads of the layer that write into variables.
+    x: the residual stream before the layer.
+    selected: which positions each head selects, (batch, head, position, position).
+    mask: which positions are real.
+    layer: the number to report.
+    """
     for move in moves:
         chosen = selected[:, move["head"]]
         count, writes = chosen.sum(dim=-1), mask & (x[..., move["where"]] == 1).all(dim=-1)

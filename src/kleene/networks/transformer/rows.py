@@ -11,7 +11,7 @@ from kleene.networks.transformer.model import Block
 
 
 class RowsRun(DenseRun):
-    """Softmax over all tokens, for the rows that can change. Keys that never change are made once."""
+    """Softmax over all tokens, for the rows that can change. It computes keys that never change once."""
 
     evaluator = "rows"
 
@@ -30,7 +30,7 @@ class RowsRun(DenseRun):
         b = self.layers % len(self.net.blocks)
         x, rows = self.x[0], list(self.known.working)
         for head in self.known.blocks[b]:
-            if head.looking is None:  # the rows that see the one that can be seen
+            if head.looking is None:  # add the rows that look at the one row that can be seen
                 key = x[head.seen] @ block.key[head.number].T + block.key_bias[head.number]
                 scores = self.sides[b, head.number] @ key
                 rows += torch.nonzero(scores > block.null_score[head.number]).flatten().tolist()
@@ -41,7 +41,7 @@ class RowsRun(DenseRun):
         self.x[0, rows] = block.second_half(block.first_half(after))
 
     def _attend(self, block: Block, b: int, head: LookupHead, x: Tensor, rows: list[int]) -> Tensor:
-        """What one head adds to some rows: its softmax over all tokens and the null key."""
+        """What one head adds to `rows`: its softmax over all tokens and the null key."""
         h = head.number
         queries = x[rows] @ block.query[h].T + block.query_bias[h]
         used = block.key[h].any(dim=0)  # most dimensions are in no key
