@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import typing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -174,11 +175,14 @@ def overloads() -> list[Any]:
 def test_an_overload_has_the_options_of_its_arrow(verb: str, kind: str, told: Any) -> None:
     options = options_of(told)
     if verb == "learn":
-        from kleene.training.end_to_end import learn_end_to_end
-        from kleene.training.from_traces import learn_from_traces
+        from kleene.training.end_to_end import END_TO_END, learn_end_to_end
+        from kleene.training.from_traces import FROM_TRACES, learn_from_traces
 
-        supervision = options.pop("supervision")
-        real = options_of(learn_from_traces if supervision == "trace" else learn_end_to_end)
+        traced = options.pop("supervision") == "trace"
+        grouped = options_of(learn_from_traces if traced else learn_end_to_end)
+        real = {name: value for name, value in grouped.items() if name not in ("shape", "plan", "storage")}
+        for default in FROM_TRACES if traced else END_TO_END:
+            real |= asdict(default)
     elif verb == "verify" and kind in FORWARDED:
         real = options_of(arrow(verb, FORWARDED[kind]))
     else:

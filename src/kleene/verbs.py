@@ -484,6 +484,7 @@ def learn(
     half: bool = False,
     folder: str | Path | None = None,
     save_seconds: float = 20,
+    keep: bool = True,
     deadline: float | None = None,
     device: str | None = None,
     progress: bool = False,
@@ -514,6 +515,7 @@ def learn(
     half: bool | None = None,
     folder: str | Path | None = None,
     save_seconds: float = 20,
+    keep: bool = True,
     deadline: float | None = None,
     device: str | None = None,
     progress: bool = False,
@@ -536,6 +538,7 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
     - `half`: compute matrix products in bfloat16.
     - `folder`: keep checkpoints here; the same call goes on from the last one.
     - `save_seconds`: how many seconds lie between two checkpoints.
+    - `keep`: keep the last checkpoint of a run that is done.
     - `deadline`: stop after so many seconds, with a checkpoint.
     - `device`: "cpu" or "cuda"; by default a GPU where there is one.
     - `progress`: show a progress bar.

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError, KleeneError
 from kleene.training.loop import Run, shuffled, spent, train
+from kleene.training.options import Evaluation, Storage
 
 X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
 Y = X @ torch.tensor([[1.0], [-2.0], [0.5]])
@@ -51,14 +52,11 @@ def go(
         lambda m, i: ((m(X[i]) - Y[i]) ** 2).mean(),
         batch,
         steps=steps,
-        every=5,
-        evaluate=lambda m: {"error": ((m(X) - Y) ** 2).mean().item()},
         schedule=lambda step: 0.01 / (1 + step),
         clip=0.5,
         seed=seed,
-        folder=folder,
-        deadline=deadline,
-        progress=False,
+        evaluation=Evaluation(every=5, measure=lambda m: {"error": ((m(X) - Y) ** 2).mean().item()}),
+        storage=Storage(save_seconds=0, folder=folder, deadline=deadline),
     )
     return run, model
 
@@ -112,10 +110,8 @@ def test_stops_when_good_enough(tmp_path: Path) -> None:
         lambda m, i: ((m(X) - Y) ** 2).mean(),
         lambda step: None,
         steps=1000,
-        every=10,
-        until=lambda metrics: metrics["loss"] < 1e-3,
-        folder=tmp_path,
-        progress=False,
+        evaluation=Evaluation(every=10, until=lambda metrics: metrics["loss"] < 1e-3),
+        storage=Storage(save_seconds=0, folder=tmp_path),
     )
     assert run.reached and run.step < 1000 and run.last["loss"] < 1e-3
 
@@ -129,7 +125,6 @@ def test_divergence_is_said_in_one_line() -> None:
             lambda m, i: ((m(X) - Y) ** 2).mean(),
             lambda step: None,
             steps=100,
-            progress=False,
         )
 
 
@@ -144,10 +139,8 @@ def test_a_run_goes_on_to_a_higher_target(tmp_path):
             lambda m, x: ((m(x) - 3 * x) ** 2).mean(),
             lambda step: data[order(step)],
             steps=200,
-            every=10,
-            until=until,
-            folder=tmp_path,
-            progress=False,
+            evaluation=Evaluation(every=10, until=until),
+            storage=Storage(save_seconds=0, folder=tmp_path),
         )
 
     first = learn(lambda metrics: metrics["loss"] < 1)

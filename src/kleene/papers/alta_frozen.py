@@ -21,6 +21,7 @@ from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.end_to_end import Data, labelled, train_standard
 from kleene.training.loop import seeded
+from kleene.training.options import Storage, TrainingPlan
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -114,16 +115,8 @@ def learn_one(
     train_standard(
         net,
         examples(words(trained, train_each, seed=1)),
-        steps=steps,
-        rate=rate,
-        optimiser=optimiser,
-        batch=batch,
-        seed=seed,
-        every=every,
-        folder=folder,
-        save_seconds=60,
-        deadline=deadline,
-        device=fast_device(),
+        plan=TrainingPlan(steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed, every=every),
+        storage=Storage(folder=folder, save_seconds=60, deadline=deadline, device=fast_device()),
     )
     right: dict[str, float] = {}
     for length in range(longest + 1):

@@ -30,6 +30,7 @@ from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row,
 from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.end_to_end import Data, labelled, train_standard
 from kleene.training.loop import seeded
+from kleene.training.options import Storage, TrainingPlan
 
 Cell = tuple[int, bool, str]  # layers, shared weights, positions
 FULL_STEPS = 50_000
@@ -183,16 +184,8 @@ def learn_one(
     train_standard(
         net,
         examples(words(trained, train_each, seed=1)),
-        steps=steps,
-        rate=rate,
-        optimiser=optimiser,
-        batch=batch,
-        seed=seed,
-        every=every,
-        folder=folder,
-        save_seconds=60,
-        deadline=deadline,
-        device=device,
+        plan=TrainingPlan(steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed, every=every),
+        storage=Storage(folder=folder, save_seconds=60, deadline=deadline, device=device),
     )
     said = "".join(str(output[-1]) for output in net.run_batch([[START, *word] for word in test]))
     last = net.metrics[-1] if net.metrics else {"step": 0}

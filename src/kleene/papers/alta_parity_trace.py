@@ -15,7 +15,7 @@ from kleene.papers import alta_parity
 from kleene.papers.alta_parity import LENGTHS, Cells, draw_grid, make_program, percent, readable, shown, tokens, words
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.tasks import Plan, Tasks, fast_device
-from kleene.training.from_traces import learn_from_traces
+from kleene.training.learn import learn_program
 
 TITLES = {
     "relative": alta_parity.TITLES["relative"],
@@ -102,7 +102,7 @@ def learn_one(
     else:
         program = make_program(kind, longest)
     train, test = readable(kind, words(trained, each, seed=1)), readable(kind, words(longest, tested, seed=2))
-    net = learn_from_traces(
+    net = learn_program(
         program,
         [tokens(kind, word) for word in train],
         batch=256,

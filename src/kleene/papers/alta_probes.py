@@ -27,6 +27,7 @@ from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.end_to_end import IGNORED, Data, labelled, train_standard
 from kleene.training.loop import seeded
+from kleene.training.options import Storage, TrainingPlan
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -153,16 +154,8 @@ def learn_one(
             net,
             examples(train, modulus),
             extra=extra,
-            steps=steps,
-            rate=rate,
-            optimiser="adam",
-            batch=batch,
-            seed=seed,
-            every=every,
-            folder=folder / name,
-            save_seconds=60,
-            deadline=deadline,
-            device=device,
+            plan=TrainingPlan(steps=steps, rate=rate, optimiser="adam", batch=batch, seed=seed, every=every),
+            storage=Storage(folder=folder / name, save_seconds=60, deadline=deadline, device=device),
         )
         step += net.metrics[-1]["step"] if net.metrics else 0
         found[name] = by_length(net, test, modulus)

@@ -19,6 +19,7 @@ from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.end_to_end import IGNORED, Data, share_right, train_standard
 from kleene.training.loop import seeded
+from kleene.training.options import Storage, TrainingPlan
 
 LAYERS = (2, 6, 16, 32, 64, 128, 256)  # of the encoder, and as many of the decoder
 PAPER: dict[str, tuple[int | None, ...]] = {  # percent; None: not trained
@@ -173,16 +174,8 @@ def learn_one(
         net,
         known,
         targets=heard,
-        steps=steps,
-        rate=rate,
-        optimiser=optimiser,
-        batch=batch,
-        seed=seed,
-        every=every,
-        folder=folder,
-        save_seconds=60,
-        deadline=deadline,
-        device=fast_device(),
+        plan=TrainingPlan(steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed, every=every),
+        storage=Storage(folder=folder, save_seconds=60, deadline=deadline, device=fast_device()),
     )
     last = net.metrics[-1] if net.metrics else {"step": 0}
     return {

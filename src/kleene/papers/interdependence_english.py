@@ -41,6 +41,7 @@ from kleene.papers.tasks import at_scale
 from kleene.papers.wikitext import WikiText, data_folder
 from kleene.training.language_model import Stack, columns, train_stack
 from kleene.training.loop import shuffled, train
+from kleene.training.options import Evaluation, Storage
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -403,16 +404,13 @@ def _transformer_rows(
         loss,
         lambda step: windows[order(step).to(device)],
         steps=steps,
-        evaluate=evaluate,
-        every=max(1, steps // 4),
         clip=1.0,
         seed=3,
-        folder=result.folder / "transformer",
         schedule=lambda step: 1e-3 * min(1, (step + 1) / 200) * (1 - step / steps),
-        save_seconds=60,
         settings={"config": config},
-        progress=progress,
         title="transformer",
+        evaluation=Evaluation(measure=evaluate, every=max(1, steps // 4)),
+        storage=Storage(folder=result.folder / "transformer", save_seconds=60, progress=progress),
     )
     after = matrices()
     result.metrics["transformer"] = run.metrics

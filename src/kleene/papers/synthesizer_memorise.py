@@ -21,8 +21,9 @@ from kleene.networks.synthesizer.descriptions import ByVector, by_index
 from kleene.networks.synthesizer.synthesizer import OneHot, Synthesizer
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.tasks import Plan, Tasks, Work, fast_device
-from kleene.training.loop import Metrics, shuffled, train
+from kleene.training.loop import shuffled, train
 from kleene.training.memorise import accuracies, memorise
+from kleene.training.options import Evaluation, Metrics, Storage
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -190,16 +191,12 @@ def vector_run(
         lambda model, some: model.loss(*some),  # type: ignore[operator]
         lambda step: _questions(arrays["seen"], order(step).to(device)),
         steps=steps,
-        every=100,
-        evaluate=evaluate,
-        until=lambda metrics: min(metrics["seen"], metrics["new"]) == 1.0,
         schedule=lambda step: 1e-3 * min(1.0, (step + 1) / 100),
-        folder=folder,
-        save_seconds=60,
-        keep=False,
-        deadline=deadline,
         settings={"programs": programs, "length": length, "addresses": addresses, "batch": batch, "hidden": hidden},
-        progress=False,
+        evaluation=Evaluation(
+            every=100, measure=evaluate, until=lambda metrics: min(metrics["seen"], metrics["new"]) == 1.0
+        ),
+        storage=Storage(folder=folder, save_seconds=60, keep=False, deadline=deadline),
     )
     return {
         "step": run.step,

@@ -23,7 +23,8 @@ from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row,
 from kleene.papers.report import plot
 from kleene.papers.sst2 import read_sst2, vocabulary_file
 from kleene.papers.tasks import Plan, Tasks, fast_device
-from kleene.training.loop import Metrics, train
+from kleene.training.loop import train
+from kleene.training.options import Evaluation, Metrics, Storage
 from kleene.training.stacked import Batch, Descent, adamw, endless
 
 PAPER = {"classifier": "81.9 ± 0.5", "instruction": "81.9 ± 0.5", "imperative": "80.7 ± 1.3"}
@@ -356,16 +357,11 @@ def train_kind(
         lambda model, some: torch.zeros(()),  # `descend` makes the steps
         batches,
         steps=steps,
-        evaluate=evaluate,
-        every=config["every"],
         descend=Descent(stack, optimiser, sizes, clip=1.0),
         seed=seeds[0],
-        folder=folder,
-        save_seconds=120,
-        keep=False,
-        deadline=deadline,
         settings={"kind": kind, "seeds": seeds, "config": config},
-        progress=False,
+        evaluation=Evaluation(measure=evaluate, every=config["every"]),
+        storage=Storage(folder=folder, save_seconds=120, keep=False, deadline=deadline),
     )
     stack.eval()
     measured: list[dict[str, float]] = [{} for _ in seeds]

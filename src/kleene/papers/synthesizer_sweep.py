@@ -22,7 +22,8 @@ from kleene.networks.trained.bert_stack import BertStack, predict
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
-from kleene.training.loop import Metrics, train
+from kleene.training.loop import train
+from kleene.training.options import Evaluation, Metrics, Storage
 from kleene.training.stacked import Batch, Descent, RateEach, endless
 
 PAPER = {16: (1030, 74), 32: (1366, 95), 64: (1907, 153), 128: (2991, 72)}  # Table 1: mean, standard deviation
@@ -178,13 +179,10 @@ def train_models(
         lambda model, batch: torch.zeros(()),  # `descend` makes the steps
         batches,
         steps=steps,
-        evaluate=evaluate,
-        every=10,
-        until=until,
         descend=Descent(stack, optimiser, operands, padded=False),
         seed=seeds[0],
-        deadline=deadline,
-        progress=False,
+        evaluation=Evaluation(measure=evaluate, every=10, until=until),
+        storage=Storage(deadline=deadline),
     )
     curve = {point["step"]: point["right"] for point in run.metrics if point["step"] % 100 == 0}
     return {

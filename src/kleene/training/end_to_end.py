@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +15,37 @@ from kleene.machines.program import ProgramClass
 from kleene.networks.trained.encoder_decoder import StandardBlock, StandardConfig, StandardTransformer
 from kleene.training.captured import Captured, make_optimiser
 from kleene.training.from_traces import reference
-from kleene.training.loop import Metrics, fingerprint, seeded, train
+from kleene.training.loop import fingerprint, seeded, train
+from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
 
 IGNORED = -100  # the label of a position that is not learned
 READS = ("all", "last")
 EVALUATED = 1024  # examples that the metrics are measured on
+
+
+@dataclass(frozen=True)
+class StandardShape:
+    """The shape of a standard transformer.
+
+    layers: how many; with `shared` they have one set of weights.
+    positions: "relative" or "absolute".
+    width: dimensions of the residual stream.
+    hidden: hidden units of the MLP.
+    heads, head_size: attention heads, and their dimensions.
+    max_length: the longest input; by default the longest of training and test.
+    """
+
+    layers: int = 4
+    shared: bool = True
+    positions: str = "relative"
+    width: int = 64
+    hidden: int = 256
+    heads: int = 4
+    head_size: int = 16
+    max_length: int | None = None
+
+
+END_TO_END = (StandardShape(), TrainingPlan(), Storage())  # the options and their defaults
 
 
 def learn_end_to_end(
@@ -29,34 +54,15 @@ def learn_end_to_end(
     *,
     test: Sequence[Sequence[int]] | None = None,
     read: str = "all",
-    layers: int = 4,
-    shared: bool = True,
-    positions: str = "relative",
-    width: int = 64,
-    hidden: int = 256,
-    heads: int = 4,
-    head_size: int = 16,
-    max_length: int | None = None,
-    steps: int = 2_000,
-    rate: float = 5e-4,
-    optimiser: str = "adafactor",
-    batch: int = 64,
-    seed: int = 0,
-    every: int | None = None,
-    target: float | None = None,
-    half: bool | None = None,
-    folder: str | Path | None = None,
-    save_seconds: float = 20,
-    deadline: float | None = None,
-    device: str | None = None,
-    progress: bool = False,
+    shape: StandardShape = END_TO_END[0],
+    plan: TrainingPlan = END_TO_END[1],
+    storage: Storage = END_TO_END[2],
 ) -> StandardTransformer:
     """Train a standard transformer on a program's inputs and outputs.
 
-    `read`: learn the output at "all" positions, or at the "last" alone. Metrics: the loss, and the share of
-    (up to 1,024) training inputs that are right wherever they are read; with `test` also of those inputs. `target`
-    ends the training when the share of training inputs reaches it. `folder` keeps checkpoints. `half`: matrix
-    products in bfloat16, by default on a GPU.
+    Metrics: the loss, and the share of (up to 1,024) training inputs that are right wherever they are read; with `test`
+    also of those inputs.
+    read: learn the output at "all" positions, or at the "last" alone.
     """
     if read not in READS:
         raise InputError(f"read={read!r}: unknown; there are {', '.join(READS)}")
@@ -68,38 +74,14 @@ def learn_end_to_end(
     config = StandardConfig(
         tokens=program.spec.tokens,
         classes=len(program.spec.kinds[program.spec.output]),
-        width=width,
-        hidden=hidden,
-        heads=heads,
-        head_size=head_size,
-        layers=layers,
-        shared=shared,
-        positions=positions,
-        max_length=max(max_length or 0, longest),
         name=program.spec.name,
+        **{**asdict(shape), "max_length": max(shape.max_length or 0, longest)},
     )
-    torch.manual_seed(seeded(seed, -1))
+    torch.manual_seed(seeded(plan.seed, -1))
     model = StandardTransformer(config)
     data = labelled(inputs, reference(program, inputs), read)
     held_out = labelled(test, reference(program, test), read) if test else None
-    train_standard(
-        model,
-        data,
-        held_out,
-        steps=steps,
-        rate=rate,
-        optimiser=optimiser,
-        batch=batch,
-        seed=seed,
-        every=every,
-        target=target,
-        half=half,
-        folder=folder,
-        save_seconds=save_seconds,
-        deadline=deadline,
-        device=device,
-        progress=progress,
-    )
+    train_standard(model, data, held_out, plan=plan, storage=storage)
     return model
 
 
@@ -126,26 +108,15 @@ def train_standard(
     targets: Tensor | None = None,
     test_targets: Tensor | None = None,
     extra: Callable[[nn.Module, list[Tensor], Tensor], Tensor] | None = None,
-    steps: int,
-    rate: float,
-    optimiser: str = "adafactor",
-    batch: int = 64,
-    seed: int = 0,
-    every: int | None = None,
-    target: float | None = None,
-    half: bool | None = None,
-    folder: str | Path | None = None,
-    save_seconds: float = 20,
-    deadline: float | None = None,
-    device: str | None = None,
-    progress: bool = False,
+    plan: TrainingPlan,
+    storage: Storage,
     title: str | None = None,
 ) -> StandardTransformer:
     """Train in place on examples; `targets` (example, position) is what the decoder reads, where there is one.
 
     `extra(model, layers, indices)` adds to the loss from the residual stream of every layer (probes).
     """
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    where = torch.device(storage.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     model.to(where)
     tokens, real, labels = (part.to(where) for part in data)
     given = None if targets is None else targets.to(where)
@@ -158,8 +129,8 @@ def train_standard(
         return value if extra is None or layers is None else value + extra(net, layers, indices)
 
     def batches(step: int) -> Tensor:
-        source = torch.Generator().manual_seed(seeded(seed, step))
-        return torch.randint(len(tokens), (batch,), generator=source)
+        source = torch.Generator().manual_seed(seeded(plan.seed, step))
+        return torch.randint(len(tokens), (plan.batch,), generator=source)
 
     blocks = [part for part in model.modules() if isinstance(part, StandardBlock)] if where.type == "cuda" else []
     some = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0))[:EVALUATED].to(where)
@@ -170,16 +141,16 @@ def train_standard(
             found = {"accuracy": share_right(model, (tokens[some], real[some], labels[some]), part)}
             return found | ({} if test is None else {"test": share_right(model, test, test_targets)})
 
-    use_half = where.type == "cuda" if half is None else half
+    use_half = where.type == "cuda" if plan.half is None else plan.half
     for block in blocks:
         block.compile(dynamic=False)  # fused kernels; all layers share one compilation
-    descent = make_optimiser(optimiser, model, rate)
+    descent = make_optimiser(plan.optimiser, model, plan.rate)
     settings = {
         **asdict(model.config),
         "examples": fingerprint(tokens, real, labels, *(() if given is None else (given,))),
-        "rate": rate,
-        "optimiser": optimiser,
-        "batch": batch,
+        "rate": plan.rate,
+        "optimiser": plan.optimiser,
+        "batch": plan.batch,
         "half": use_half,
     }
     run = train(
@@ -187,17 +158,16 @@ def train_standard(
         descent,
         loss,
         batches,
-        steps=steps,
-        every=every or max(1, steps // 10),
-        evaluate=evaluate,
-        until=None if target is None else lambda metrics: metrics["accuracy"] >= target,
+        steps=plan.steps,
+        seed=plan.seed,
+        evaluation=Evaluation(
+            evaluate,
+            plan.every or max(1, plan.steps // 10),
+            None if plan.target is None else lambda metrics: metrics["accuracy"] >= plan.target,
+        ),
         descend=Captured(descent, loss, half=use_half),
-        seed=seed,
-        folder=folder,
+        storage=storage,
         settings=settings,
-        save_seconds=save_seconds,
-        deadline=deadline,
-        progress=progress,
         title=title or f"{model.config.name} end to end",
     )
     for block in blocks:

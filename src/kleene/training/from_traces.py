@@ -8,7 +8,7 @@ comes back in the next layer. A head that is not defined is coded as zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,7 +22,24 @@ from kleene.lowering.step_traces import Traces, traces
 from kleene.machines.program import ProgramClass
 from kleene.networks.trained.learned_mlp import LearnedTransformer, mlp
 from kleene.training.captured import Captured, make_optimiser
-from kleene.training.loop import Metrics, fingerprint, seeded, train
+from kleene.training.loop import fingerprint, seeded, train
+from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
+
+
+@dataclass(frozen=True)
+class MLPShape:
+    """The MLP that learns: `depth` hidden layers of `width` units, with `noise` on its input."""
+
+    depth: int = 2
+    width: int = 128
+    noise: float = 0.1
+
+
+FROM_TRACES = (
+    MLPShape(),
+    TrainingPlan(steps=5_000, rate=1e-2, batch=256, half=False),
+    Storage(),
+)  # options and defaults
 
 
 def learn_from_traces(
@@ -30,47 +47,34 @@ def learn_from_traces(
     inputs: Sequence[Sequence[int]],
     *,
     test: Sequence[Sequence[int]] | None = None,
-    depth: int = 2,
-    width: int = 128,
-    steps: int = 5_000,
-    rate: float = 1e-2,
-    optimiser: str = "adafactor",
-    batch: int = 256,
-    noise: float = 0.1,
-    seed: int = 0,
-    every: int | None = None,
-    target: float | None = None,
-    half: bool = False,
-    folder: str | Path | None = None,
-    save_seconds: float = 20,
-    deadline: float | None = None,
-    device: str | None = None,
-    progress: bool = False,
+    shape: MLPShape = FROM_TRACES[0],
+    plan: TrainingPlan = FROM_TRACES[1],
+    storage: Storage = FROM_TRACES[2],
 ) -> LearnedTransformer:
-    """Train an MLP with `depth` hidden layers of `width` units on the traces of a program's runs on `inputs`.
+    """Train an MLP on the traces of a program's runs on `inputs`.
 
     Metrics: the loss, and the shares of traces whose every value is right, with (`accuracy_noisy`) and without
-    noise. `target` ends the training when `accuracy_noisy` reaches it. `folder` keeps checkpoints: the same call
-    goes on from there. With `test`, the last metrics have the share of these inputs that the network gets right.
+    noise. `plan.target` ends the training when `accuracy_noisy` reaches it. With `test`, the last metrics have the
+    share of these inputs that the network gets right.
     """
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    where = storage.device or ("cuda" if torch.cuda.is_available() else "cpu")
     base = compile_program(program)
     found = traces(program, inputs)
     if not len(found):
         raise InputError(f"{program.spec.name}: no inputs to learn from; give at least one")
     before, after = (x.to(where) for x in vectors(found, base.layout))
-    torch.manual_seed(seeded(seed, -1))
-    model = mlp(before.shape[1], depth, width).to(where)
+    torch.manual_seed(seeded(plan.seed, -1))
+    model = mlp(before.shape[1], shape.depth, shape.width).to(where)
     segments = [base.layout[name].slice for name in program.spec.variables]
 
     def loss(net: nn.Module, indices: Tensor) -> Tensor:
         x = before[indices]
-        loss: Tensor = ((net(x + noise * torch.randn_like(x)) - after[indices]) ** 2).mean()
+        loss: Tensor = ((net(x + shape.noise * torch.randn_like(x)) - after[indices]) ** 2).mean()
         return loss
 
     def batches(step: int) -> Tensor:
-        source = torch.Generator().manual_seed(seeded(seed, step))
-        return torch.randint(len(before), (batch,), generator=source)
+        source = torch.Generator().manual_seed(seeded(plan.seed, step))
+        return torch.randint(len(before), (plan.batch,), generator=source)
 
     def right(x: Tensor) -> float:
         made = model(x)
@@ -79,38 +83,37 @@ def learn_from_traces(
 
     def evaluate(_: nn.Module) -> Metrics:
         torch.manual_seed(0)
-        noisy = before + noise * torch.randn_like(before)
+        noisy = before + shape.noise * torch.randn_like(before)
         return {"accuracy": right(before), "accuracy_noisy": right(noisy)}
 
-    descent = make_optimiser(optimiser, model, rate)
+    descent = make_optimiser(plan.optimiser, model, plan.rate)
     settings = {
         "program": program.spec.name,
         "updates": fingerprint(guarded_updates(program).to_json()),
         "inputs": fingerprint([list(tokens) for tokens in inputs]),
         "traces": fingerprint(before, after),
-        "depth": depth,
-        "width": width,
-        "rate": rate,
-        "optimiser": optimiser,
-        "batch": batch,
-        "noise": noise,
+        "depth": shape.depth,
+        "width": shape.width,
+        "rate": plan.rate,
+        "optimiser": plan.optimiser,
+        "batch": plan.batch,
+        "noise": shape.noise,
     }
     run = train(
         model,
         descent,
         loss,
         batches,
-        steps=steps,
-        every=every or max(1, steps // 20),
-        evaluate=evaluate,
-        until=None if target is None else lambda metrics: metrics["accuracy_noisy"] >= target,
-        descend=Captured(descent, loss, half=half),
-        seed=seed,
-        folder=folder,
+        steps=plan.steps,
+        seed=plan.seed,
+        evaluation=Evaluation(
+            evaluate,
+            plan.every or max(1, plan.steps // 20),
+            None if plan.target is None else lambda metrics: metrics["accuracy_noisy"] >= plan.target,
+        ),
+        descend=Captured(descent, loss, half=bool(plan.half)),
+        storage=storage,
         settings=settings,
-        save_seconds=save_seconds,
-        deadline=deadline,
-        progress=progress,
         title=f"{program.spec.name} from traces",
     )
     net = LearnedTransformer(base.to(where), model).eval()

@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from kleene.errors import InputError
 from kleene.networks.trained.lstm import LanguageModel
-from kleene.training.loop import Metrics, Run, fingerprint, seeded, train
+from kleene.training.loop import Run, fingerprint, seeded, train
+from kleene.training.options import Evaluation, Metrics, Storage
 
 
 def _cell(z: Tensor, drive: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -345,14 +346,10 @@ def train_stack(
         lambda m, b: torch.zeros(()),
         batches,
         steps=epochs * per_epoch,
-        evaluate=measure,
-        every=per_epoch,
         seed=seed,
         descend=descend,
-        folder=folder,
-        save_seconds=20,
-        deadline=deadline,
         settings={**(settings or {}), "text": fingerprint(text), "rate": rate, "clip": clip, "bptt": bptt},
-        progress=progress,
         title=title,
+        evaluation=Evaluation(measure=measure, every=per_epoch),
+        storage=Storage(folder=folder, save_seconds=20, deadline=deadline, progress=progress),
     )

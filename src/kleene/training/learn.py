@@ -7,6 +7,7 @@ from typing import Any
 
 from kleene.errors import InputError
 from kleene.machines.program import ProgramClass
+from kleene.training.options import names_of, reject_unknown, take
 
 SUPERVISIONS = ("trace", "end-to-end")
 
@@ -30,9 +31,17 @@ def learn_program(
         raise InputError(f"supervision {supervision!r}: unknown; there are {', '.join(SUPERVISIONS)}")
     given = [program.spec.check_input(tokens) for tokens in inputs]
     if supervision == "trace":
-        from kleene.training.from_traces import learn_from_traces
+        from kleene.training.from_traces import FROM_TRACES, learn_from_traces
 
-        return learn_from_traces(program, given, **options)
-    from kleene.training.end_to_end import learn_end_to_end
+        named = {name: options.pop(name) for name in ("test",) if name in options}
+        mlp, plan, storage = FROM_TRACES
+        mlp, plan, storage = take(mlp, options), take(plan, options), take(storage, options)
+        reject_unknown("program (from traces)", options, ["test", *names_of(*FROM_TRACES)])
+        return learn_from_traces(program, given, **named, shape=mlp, plan=plan, storage=storage)
+    from kleene.training.end_to_end import END_TO_END, learn_end_to_end
 
-    return learn_end_to_end(program, given, **options)
+    named = {name: options.pop(name) for name in ("test", "read") if name in options}
+    shape, plan, storage = END_TO_END
+    shape, plan, storage = take(shape, options), take(plan, options), take(storage, options)
+    reject_unknown("program (end to end)", options, ["test", "read", *names_of(*END_TO_END)])
+    return learn_end_to_end(program, given, **named, shape=shape, plan=plan, storage=storage)

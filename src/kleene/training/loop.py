@@ -27,8 +27,9 @@ from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError, KleeneError
 from kleene.files import read_json, read_text, write_text, written_atomically
+from kleene.training.options import Evaluation, Metrics, Storage
 
-Metrics = dict[str, Any]  # numbers, or lists of them; what JSON holds
+MEASURE_LOSS, NOWHERE = Evaluation(), Storage()
 
 
 @dataclass
@@ -102,54 +103,47 @@ def train(
     batches: Callable[[int], Any],
     *,
     steps: int,
-    evaluate: Callable[[nn.Module], Metrics] | None = None,
-    every: int = 100,
-    until: Callable[[Metrics], bool] | None = None,
+    seed: int = 0,
+    evaluation: Evaluation = MEASURE_LOSS,
     schedule: Callable[[int], float] | None = None,
     clip: float | None = None,
     descend: Callable[[nn.Module, Any], Tensor] | None = None,
-    seed: int = 0,
-    folder: str | Path | None = None,
-    save_seconds: float = 0.0,
-    keep: bool = True,
-    deadline: float | None = None,
+    storage: Storage = NOWHERE,
     settings: Mapping[str, Any] | None = None,
-    progress: bool = True,
     title: str = "training",
 ) -> Run:
-    """Train `model` in place: `loss(model, batches(step))` downhill, for `steps` steps or `until` it is good.
+    """Train `model` in place: `loss(model, batches(step))` downhill, until `steps` or `evaluation.until`.
 
-    Every `every` steps (and at the end) the mean loss since the last time and what `evaluate` says become
-    one line of `folder/metrics.jsonl`, and a checkpoint is written: the first time, and when `save_seconds` have passed
-    since the last; `until(metrics)` may end the run there. With `keep=False` a run that is done leaves no checkpoint.
-    Past the `deadline` (of `time.monotonic`) it stops at the next of these places, with a checkpoint, and
-    `run.step` says how far it came.
-    Calling it again with the same folder goes on where the last checkpoint was; `settings` is compared with
-    the one stored, so that a folder never mixes two runs. `schedule(step)` is the learning rate.
-    `descend(model, batch)` makes a whole step of its own (a captured CUDA graph, say) and returns the loss.
+    evaluation: every so many steps (and at the end) the mean loss since the last time and what it measures become one
+    line of `metrics.jsonl` in the folder, and a checkpoint is written: the first time, and when `save_seconds` have
+    passed since the last.
+    schedule: the learning rate of a step.
+    clip: the largest norm of the gradient.
+    descend: makes a whole step of its own (a captured CUDA graph, say) and returns the loss.
+    storage: the folder of checkpoints. Calling again with the same folder goes on where the last one was. Past the
+    deadline the run stops at the next evaluation, with a checkpoint, and `run.step` says how far it came.
+    settings: compared with those stored, so that a folder never mixes two runs.
 
     >>> model = nn.Linear(1, 1); data = torch.linspace(-1, 1, 64)[:, None]; order = shuffled(0, 64, 16)
     >>> run = train(model, torch.optim.SGD(model.parameters(), lr=0.5),
     ...             lambda m, x: ((m(x) - 3 * x) ** 2).mean(), lambda step: data[order(step)],
-    ...             steps=200, every=50, until=lambda metrics: metrics["loss"] < 1e-3, progress=False)
+    ...             steps=200, evaluation=Evaluation(every=50, until=lambda metrics: metrics["loss"] < 1e-3))
     >>> run.reached, round(model.weight.item(), 1)
     (True, 3.0)
     """
-    if steps < 1 or every < 1:
-        raise InputError(f"train: steps={steps}, every={every}; both must be at least 1")
+    if steps < 1 or evaluation.every < 1:
+        raise InputError(f"train: steps={steps}, every={evaluation.every}; both must be at least 1")
     described = {"seed": seed, **(settings or {})}
-    checkpoints = None if folder is None else _Checkpoints(Path(folder), described)
+    checkpoints = None if storage.folder is None else _Checkpoints(Path(storage.folder), described, storage)
     run = checkpoints.resume(model, optimiser) if checkpoints else Run()
-    run.reached = bool(run.metrics) and until is not None and until(run.last)
-    with _bar(title, steps, progress) as show:
+    run.reached = bool(run.metrics) and evaluation.until is not None and evaluation.until(run.last)
+    with _bar(title, steps, storage.progress) as show:
         total, counted = torch.zeros((), device=_device(model)), 0
-        saved, first = time.monotonic(), True
         show(run.step, run.last)
-        late = _late(deadline)
+        late = _late(storage)  # looked at where a checkpoint can be written
         while run.step < steps and not run.reached and not late:
             torch.manual_seed(seeded(seed, run.step))
-            for group in optimiser.param_groups if schedule else ():
-                group["lr"] = schedule(run.step)  # type: ignore[misc]
+            _set_rate(optimiser, schedule, run.step)
             model.train()
             batch = batches(run.step)
             if descend is None:
@@ -158,21 +152,26 @@ def train(
                 total += descend(model, batch)
             counted += 1
             run.step += 1
-            if run.step % every == 0 or run.step == steps:
-                run.metrics.append(_measure(model, evaluate, run.step, total.item() / counted))
-                run.reached = until is not None and until(run.last)
-                late = _late(deadline)
-                done = run.reached or run.step == steps
-                due = first or late or done or time.monotonic() - saved >= save_seconds
-                if checkpoints:
-                    saved, first = checkpoints.visit(model, optimiser, run, saved, due, done and not keep), False
-                total, counted = torch.zeros_like(total), 0
-                show(run.step, run.last)
+            if run.step % evaluation.every and run.step < steps:
+                continue
+            run.metrics.append(_measure(model, evaluation.measure, run.step, total.item() / counted))
+            run.reached = evaluation.until is not None and evaluation.until(run.last)
+            if checkpoints:
+                checkpoints.note(run)
+                checkpoints.save_where_due(model, optimiser, run, done=run.reached or run.step == steps)
+            total, counted, late = torch.zeros_like(total), 0, _late(storage)
+            show(run.step, run.last)
     return run
 
 
-def _late(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() >= deadline
+def _late(storage: Storage) -> bool:
+    return storage.deadline is not None and time.monotonic() >= storage.deadline
+
+
+def _set_rate(optimiser: torch.optim.Optimizer, schedule: Callable[[int], float] | None, step: int) -> None:
+    if schedule is not None:
+        for group in optimiser.param_groups:
+            group["lr"] = schedule(step)
 
 
 def _device(model: nn.Module) -> torch.device:
@@ -223,9 +222,21 @@ def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics
 class _Checkpoints:
     """One folder a checkpoint, named by its step and put in place whole; only the newest is kept."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, settings: Mapping[str, Any], storage: Storage) -> None:
+        self.folder, self.storage = folder, storage
         self.settings = json.loads(json.dumps(settings))
+        self.saved, self.first = time.monotonic(), True
+
+    def save_where_due(self, model: nn.Module, optimiser: torch.optim.Optimizer, run: Run, *, done: bool) -> None:
+        """Save the first time, when enough seconds have passed, past the deadline, and at the end."""
+        if done and not self.storage.keep:
+            self.clear()
+            return
+        due = self.first or time.monotonic() - self.saved >= self.storage.save_seconds
+        if due or done or _late(self.storage):
+            run.seconds += time.monotonic() - self.saved
+            self.saved, self.first = time.monotonic(), False
+            self.save(model, optimiser, run)
 
     def _all(self) -> list[Path]:
         return sorted(self.folder.glob("checkpoint-*[0-9]"))
@@ -260,20 +271,6 @@ class _Checkpoints:
             )
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
-
-    def visit(
-        self, model: nn.Module, optimiser: torch.optim.Optimizer, run: Run, since: float, due: bool, last: bool
-    ) -> float:
-        """After an evaluation: note the metrics, and save where it is due; until when the seconds are counted."""
-        self.note(run)
-        if last:
-            self.clear()
-        elif due:
-            now = time.monotonic()
-            run.seconds += now - since
-            self.save(model, optimiser, run)
-            return now
-        return since
 
     def clear(self) -> None:
         """Remove what was saved; the metrics stay."""

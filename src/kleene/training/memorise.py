@@ -13,7 +13,8 @@ from kleene.errors import InputError
 from kleene.machines.instruction_table import InstructionTable
 from kleene.networks.synthesizer.descriptions import PAD
 from kleene.networks.synthesizer.synthesizer import Synthesizer
-from kleene.training.loop import Metrics, Run, fingerprint, shuffled, train
+from kleene.training.loop import Run, fingerprint, shuffled, train
+from kleene.training.options import Evaluation, Metrics, Storage
 
 
 def examples(synthesizer: Synthesizer, table: InstructionTable, descriptions: Sequence[Any]) -> tuple[Tensor, Tensor]:
@@ -88,16 +89,12 @@ def memorise(
         lambda model, some: model.loss(*some),  # type: ignore[operator]
         batches,
         steps=steps,
-        evaluate=evaluate,
-        every=every,
-        until=lambda metrics: metrics["right"] == 1.0,
         schedule=lambda step: rate * min(1.0, (step + 1) / max(warmup, 1)),
         seed=seed,
-        folder=folder,
-        save_seconds=save_seconds,
         settings={"rate": rate, "warmup": warmup, "batch": size, "entries": fingerprint(inputs, labels)},
-        progress=progress,
         title=title,
+        evaluation=Evaluation(measure=evaluate, every=every, until=lambda metrics: metrics["right"] == 1.0),
+        storage=Storage(folder=folder, save_seconds=save_seconds, progress=progress),
     )
 
 

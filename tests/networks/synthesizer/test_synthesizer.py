@@ -25,6 +25,7 @@ from kleene.networks.trained.bert import Bert
 from kleene.networks.trained.bert_stack import BertStack
 from kleene.papers.tasks import Plan, run_tasks
 from kleene.training.loop import train
+from kleene.training.options import Evaluation
 from kleene.training.stacked import Descent
 
 needs_sst2 = needs("sst2/dev.tsv", "bert-base-uncased/vocab.txt")
@@ -241,10 +242,11 @@ def test_a_soft_imperative_runs_as_long_as_the_text_is_positive():
         lambda model, batch: model.loss(*batch),
         lambda step: (inputs, labels),
         steps=400,
-        every=20,
-        evaluate=lambda model: {"right": (model.predict(inputs) == labels).double().mean().item()},
-        until=lambda metrics: metrics["right"] == 1.0,
-        progress=False,
+        evaluation=Evaluation(
+            every=20,
+            measure=lambda model: {"right": (model.predict(inputs) == labels).double().mean().item()},
+            until=lambda metrics: metrics["right"] == 1.0,
+        ),
     )
     assert run.reached
     for word in seen:
@@ -321,8 +323,7 @@ def test_a_soft_instruction_writes_the_class_that_the_bare_model_gives(task):
         lambda model, batch: model.loss(*batch),
         lambda step: (inputs, targets),
         steps=150,
-        every=50,
-        progress=False,
+        evaluation=Evaluation(every=50),
     )
     classifier.eval()
     with torch.no_grad():

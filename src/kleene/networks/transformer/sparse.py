@@ -231,12 +231,15 @@ def _flat_heads(block: Block, segments: list[tuple[int, int]], causal: bool, kin
         raise NotSparse("a head reads what a head writes")
     values = [len(selection.matches) for selection in selections]
     matches = [part for selection in selections for part in selection.matches]
+    reach = len(selections[0].allowed) if selections else 1
     return FlatHeads(
         mode=np.array([selection.mode for selection in selections], dtype=np.int64),
         query=np.array([selection.query for selection in selections], dtype=np.int64).reshape(-1, 2),
         key=np.array([selection.key for selection in selections], dtype=np.int64).reshape(-1, 2),
         offset=np.array([selection.offset for selection in selections], dtype=np.int64),
-        allowed=np.array([selection.allowed for selection in selections], dtype=np.bool_).reshape(len(selections), -1),
+        allowed=np.array([selection.allowed for selection in selections], dtype=np.bool_).reshape(
+            len(selections), reach
+        ),
         causal=causal,
         match_base=_pointers(values),
         match_ptr=_pointers([len(part) for part in matches]),

@@ -1,0 +1,90 @@
+"""How a network is trained, and where the run lives: the options of `kl.learn`, the loop and the experiments alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import nn
+
+from kleene.errors import NotSupported
+
+Metrics = dict[str, Any]  # numbers, or lists of them; what JSON holds
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How a network is trained.
+
+    steps: the most steps.
+    rate: the learning rate.
+    optimiser: "adafactor" or "adam".
+    batch: examples a step.
+    seed: of first weights and batches.
+    every: steps between evaluations; by default a tenth of all, or a twentieth from traces.
+    target: the accuracy at which training ends.
+    half: matrix products in bfloat16; by default on a GPU.
+    """
+
+    steps: int = 2_000
+    rate: float = 5e-4
+    optimiser: str = "adafactor"
+    batch: int = 64
+    seed: int = 0
+    every: int | None = None
+    target: float | None = None
+    half: bool | None = None
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a run lives.
+
+    folder: for checkpoints and metrics; the same call goes on from there.
+    save_seconds: seconds between checkpoints.
+    keep: keep the last checkpoint of a run that is done.
+    deadline: of `time.monotonic`; past it the run stops with a checkpoint.
+    device: by default a GPU where there is one.
+    progress: show a progress bar.
+    """
+
+    folder: str | Path | None = None
+    save_seconds: float = 20
+    keep: bool = True
+    deadline: float | None = None
+    device: str | None = None
+    progress: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is measured on the way.
+
+    measure: metrics of the model; the mean loss is always one of them.
+    every: steps between measurements.
+    until: ends the run where it says yes to the metrics.
+    """
+
+    measure: Callable[[nn.Module], Metrics] | None = None
+    every: int = 100
+    until: Callable[[Metrics], bool] | None = None
+
+
+def take(default: Options, options: dict[str, Any]) -> Options:
+    """`default` with the fields that are among the options, which are taken out of them."""
+    names = [field.name for field in fields(default)]  # type: ignore[arg-type]
+    return replace(default, **{name: options.pop(name) for name in names if name in options})  # type: ignore[type-var]
+
+
+def names_of(*defaults: Any) -> list[str]:
+    """The names of all fields."""
+    return [field.name for default in defaults for field in fields(default)]
+
+
+def reject_unknown(what: str, options: dict[str, Any], known: Iterable[str]) -> None:
+    """Refuse options that are left over."""
+    for name in options:
+        raise NotSupported(f"learn: there is no option {name}= for a {what}; its options: {', '.join(known)}")
