@@ -160,7 +160,7 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
     "certify": [
         *PROGRAMS,
         *NETWORKS,
-        ("type", ["nets/memoriser"]),
+        ("type", ["nets/learned"]),
         ("type", ["nets/standard"]),
         ("broken", ["cut/rnn"]),
     ],
