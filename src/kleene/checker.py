@@ -309,20 +309,12 @@ class Program:
         kind, value = read_kind(data), self._variable(data["value"])
         need((data["query"] is None) == (data["key"] is None), f"the head '{name}' has a query or a key alone")
         if data["query"] is not None:
-            asked, held = self._variable(data["query"]), self._variable(data["key"])
-            words = asked.name == held.name == "word" and asked.size == held.size
-            plain = held.name == "cat" and asked.name == "cat" and asked.size == held.size
-            sets = held.name == "cat" and asked.name == "subset" and all(m < held.size for s in asked.values for m in s)
-            need(words or plain or sets, f"the head '{name}' matches kinds that do not fit")
+            fit = self._fit(self._variable(data["query"]), self._variable(data["key"]))
+            need(fit, f"the head '{name}' matches kinds that do not fit")
         need(kind == value or kind.name == "num", f"the head '{name}' gives another kind than its value's")
         need(kind.name != "num" or value.name in ("num", "cat"), f"the head '{name}' cannot average its value")
         offsets = None if data["offsets"] is None else frozenset(integer(o, what="an offset") for o in data["offsets"])
-        limits = []
-        for side in ("where", "among"):
-            pairs = tuple((n, integer(i, 0, self._variable(n).size - 1, "a limit")) for n, i in data[side])
-            need(all(self.kinds[n].name == "cat" for n, _ in pairs), f"the head '{name}' is limited by no cat")
-            need(len({n for n, _ in pairs}) == len(pairs), f"the head '{name}' is limited twice by a variable")
-            limits.append(pairs)
+        where, among = self._limits(name, data["where"]), self._limits(name, data["among"])
         for target in (data["into"], data["replacing"]):
             need(target is None or self._variable(target) == kind, f"the head '{name}' writes another kind")
         need(data["into"] is None or kind.name != "num", f"the head '{name}' writes averages into a variable")
@@ -336,63 +328,83 @@ class Program:
             offsets,
             default,
             kind,
-            limits[0],
-            limits[1],
+            where,
+            among,
             data["into"],
             data["replacing"],
         )
 
+    def _fit(self, asked: Kind, held: Kind) -> bool:
+        """Whether a query of one kind can be matched with a key of the other."""
+        if asked.name == held.name and asked.name in ("word", "cat"):
+            return asked.size == held.size
+        return held.name == "cat" and asked.name == "subset" and all(m < held.size for s in asked.values for m in s)
+
+    def _limits(self, name: str, listed: Any) -> tuple[tuple[str, int], ...]:
+        """The values that a head asks of variables, at one of its two ends."""
+        pairs = tuple((n, integer(i, 0, self._variable(n).size - 1, "a limit")) for n, i in listed)
+        need(all(self.kinds[n].name == "cat" for n, _ in pairs), f"the head '{name}' is limited by no cat")
+        need(len({n for n, _ in pairs}) == len(pairs), f"the head '{name}' is limited twice by a variable")
+        return pairs
+
     def _layer(self, heads: dict[str, Head], moves: dict[str, Head], part: Any) -> Layer:
         data = part["updates"]
+        predicates = self._predicates(data["predicates"], heads)
+        sizes = {name: kind.size for name, kind in self.variables.items() if kind.name != "word"}
+        sizes |= {name: head.kind.size for name, head in heads.items() if head.kind.name != "word"}
+        sizes |= dict.fromkeys(predicates, 2)
+        forms = [self._form(constant, terms, sizes) for constant, terms in data["forms"]]
+        updates = [self._table_update(entry, forms) for entry in data["updates"]]
+        updates += [self._word_update(entry, forms, heads) for entry in data["words"]]
+        reads = tuple((entry["head"], self._tests(entry["guard"], forms)) for entry in data["reads"])
+        need(all(name in heads for name, _ in reads), "a read names a head that its layer does not have")
+        return Layer(heads, moves, tuple(updates), reads, predicates, part)
+
+    def _predicates(self, listed: Any, heads: dict[str, Head]) -> dict[str, tuple[dict[str, int], str, int]]:
+        """The comparisons of words, by the names that forms call them."""
         predicates = {}
-        for terms, relation, threshold in data["predicates"]:
+        for terms, relation, threshold in listed:
             factors = self._terms(terms, heads)
             need(relation in ("≥", "="), f"there is no relation {relation!r}")
             shown = " ".join(f"{'−' if c < 0 else '+'} {n if abs(c) == 1 else f'{abs(c)}·{n}'}" for n, c in terms)
             name = f"[{shown.removeprefix('+ ') or '0'} {relation} {threshold}]"
             need(name not in self.kinds, f"a comparison has the name of a variable, {name}")
             predicates[name] = (factors, relation, integer(threshold, what="a threshold"))
-        sizes = {name: kind.size for name, kind in self.variables.items() if kind.name != "word"}
-        sizes |= {name: head.kind.size for name, head in heads.items() if head.kind.name != "word"}
-        sizes |= dict.fromkeys(predicates, 2)
-        forms = []
-        for constant, terms in data["forms"]:
-            for name, table in terms.items():
-                need(name in sizes and len(table) == sizes[name], f"a form has no table of '{name}'")
-            numbers = [rational(constant), *(rational(v) for table in terms.values() for v in table)]
-            scale = lcm(*(number.denominator for number in numbers))
-            tables = {name: tuple(int(rational(v) * scale) for v in table) for name, table in terms.items()}
-            forms.append(Form(int(rational(constant) * scale), {n: t for n, t in tables.items() if any(t)}, scale))
+        return predicates
 
-        def tests(listed: Any) -> tuple[Test, ...]:
-            made = []
-            for number, allowed in listed:
-                form = forms[integer(number, 0, len(forms) - 1, "a form")]
-                scaled = (rational(v) * form.scale for v in allowed)
-                made.append(Test(form, frozenset(int(v) for v in scaled if v.denominator == 1)))
-            return tuple(made)
+    def _form(self, constant: Any, terms: Any, sizes: dict[str, int]) -> Form:
+        for name, table in terms.items():
+            need(name in sizes and len(table) == sizes[name], f"a form has no table of '{name}'")
+        numbers = [rational(constant), *(rational(v) for table in terms.values() for v in table)]
+        scale = lcm(*(number.denominator for number in numbers))
+        tables = {name: tuple(int(rational(v) * scale) for v in table) for name, table in terms.items()}
+        return Form(int(rational(constant) * scale), {n: t for n, t in tables.items() if any(t)}, scale)
 
-        updates = []
-        for entry in data["updates"]:
-            kind = self._variable(entry["variable"])
-            need(kind.name != "word", f"'{entry['variable']}' is a word, and is updated from a table")
-            form = forms[integer(entry["form"], 0, len(forms) - 1, "a form")]
-            table = {rational(v) * form.scale: integer(i, 0, kind.size - 1, "a result") for v, i in entry["table"]}
-            known = {int(v): i for v, i in table.items() if v.denominator == 1}
-            updates.append(Update(entry["variable"], tests(entry["guard"]), form, known))
-        for entry in data["words"]:
-            kind, modulus = self._variable(entry["variable"]), entry["modulus"]
-            need(kind.name == "word", f"'{entry['variable']}' is no word, and is updated as one")
-            if modulus is not None:
-                integer(modulus, 1, kind.count, "a modulus")
-                need(modulus & (modulus - 1) == 0, f"the modulus {modulus} is no power of two")
-            constant, terms = integer(entry["constant"], what="a constant"), self._terms(entry["terms"], heads)
-            updates.append(
-                Update(entry["variable"], tests(entry["guard"]), terms=terms, constant=constant, modulus=modulus)
-            )
-        reads = tuple((entry["head"], tests(entry["guard"])) for entry in data["reads"])
-        need(all(name in heads for name, _ in reads), "a read names a head that its layer does not have")
-        return Layer(heads, moves, tuple(updates), reads, predicates, part)
+    def _tests(self, listed: Any, forms: list[Form]) -> tuple[Test, ...]:
+        made = []
+        for number, allowed in listed:
+            form = forms[integer(number, 0, len(forms) - 1, "a form")]
+            scaled = (rational(v) * form.scale for v in allowed)
+            made.append(Test(form, frozenset(int(v) for v in scaled if v.denominator == 1)))
+        return tuple(made)
+
+    def _table_update(self, entry: Any, forms: list[Form]) -> Update:
+        kind = self._variable(entry["variable"])
+        need(kind.name != "word", f"'{entry['variable']}' is a word, and is updated from a table")
+        form = forms[integer(entry["form"], 0, len(forms) - 1, "a form")]
+        table = {rational(v) * form.scale: integer(i, 0, kind.size - 1, "a result") for v, i in entry["table"]}
+        known = {int(v): i for v, i in table.items() if v.denominator == 1}
+        return Update(entry["variable"], self._tests(entry["guard"], forms), form, known)
+
+    def _word_update(self, entry: Any, forms: list[Form], heads: dict[str, Head]) -> Update:
+        kind, modulus = self._variable(entry["variable"]), entry["modulus"]
+        need(kind.name == "word", f"'{entry['variable']}' is no word, and is updated as one")
+        if modulus is not None:
+            integer(modulus, 1, kind.count, "a modulus")
+            need(modulus & (modulus - 1) == 0, f"the modulus {modulus} is no power of two")
+        constant, terms = integer(entry["constant"], what="a constant"), self._terms(entry["terms"], heads)
+        guard = self._tests(entry["guard"], forms)
+        return Update(entry["variable"], guard, terms=terms, constant=constant, modulus=modulus)
 
     def _terms(self, listed: Any, heads: dict[str, Head]) -> dict[str, int]:
         factors: dict[str, int] = {}
@@ -690,8 +702,42 @@ def prove_exact_sums(net: Net) -> dict[str, Any]:
 
 def prove_shapes(net: Net) -> dict[str, Any]:
     """Config, block attributes and tensor shapes are those of the program: what decides how the network runs."""
-    c, data, program = net.config, net.program.data, net.program
-    decoder, halts = data["max_tokens"] is not None, bool(program.halt)
+    c, program = net.config, net.program
+    need_config(net)
+    placed = any(program.initial(name)[0] == "position" for name in program.variables)
+    need_ends(net, placed)
+    turns = len(program.layers)
+    need(len(net.shapes) == turns and len(net.blocks) % turns == 0, f"the blocks do not take {turns} turns")
+    need(c["shape"] == "encoder" or len(net.blocks) == turns, "a network without fixed depth has blocks of its own")
+    expected: dict[str, tuple[int | None, ...]] = {
+        "token_embedding": (program.tokens, net.dim),
+        "unembedding": (program.kinds[program.output].size, net.dim),
+        "halt_weight": (net.dim,),
+        "halt_bias": (1,),
+    }
+    if placed:
+        expected["position_embedding"] = (program.positions, net.dim)
+    said = net.attributes or [
+        {"heads": b.heads, "causal": c["causal"], "window": b.shape["window"]} for b in net.blocks
+    ]
+    need(len(said) == len(net.blocks), "there is another number of blocks than the config says")
+    for block, attributes in zip(net.blocks, said):
+        need_attributes(net, block, attributes)
+        expected |= block_shapes(net, block)
+    for name, shape in expected.items():
+        need(net.tensor(name).shape == shape, f"{name} is {net.tensor(name).shape}, not {shape}")
+    need(
+        net.tensors.keys() == expected.keys(),
+        f"there is a tensor too many: {[*net.tensors.keys() - expected.keys()][:1]}",
+    )
+    runs = "until it halts" if program.halt else f"{c['layers']} layers"
+    return {"blocks": len(net.blocks), "runs": runs, "turns": turns}
+
+
+def need_config(net: Net) -> None:
+    """The config says what the program says, and its numbers are in range."""
+    c, data = net.config, net.program.data
+    decoder, halts = data["max_tokens"] is not None, bool(net.program.halt)
     need(c["shape"] in ("universal", "encoder", "decoder"), f"there is no shape {c['shape']!r}")
     need((c["shape"] == "decoder") == decoder, "a decoder is a program with max_tokens, and only that")
     need(not (decoder and halts), "a decoder runs a fixed number of layers, and its program halts")
@@ -704,44 +750,30 @@ def prove_shapes(net: Net) -> dict[str, Any]:
     need(halts or integer(c["layers"], 0, what="layers") >= 0, "neither layers nor halt")
     for name, low in (("layers", 0), ("stop", 0), ("max_tokens", 1), ("positions", 1), ("max_length", 1)):
         need(c[name] is None or integer(c[name], low, what=name) >= low, f"'{name}' is out of range")
-    placed = any(program.initial(name)[0] == "position" for name in program.variables)
+
+
+def need_ends(net: Net, placed: bool) -> None:
+    """The network takes inputs as long as the program's (`placed`: it knows positions), and gives its output."""
+    c, program = net.config, net.program
     need(c["positions"] == (program.positions if placed else None), "the position embedding has another length")
     if program.positions is not None:
         need(net.longest is not None and net.longest <= program.positions, "it takes longer inputs than the program")
     kind = program.kinds[program.output]
     need(c["output_coding"] == ("bits" if kind.name == "word" else "one-hot"), "the output is read in another coding")
     need(integer(c["classes"]) == kind.size, "the output has another number of values")
+    decoder = program.data["max_tokens"] is not None
     need(not decoder or kind.count <= program.tokens, "a decoder gives values that are no tokens")
-    turns = len(program.layers)
-    need(len(net.shapes) == turns and len(net.blocks) % turns == 0, f"the blocks do not take {turns} turns")
-    need(c["shape"] == "encoder" or len(net.blocks) == turns, "a network without fixed depth has blocks of its own")
-    expected: dict[str, tuple[int | None, ...]] = {
-        "token_embedding": (program.tokens, net.dim),
-        "unembedding": (kind.size, net.dim),
-        "halt_weight": (net.dim,),
-        "halt_bias": (1,),
-    }
-    if placed:
-        expected["position_embedding"] = (program.positions, net.dim)
-    said = net.attributes or [
-        {"heads": b.heads, "causal": c["causal"], "window": b.shape["window"]} for b in net.blocks
-    ]
-    need(len(said) == len(net.blocks), "there is another number of blocks than the config says")
-    for block, attributes in zip(net.blocks, said):
-        for name, value in (("heads", block.heads), ("causal", data["causal"]), ("window", block.shape["window"])):
-            given = list(attributes[name]) if name == "heads" else attributes[name]
-            need(
-                type(given) is type(value) and given == value,
-                f"block {block.number} has {name} = {given!r}, not {value!r}",
-            )
-        expected |= block_shapes(net, block)
-    for name, shape in expected.items():
-        need(net.tensor(name).shape == shape, f"{name} is {net.tensor(name).shape}, not {shape}")
-    need(
-        net.tensors.keys() == expected.keys(),
-        f"there is a tensor too many: {[*net.tensors.keys() - expected.keys()][:1]}",
-    )
-    return {"blocks": len(net.blocks), "runs": "until it halts" if halts else f"{c['layers']} layers", "turns": turns}
+
+
+def need_attributes(net: Net, block: Block, attributes: Any) -> None:
+    """What the config says of a block is what the block and the program say."""
+    causal = net.program.data["causal"]
+    for name, value in (("heads", block.heads), ("causal", causal), ("window", block.shape["window"])):
+        given = list(attributes[name]) if name == "heads" else attributes[name]
+        need(
+            type(given) is type(value) and given == value,
+            f"block {block.number} has {name} = {given!r}, not {value!r}",
+        )
 
 
 def block_shapes(net: Net, block: Block) -> dict[str, tuple[int, ...]]:
@@ -1066,41 +1098,63 @@ def prove_copies(net: Net) -> dict[str, Any]:
     return {"dimensions": copied}
 
 
-def wanted_copies(net: Net, block: Block) -> dict[tuple[int, int], tuple[list[tuple[int, int]], int]]:
+Copies = dict[tuple[int, int], tuple[list[tuple[int, int]], int]]
+
+
+def wanted_copies(net: Net, block: Block) -> Copies:
     """(head of the network, dimension) → the dimensions of the selected position that are added there, with factors,
     and what is added where nothing is selected."""
-    wanted: dict[tuple[int, int], tuple[list[tuple[int, int]], int]] = {}
-    layout, heads = net.layout, network_heads(net, block)
+    wanted: Copies = {}
+    heads = network_heads(net, block)
     for name, head in block.layer.heads.items():
-        h, target, source = block.heads.index(name), layout[name], layout[head.value]
-        if head.kind.name == "num":
-            numbers = [Fraction(v) * target.scale for v in net.program.kinds[head.value].values]
-            default = Fraction(0) if head.default is None else head.kind.values[head.default] * target.scale
-            need(all(n.denominator == 1 for n in (*numbers, default)), f"the averages of '{name}' are not whole")
-            listed = [(source.start + i, int(n)) for i, n in enumerate(numbers)]
-            wanted[h, target.start] = (listed, int(default))
-            continue
-        null = np.zeros(target.size) if head.default is None else head.kind.codes([head.default])[0]
-        for i in range(target.size):
-            wanted[h, target.start + i] = ([(source.start + i, 1)], int(null[i]))
+        wanted |= copies_of_head(net, head, block.heads.index(name))
     numbers_of = {said["name"]: said["head"] for said in block.layer.described["moves"]}
     need(numbers_of.keys() == block.layer.moves.keys(), "the moves that are described are not the program's")
     for name, move in block.layer.moves.items():
-        target, source, h = layout[move.into or ""], layout[move.value], numbers_of[name]
-        null = np.zeros(target.size) if move.default is None else move.kind.codes([move.default])[0]
-        for i in range(target.size):
-            old = [] if move.replacing is None else [(layout[move.replacing].start + i, -1)]
-            need((h, target.start + i) not in wanted, f"two heads write into '{move.into}'")
-            wanted[h, target.start + i] = ([(source.start + i, 1), *old], int(null[i]))
-        if move.replacing is None:  # the old value goes where the new one comes; the default where neither does
-            own = (None, None, frozenset([0]), move.where, ())
-            writes = [n for n in range(len(block.heads)) if block.raw["out"][n, target.start].any() and n != h]
-            need(len(writes) == 1 and heads[writes[0]] == own, f"nothing takes the old value of '{move.into}' away")
-            for i in range(target.size):
-                wanted[writes[0], target.start + i] = ([(target.start + i, -1)], -int(null[i]) if move.where else 0)
+        add_copies_of_move(net, move, numbers_of[name], wanted)
+        if move.replacing is None:
+            add_clearing_of_move(block, move, numbers_of[name], heads, wanted)
     into = [move.into for move in block.layer.moves.values()]
     need(len({*into}) == len(into), "two heads write into a variable")
     return wanted
+
+
+def copies_of_head(net: Net, head: Head, h: int) -> Copies:
+    """What a head that is read copies: its value's code, or of an average the numbers."""
+    target, source = net.layout[head.name], net.layout[head.value]
+    if head.kind.name == "num":
+        numbers = [Fraction(v) * target.scale for v in net.program.kinds[head.value].values]
+        default = Fraction(0) if head.default is None else head.kind.values[head.default] * target.scale
+        need(all(n.denominator == 1 for n in (*numbers, default)), f"the averages of '{head.name}' are not whole")
+        return {(h, target.start): ([(source.start + i, int(n)) for i, n in enumerate(numbers)], int(default))}
+    null = default_code(head, target.size)
+    return {(h, target.start + i): ([(source.start + i, 1)], int(null[i])) for i in range(target.size)}
+
+
+def default_code(head: Head, size: int) -> Array:
+    """The code of a head's default; zeros where it has none."""
+    return np.zeros(size) if head.default is None else head.kind.codes([head.default])[0]
+
+
+def add_copies_of_move(net: Net, move: Head, h: int, wanted: Copies) -> None:
+    """A move adds the new value to its variable, and takes away the value that it replaces."""
+    target, source = net.layout[move.into or ""], net.layout[move.value]
+    null = default_code(move, target.size)
+    for i in range(target.size):
+        old = [] if move.replacing is None else [(net.layout[move.replacing].start + i, -1)]
+        need((h, target.start + i) not in wanted, f"two heads write into '{move.into}'")
+        wanted[h, target.start + i] = ([(source.start + i, 1), *old], int(null[i]))
+
+
+def add_clearing_of_move(block: Block, move: Head, h: int, heads: dict[int, Any], wanted: Copies) -> None:
+    """Another head takes the old value away where the new one comes, and the default where neither does."""
+    target = block.net.layout[move.into or ""]
+    null = default_code(move, target.size)
+    own = (None, None, frozenset([0]), move.where, ())
+    writes = [n for n in range(len(block.heads)) if block.raw["out"][n, target.start].any() and n != h]
+    need(len(writes) == 1 and heads[writes[0]] == own, f"nothing takes the old value of '{move.into}' away")
+    for i in range(target.size):
+        wanted[writes[0], target.start + i] = ([(target.start + i, -1)], -int(null[i]) if move.where else 0)
 
 
 # === lemma averages =======================================================================================
@@ -1319,15 +1373,7 @@ class Bits:
         self, terms: dict[str, int], constant: int, wanted: Callable[[int, int], int | None], below: int, what: str
     ) -> int:
         """base + Σ columns of the units that are on = wanted(Σ terms + constant, bits below a place), for all bits."""
-        layout, program = self.block.net.layout, self.block.net.program
-        spec: dict[int, int] = {}
-        place: dict[int, int] = {}
-        words = {n: layout[n] for n, kind in program.kinds.items() if kind.name == "word"}
-        for name, s in words.items():
-            place |= {s.start + bit: bit for bit in range(s.size)}
-            for bit in range(min(s.size, below)):
-                if terms.get(name):
-                    spec[s.start + bit] = spec.get(s.start + bit, 0) + (terms[name] << bit)
+        spec, place = self._weights_of_bits(terms, below)
         forms = [spec, *(weights for weights, _ in self.directions.values())]
         steps = [[], *(steps for _, steps in self.directions.values())]
         involved = {d for weights in forms for d in weights}
@@ -1338,18 +1384,26 @@ class Bits:
         states, count = {start} if start is not None else set(), 1
         for depth, dim in enumerate(order, start=1):
             moved = [weights.get(dim, 0) for weights in forms]
-            after = set()
-            for sums, total in states:
-                for bit in (0, 1):
-                    new = tuple(None if s is None else s + bit * w for s, w in zip(sums, moved))
-                    settled = self._settle(new, total, depth, left, steps, wanted)
-                    if settled is not None:
-                        after.add(settled)
+            nexts = (self._settle(*new, depth, left, steps, wanted) for new in with_either_bit(states, moved))
+            after = {settled for settled in nexts if settled is not None}
             states, count = after, count + len(after)
             need(len(states) < 100_000, f"{what}: too many sums stay undecided")
         for _, total in states:
             need(total == 0, f"the units differ from {what}")
         return count
+
+    def _weights_of_bits(self, terms: dict[str, int], below: int) -> tuple[dict[int, int], dict[int, int]]:
+        """Of a sum of words: dimension → what its bit adds; and of all words: dimension → the bit's place."""
+        layout, program = self.block.net.layout, self.block.net.program
+        spec: dict[int, int] = {}
+        place: dict[int, int] = {}
+        words = {n: layout[n] for n, kind in program.kinds.items() if kind.name == "word"}
+        for name, s in words.items():
+            place |= {s.start + bit: bit for bit in range(s.size)}
+            for bit in range(min(s.size, below)):
+                if terms.get(name):
+                    spec[s.start + bit] = spec.get(s.start + bit, 0) + (terms[name] << bit)
+        return spec, place
 
     def _settle(self, sums: Any, total: int, depth: int, left: Any, steps: Any, wanted: Any) -> Any:
         """Decide what the bits that are left cannot change; None where nothing is asked."""
@@ -1369,6 +1423,13 @@ class Bits:
                     total += sum(column for _, column in steps[d][:first])
                     kept[d] = None
         return tuple(kept), total
+
+
+def with_either_bit(states: Iterable[Any], weights: list[int]) -> Iterator[tuple[Any, int]]:
+    """Sums and totals after one more bit, which is 0 or 1; None are the sums that are decided."""
+    for sums, total in states:
+        for bit in (0, 1):
+            yield tuple(None if s is None else s + bit * w for s, w in zip(sums, weights)), total
 
 
 def bounds_left(weights: dict[int, int], order: Sequence[int]) -> list[tuple[int, int]]:
@@ -1628,23 +1689,30 @@ class Cases:
         """An atom on which a guard depends, with the parts of its domain: undefined, passing, failing."""
         for u in alive:
             for test in self.updates[u].guard:
-                if test.single is None:
-                    continue
-                part, none = domain[test.single], self.block.atoms[test.single]
-                passing = tuple(i for i in part if i in test.indices)
-                failing = tuple(i for i in part if i not in test.indices and i != none)
-                parts = [p for p in (passing, failing, (none,) if none in part else ()) if p]
+                parts = self._parts_by_test(test, domain)
                 if len(parts) > 1:
                     return test.single, parts
         named = {atom for u in alive for atom in self._atoms_of(self.updates[u])}
         for atom, part in domain.items():
             none = self.block.atoms[atom]
-            blurs = self.low[atom] is not self.high[atom] and (
-                self.reads[atom][units].any() or bool(self.into_scratch[atom][1].any())
-            )
-            if none in part and len(part) > 1 and (atom in named or blurs):
+            if none in part and len(part) > 1 and (atom in named or self._blurs(atom, units)):
                 return atom, [part[:-1], (none,)]
         return None
+
+    def _parts_by_test(self, test: Test, domain: Domain) -> list[tuple[int, ...]]:
+        """The values of a test's atom that pass it, that fail it, and undefined; of several atoms, none."""
+        if test.single is None:
+            return []
+        part, none = domain[test.single], self.block.atoms[test.single]
+        passing = tuple(i for i in part if i in test.indices)
+        failing = tuple(i for i in part if i not in test.indices and i != none)
+        return [p for p in (passing, failing, (none,) if none in part else ()) if p]
+
+    def _blurs(self, atom: Atom, units: Array) -> bool:
+        """Whether an atom is an average that units read, straight or through scratch values."""
+        if self.low[atom] is self.high[atom]:
+            return False
+        return bool(self.reads[atom][units].any() or self.into_scratch[atom][1].any())
 
     def _with(self, domain: Domain, atom: Atom, part: tuple[int, ...]) -> Domain:
         """A box with fewer values of an atom; the bits of a head are undefined together."""
@@ -1661,20 +1729,19 @@ class Cases:
     def _atom_to_split(self, domain: Domain, units: Array, blurred: Array) -> Atom | None:
         """An atom without which units that read several have fewer directions; None where there are few already."""
         varying = {atom: self._varies(atom, domain, units) for atom in domain}
-        bits = self.kind.name == "word"
-        if bits:  # words are walked bit by bit: everything else is split
-            for atom, which in varying.items():
-                if not isinstance(atom, tuple) and which.any():
-                    return atom
-            return None
+        if self.kind.name == "word":  # words are walked bit by bit: everything else is split
+            return next((a for a, which in varying.items() if not isinstance(a, tuple) and which.any()), None)
         if blurred.any():
             wide = [a for a, which in varying.items() if which[blurred].any()]
             return min(wide, key=lambda a: len(domain[a])) if wide else None
         several = sum((which.astype(int) for which in varying.values()), start=np.zeros(len(units), int)) > 1
         if not several.any():
             return None
-        chosen = units[several]
         used = [atom for atom, which in varying.items() if which[several].any()]
+        return self._atom_of_many_directions(domain, units, units[several], used)
+
+    def _atom_of_many_directions(self, domain: Domain, units: Array, chosen: Array, used: list[Atom]) -> Atom | None:
+        """Of the atoms that the chosen units read: the one without which they have the fewest directions."""
         tables = {a: normal(self.low[a][chosen][:, list(domain[a])]) for a in used}
         if self.name in used:  # its old value goes, whatever else decides
             return self.name
@@ -1765,31 +1832,40 @@ class Cases:
                 tables = {a: self.into_scratch[a][0][s] for a in domain if self.into_scratch[a][0][s].any()}
                 joint.scratch[s] = joint.add(self._linear(tables, 0, domain))
         for u in alive:
-            joint.tests[u] = [(joint.add(self._of_form(t.form, domain)), t) for t in self._open_tests(u, domain)]
-            form = self.updates[u].form
-            if form is not None and not self._blind(u, domain):
-                linear = self._of_form(form, domain)
-                values = [linear.base + linear.factor * int(v) for t in linear.tables.values() for v in t]
-                if len(linear.tables) > 1 or any(v not in self.updates[u].table for v in (linear.base, *values)):
-                    joint.forms[u] = joint.add(linear)
-                else:
-                    joint.plain[u] = linear
+            self._add_update(u, domain, joint)
         if self.kind.name != "word":
             several = sum(self._varies(a, domain, units).astype(int) for a in domain) > 1
             for unit in units[several].tolist():
                 joint.units[unit] = joint.add(self._of_unit(unit, domain))
-        if value_by_value:
-            used = dict.fromkeys(atom for _, tables in joint.directions.values() for atom in tables)
-            if not used or prod(len(domain[a]) for a in used) * self.kind.size > MAX_TABLE:
-                return None
-            for atom in used:
-                table = np.zeros(max(domain[atom]) + 1, dtype=np.int64)
-                table[list(domain[atom])] = np.arange(len(domain[atom]))
-                joint.places[atom] = joint.add(self._linear({atom: table}, 0, domain))
+        if value_by_value and not self._add_places(domain, joint):
+            return None
         if not joint.enumerate():
             return None
         self.states += len(joint.codes)
         return joint
+
+    def _add_update(self, u: int, domain: Domain, joint: Joint) -> None:
+        """The directions of an update's open tests, and of its form where that is not plain."""
+        joint.tests[u] = [(joint.add(self._of_form(t.form, domain)), t) for t in self._open_tests(u, domain)]
+        form = self.updates[u].form
+        if form is not None and not self._blind(u, domain):
+            linear = self._of_form(form, domain)
+            values = [linear.base + linear.factor * int(v) for t in linear.tables.values() for v in t]
+            if len(linear.tables) > 1 or any(v not in self.updates[u].table for v in (linear.base, *values)):
+                joint.forms[u] = joint.add(linear)
+            else:
+                joint.plain[u] = linear
+
+    def _add_places(self, domain: Domain, joint: Joint) -> bool:
+        """Every atom of the directions as a direction; False where there are none, or too many values."""
+        used = dict.fromkeys(atom for _, tables in joint.directions.values() for atom in tables)
+        if not used or prod(len(domain[a]) for a in used) * self.kind.size > MAX_TABLE:
+            return False
+        for atom in used:
+            table = np.zeros(max(domain[atom]) + 1, dtype=np.int64)
+            table[list(domain[atom])] = np.arange(len(domain[atom]))
+            joint.places[atom] = joint.add(self._linear({atom: table}, 0, domain))
+        return True
 
     def _compare(
         self, domain: Domain, units: Array, total: Array, alive: tuple[int, ...], fixed: Any, joint: Joint
@@ -2059,26 +2135,37 @@ def prove_reads(net: Net) -> dict[str, Any]:
         layer, said = block.layer, block.layer.described
         need(len(said["reads"]) == len(layer.reads), "there is another number of read guards than reads")
         for entry, (name, guard) in zip(said["reads"], layer.reads):
-            head = layer.heads[name]
-            need(entry["head"] == name, f"a read guard is for '{entry['head']}', not '{name}'")
-            bounds = (0 if head.default is not None else 1, 1 << 30 if head.kind.name == "num" else 1)
-            need((entry["at_least"], entry["at_most"]) == bounds, f"'{name}' is defined where it should not be")
-            need(all(type(entry[key]) is int for key in ("at_least", "at_most")), f"'{name}' has no whole bounds")
-            need(entry["range"] == average_range(net, head), f"'{name}' is checked for another range")
-            for test in guard:
-                words = {w for n in test.form.tables if n in layer.predicates for w in layer.predicates[n][0]}
-                for other in (test.form.tables.keys() | words) & layer.heads.keys():
-                    before = (earlier for n, earlier in layer.reads[: layer.reads.index((name, guard))] if n == other)
-                    known = any(all(implied(t, guard) for t in earlier) for earlier in before)
-                    need(known, f"'{name}' is read where '{other}' has a value, and '{other}' is not read before")
-            need(len(entry["tests"]) == len(guard), f"a read guard of '{name}' has other tests")
-            for given, test in zip(entry["tests"], guard):
-                need(same_test(block, given, test), f"a read guard of '{name}' tests something else")
+            need_read_guard(block, entry, name, guard)
             guards += 1
         wanted = [described_move(net, head) for head in layer.moves.values()]
         found = [{key: value for key, value in entry.items() if key != "head"} for entry in said["moves"]]
         need(json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True), "the moves are described wrongly")
     return {"guards": guards}
+
+
+def need_read_guard(block: Block, entry: Any, name: str, guard: tuple[Test, ...]) -> None:
+    """A described read guard is the program's: the same head, bounds, range and tests."""
+    layer, net = block.layer, block.net
+    head = layer.heads[name]
+    need(entry["head"] == name, f"a read guard is for '{entry['head']}', not '{name}'")
+    bounds = (0 if head.default is not None else 1, 1 << 30 if head.kind.name == "num" else 1)
+    need((entry["at_least"], entry["at_most"]) == bounds, f"'{name}' is defined where it should not be")
+    need(all(type(entry[key]) is int for key in ("at_least", "at_most")), f"'{name}' has no whole bounds")
+    need(entry["range"] == average_range(net, head), f"'{name}' is checked for another range")
+    for test in guard:
+        need_read_before(layer, test, name, guard)
+    need(len(entry["tests"]) == len(guard), f"a read guard of '{name}' has other tests")
+    for given, test in zip(entry["tests"], guard):
+        need(same_test(block, given, test), f"a read guard of '{name}' tests something else")
+
+
+def need_read_before(layer: Layer, test: Test, name: str, guard: tuple[Test, ...]) -> None:
+    """Every head that a test of a read guard depends on is read earlier, wherever that guard holds."""
+    words = {w for n in test.form.tables if n in layer.predicates for w in layer.predicates[n][0]}
+    for other in (test.form.tables.keys() | words) & layer.heads.keys():
+        before = (earlier for n, earlier in layer.reads[: layer.reads.index((name, guard))] if n == other)
+        known = any(all(implied(t, guard) for t in earlier) for earlier in before)
+        need(known, f"'{name}' is read where '{other}' has a value, and '{other}' is not read before")
 
 
 def implied(test: Test, guard: Iterable[Test]) -> bool:
