@@ -57,7 +57,7 @@ def main() -> None:
         for row in rows(only):
             measured.append({**row, "meets": meets(row)})
             console.print(f"{row['name']}: {_number(row['ours'])} {row.get('unit', '')}")
-    table = Table("what", "published", "ours", "limit", "met", title="make bench")
+    table = Table("what", "of others", "ours", "limit", "met", title="make bench")
     for row in measured:
         table.add_row(*_cells(row))
     console.print(table)
@@ -77,7 +77,7 @@ def _cells(row: Row) -> list[str]:
     limit = f"≤ {_number(row['at_most'])}" if row.get("at_most") is not None else ""
     limit = f"≥ {_number(row['at_least'])}" if row.get("at_least") is not None else limit
     ours = row["note"] if row["ours"] is None else f"{_number(row['ours'])} {row.get('unit', '')}".strip()
-    return [row["name"], str(row.get("paper") or "–"), ours, limit, {True: "yes", False: "no", None: ""}[row["meets"]]]
+    return [row["name"], str(row.get("others") or "–"), ours, limit, {True: "yes", False: "no", None: ""}[row["meets"]]]
 
 
 def _markdown(measured: list[Row]) -> str:
@@ -88,7 +88,7 @@ def _markdown(measured: list[Row]) -> str:
         f"One run on {about['cores']} CPU cores, {about['processor']}, Python {about['python']}, at {commit()}. "
         "One thread, and CPU seconds of the process, unless a row says otherwise.",
         "",
-        "| what | published | ours | limit | met |",
+        "| what | of others | ours | limit | met |",
         "|---|---|---|---|---|",
         *("| " + " | ".join(cell.replace("|", r"\|") for cell in _cells(row)) + " |" for row in measured),
         "",

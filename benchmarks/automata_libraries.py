@@ -57,7 +57,7 @@ def beside(name: str, ours: float, others: dict[str, float], at_least: float | N
     first = next(iter(others.values()))
     row: Row = {
         "name": name,
-        "paper": None,
+        "others": None,
         "ours": first / ours,
         "unit": "times",
         "note": f"{note}: Kleene {ours * 1000:,.3f} ms, {listed}",
@@ -140,7 +140,7 @@ def large() -> list[Row]:
         "equivalence of two automata of a million states": cpu_seconds(lambda: both.equivalent(small)),
     }
     return [
-        {"name": name, "paper": None, "ours": seconds, "unit": "s", "at_most": 10, "note": "after Numba has compiled"}
+        {"name": name, "others": None, "ours": seconds, "unit": "s", "at_most": 10, "note": "after Numba has compiled"}
         for name, seconds in timed.items()
     ]
 
@@ -157,7 +157,7 @@ def files(states: int = 100_000) -> list[Row]:
             size = path.stat().st_size / 1e6
             note = f"{size:.0f} MB, 200,000 moves"
             name = f"reading {states:,} states from {suffix}"
-            found.append({"name": name, "paper": None, "ours": seconds, "unit": "s", "at_most": most, "note": note})
+            found.append({"name": name, "others": None, "ours": seconds, "unit": "s", "at_most": most, "note": note})
     return found
 
 
@@ -212,7 +212,7 @@ def learning() -> list[Row]:
         found.append(
             {
                 "name": f"extraction by {algorithm} over AALpy, the same network",
-                "paper": None,
+                "others": None,
                 "ours": theirs / seconds,
                 "unit": "times",
                 "note": f"Kleene {seconds:.2f} s, {found_by_us.queries:,} queries, {len(found_by_us)} states; AALpy "
@@ -243,7 +243,7 @@ def expressions(count: int = 200) -> Row:
     ratios.sort()
     return {
         "name": "length of to_regex over the expression itself, median",
-        "paper": None,
+        "others": None,
         "ours": ratios[count // 2],
         "unit": "times",
         "at_most": 3,

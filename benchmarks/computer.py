@@ -14,7 +14,6 @@ from kleene.networks.transformer.evaluators import start
 
 Row = dict[str, Any]
 LIMITS = {"heads": 8, "hidden": 128, "residual": 256}
-PUBLISHED = "66 a second (another 16-bit SUBLEQ transformer)"
 RATES = (  # evaluator, bits, layers, at least so many instructions a second
     ("generated", 16, 30_000_000, 2_000_000),
     ("lookup", 16, 600_000, 100_000),
@@ -40,7 +39,6 @@ def rows() -> Iterator[Row]:
         speeds[evaluator] = layers / 3 / taken
         row = {
             "name": f"computer, {bits} bits: instructions a second, evaluator {evaluator}",
-            "paper": PUBLISHED,
             "ours": speeds[evaluator],
             "unit": "instructions/s",
         }

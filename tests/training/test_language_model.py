@@ -324,7 +324,7 @@ def test_bench_rows_are_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bench, name, size)
     monkeypatch.setenv("KLEENE_DATA", "")
     rows = bench.rows()
-    assert all({"name", "paper", "ours", "unit", "note"} <= set(row) for row in rows)
+    assert all({"name", "others", "ours", "unit", "note"} <= set(row) for row in rows)
     assert [row["at_most"] for row in rows if "at_most" in row] == [0.6]
     assert [row["at_least"] for row in rows if "at_least" in row] == [4.0, 4.0]
     assert rows[0]["ours"] > 0 and "CPU s" in rows[0]["unit"]

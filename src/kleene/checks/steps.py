@@ -87,14 +87,17 @@ def certify_step(program: Any, *, updates: Updates | Cycle | None = None, limit:
     if any(getattr(given.spec, part) != getattr(program.spec, part) for part in seen):
         raise InputError(f"{program.spec.name}: the updates are of another program, {given.spec.name}")
     parts = [_Check(part, own, limit).statement() for part, own in zip(program.by_layer, given.by_layer)]
-    if len(parts) == 1:
-        return parts[0]
+    return parts[0] if len(parts) == 1 else _of_all_layers(program.spec.name, parts)
+
+
+def _of_all_layers(name: str, parts: list[StepStatement]) -> StepStatement:
+    """The statement about a cycle, from those about its layers: where some fail, their reasons alone."""
     failed = [part for part in parts if not part.holds]
     reasons = [
         f"layer {i}: {why}" for i, part in enumerate(parts, 1) for why in part.reasons if part in (failed or parts)
     ]
     return StepStatement(
-        program.spec.name,
+        name,
         not failed,
         "sample" if any(part.method == "sample" for part in parts) else "all values",
         sum(part.checked for part in parts),

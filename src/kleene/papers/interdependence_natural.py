@@ -139,7 +139,14 @@ def conduits(result: Result, wiki: WikiText, config: dict[str, Any], device: str
     )
     result.metrics["conduits"] = {"models": jobs, "epochs": epochs}
     curves = {name: np.array([epoch[name] for epoch in epochs]) for name in (f"{d}.{w}" for d in tests for w in PROBED)}
-    for k in config["lengths"]:
+    compare_conduits(result, config["lengths"], jobs, curves)
+
+
+def compare_conduits(
+    result: Result, lengths: list[int], jobs: list[tuple[int, bool, int]], curves: dict[str, np.ndarray]
+) -> None:
+    """Rows of the table: unfamiliar against familiar conduits of each length, seed by seed."""
+    for k in lengths:
         plain, known = ([m for m, job in enumerate(jobs) if job[:2] == (k, side)] for side in (False, True))
         for what, name, paper, reduce in (
             (
@@ -158,21 +165,25 @@ def conduits(result: Result, wiki: WikiText, config: dict[str, Any], device: str
                 lambda curve: curve[-1],
             ),
         ):
-            pairs = []
-            for a, b in zip(plain, known):
-                one, other = curves[name][:, a], curves[name][:, b]
-                level, counted = 0.5 * min(one.max(), other.max()), list(range(1, len(one) + 1))
-                pairs.append(
-                    (float(reduce(one)), float(reduce(other)))
-                    if reduce
-                    else (first_above(counted, one, level), first_above(counted, other, level))
-                )
+            curve = curves[name]
+            pairs = [
+                (float(reduce(curve[:, a])), float(reduce(curve[:, b])))
+                if reduce
+                else epochs_to_half(curve[:, a], curve[:, b])
+                for a, b in zip(plain, known)
+            ]
             result.row(
                 f"Natural conduits, k = {k}: {what}",
                 paper,
                 "; ".join(f"{a:.3g} / {b:.3g}" for a, b in pairs),
                 "seeds; unfamiliar (phrases seen once) / familiar (the most frequent)",
             )
+
+
+def epochs_to_half(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+    """The epochs at which two curves reach half of the lower one's maximum."""
+    level, counted = 0.5 * min(one.max(), other.max()), list(range(1, len(one) + 1))
+    return first_above(counted, one, level), first_above(counted, other, level)
 
 
 def curriculum(result: Result, wiki: WikiText, config: dict[str, Any], device: str, progress: bool) -> None:
