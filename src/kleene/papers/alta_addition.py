@@ -17,8 +17,7 @@ from kleene.papers.alta_parity import percent
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
-from kleene.training.end_to_end import learn_end_to_end
-from kleene.training.from_traces import learn_from_traces
+from kleene.training.learn import learn_program
 
 SHORT = 3  # digits in training
 SCALES: dict[str, dict[str, Any]] = {  # `pairs`: how many of at most 3 digits (None: all); `each`: sums of each length
@@ -192,15 +191,11 @@ def learn_one(
 ) -> dict[str, Any]:
     """One network, learned from sums of numbers of at most 3 digits; what it makes of longer ones."""
     inputs = [program.encode(text) for text in short_sums(pairs)]
-    learn: Any = learn_end_to_end
-    if kind == "trace":
-        learn = learn_from_traces
-        options["optimiser"] = "adam"
-    else:
-        options["max_length"] = 2 * longest + 3
-    net = learn(
+    options |= {"optimiser": "adam"} if kind == "trace" else {"max_length": 2 * longest + 3}
+    net = learn_program(
         program,
         inputs,
+        supervision="trace" if kind == "trace" else "end-to-end",
         seed=seed,
         steps=steps,
         every=max(1, steps // 20),

@@ -158,9 +158,9 @@ def test_random_tables_check_their_sizes(sizes, said):
     "programs, said",
     [
         ([], "no programs"),
-        ([[(1, 2)]], "no list of whole-number instructions"),
+        ([[(1, 2)]], "is not a list of whole-number instructions"),
         ([[(1, 2, -1)]], "is negative"),
-        ([[(1, 2, 0.5)]], "no list of whole-number instructions"),
+        ([[(1, 2, 0.5)]], "is not a list of whole-number instructions"),
         ({"a": []}, "program 'a' is not a list"),
     ],
 )
@@ -175,7 +175,7 @@ def test_sizes_that_are_too_small():
 
 
 def test_tables_of_instructions_check_their_numbers():
-    with pytest.raises(InputError, match="no list of whole-number instructions"):
+    with pytest.raises(InputError, match="is not a list of whole-number instructions"):
         kl.InstructionTable([[(2**70, 0, 0)]])
     with pytest.raises(InputError, match="2 sizes for the 3"):
         kl.InstructionTable([[(1, 1, 1)]], sizes=(4, 4))
