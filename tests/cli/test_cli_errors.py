@@ -72,6 +72,7 @@ GOOD = {
     "certify": ["parity_relative"],
     "decompile": ["parity_relative"],
     "regex": ["a*b", "aab"],
+    "convert": ["dfa.json", "-o", "dfa.att"],
     "tm": ["1RB1LB_1LA1RZ"],
     "subleq": ["hello"],
     "explain": ["nets/transformer", "[2,1,0]"],
@@ -180,6 +181,15 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
         ("type", ["a", "-o", "."]),
         ("range", ["(a|b)*a(a|b){30}"]),
     ],
+    "convert": [
+        ("missing", ["nowhere.jff", "-o", "x.att"]),
+        ("missing", ["dfa.json", "-o", "notes.txt/x.att"]),
+        ("broken", ["broken.jff", "-o", "x.att"]),
+        ("broken", ["broken.json", "-o", "x.att"]),
+        ("type", ["notes.docx", "-o", "x.att"]),
+        ("type", ["dfa.json", "-o", "x.docx"]),
+        ("type", ["programs.py", "-o", "x.att"]),
+    ],
     "tm": [
         ("missing", ["nowhere.yaml"]),
         ("broken", ["broken.yaml"]),
@@ -265,7 +275,11 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
 }
 
 NEEDED = {"missing", "type", "range", "broken"}
-NONE = {"list": NEEDED - {"type"}, "demo": NEEDED - {"type"}}  # kinds that a command has no such input for
+NONE = {
+    "list": NEEDED - {"type"},
+    "demo": NEEDED - {"type"},
+    "convert": {"range"},
+}  # kinds that a command has no such input for
 
 
 @pytest.fixture(scope="module")
@@ -472,7 +486,8 @@ INTERRUPTED: dict[str, tuple[str, list[str]]] = {
     "certify": ("kleene.checker.check", ["parity_relative"]),
     "decompile": ("kleene.files.os.replace", ["parity_relative", "-o", "found.json"]),
     "regex": ("kleene.networks.rnn.files.weights_to_json", ["a*b", "-o", "saved"]),
-    "tm": ("kleene.networks.rnn.digit_patterns.loop", ["1RB1LB_1LA1RZ"]),
+    "convert": ("kleene.files.os.replace", ["dfa.json", "-o", "x.att"]),
+    "tm": ("kleene.networks.rnn.digit_patterns.follow_patterns", ["1RB1LB_1LA1RZ"]),
     "subleq": ("kleene.machines.subleq.Machine.run", ["hello", "--on", "reference"]),
     "explain": ("kleene.evidence.network_traces.explain_transformer", ["nets/transformer", "[2,1]"]),
     "reproduce": ("kleene.papers.protocol.run_tasks", ["alta.scan", "-o", "results"]),

@@ -76,7 +76,7 @@ def test_tomita_languages() -> None:
 
 
 def test_tomita_has_seven_languages_and_three_cells() -> None:
-    with pytest.raises(InputError, match="no language 8; they are numbered 1 to 7"):
+    with pytest.raises(InputError, match="unknown language 8; the languages are numbered 1 to 7"):
         tomita.train(8, "gru")
     with pytest.raises(InputError, match="unknown cell 'x'; choose one of rnn, gru, lstm"):
         tomita.train(1, "x")

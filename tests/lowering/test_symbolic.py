@@ -550,7 +550,7 @@ def test_names_that_are_no_values_are_refused():
             z.y = z.x
 
     for act in (lambda: Alias.run([1]), lambda: kl.compile(Alias)):
-        with pytest.raises(kl.ProgramError, match="reads 'output', another name of a variable"):
+        with pytest.raises(kl.ProgramError, match="reads 'output', a second name of a variable"):
             act()
     for act in (lambda: Typo.run([1]), lambda: kl.compile(Typo)):
         with pytest.raises(kl.ProgramError, match="writes 'y', which is not declared; declared: x"):

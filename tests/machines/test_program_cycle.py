@@ -165,7 +165,7 @@ def test_a_head_of_another_layer_is_not_read():
         cycle = (one, two)
 
     for act in (lambda: Other.run([0, 0]), lambda: kl.compile(Other)):
-        with pytest.raises(kl.ProgramError, match="reads 'left', a head that its layer does not have"):
+        with pytest.raises(kl.ProgramError, match="reads 'left', which is not a head of its layer"):
             act()
 
 

@@ -48,6 +48,8 @@ def _sample(commands: list[Pair], count: int | None) -> list[Pair]:
 def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
     """What is looked at, one task each."""
     folder = None if data is None else Path(data)
+    if folder is not None:
+        published_tasks(folder)  # say what cannot be read before anything runs
     found: dict[str, dict[str, Any]] = {"commands": {"kind": "commands", "data": folder}, "sizes": {"kind": "sizes"}}
     counts = {"interpreter": config["interpreter"], "dense": config["dense"]}
     for name in ("interpreter", "rule-machine", "sparse", "dense"):

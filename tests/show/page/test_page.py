@@ -138,7 +138,7 @@ def test_what_has_no_source_says_so():
     assert data["writers"][0]["line"] == 7
     net = kl.compile(made["Flip"])
     data = content(kl.explain(net, [0, 1]).to_html())
-    assert "holds no source text" in data["sources"][0]["why"]
+    assert "has no source text" in data["sources"][0]["why"]
     assert data["evaluator"] == "network (dense, float32)"
 
 

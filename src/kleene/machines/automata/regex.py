@@ -74,7 +74,7 @@ def thompson(pattern: str, alphabet: Iterable[str] | None = None, *, flags: int 
     """The nondeterministic automaton of a pattern without assertions, as Thompson builds it.
 
     >>> len(thompson("ab|c").determinise())
-    5
+    4
     """
     positions, symbols = _read(pattern, alphabet, False, flags)
     if positions.asserting:

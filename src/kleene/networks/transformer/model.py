@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
     HeadWeights,
@@ -348,12 +348,7 @@ class Transformer(nn.Module):
         return "sparse" if runs_sparse(self) else "dense"
 
     def _count(self, layers: int | None) -> int | None:
-        config = self.config
-        if layers is not None and config.blocks > len(config.cycle) and layers > config.blocks:
-            raise NotSupported(
-                f"{config.name}: layers={layers}; this encoder has {config.blocks} blocks, each with its own weights"
-            )
-        return layers if layers is not None else None if config.halts else config.layers
+        return layers if layers is not None else None if self.config.halts else self.config.layers
 
     def sparse_copy(self) -> SparseTransformer:
         """The weights for the sparse evaluator; rebuilt after a weight has changed."""
