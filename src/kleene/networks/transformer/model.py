@@ -145,7 +145,7 @@ class Block(nn.Module):
         return x + torch.einsum("bhnv,hdv->bnd", mixed, self.out)
 
     def selected(self, scores: Tensor) -> Tensor:
-        """Which positions each head selects: the best of those above the null key, (batch, head, position, position)."""
+        """Which positions each head selects, (batch, head, position, position): the best above the null key."""
         above = scores > self.null_score[None, :, None, None]
         return above & (scores == scores.amax(dim=-1, keepdim=True))
 
