@@ -355,7 +355,7 @@ def _preferred(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Arr
     places = np.arange(size)
     ranked = ranks[places[None, :] - places[:, None] + size - 1]
     place = np.where(selected, ranked, ranks.min() - 1).argmax(axis=2)
-    counts: Array = selected.any(axis=2).astype(np.int64)
+    counts: Array = np.asarray(selected.any(axis=2), dtype=np.int64)
     return counts, np.where(counts == 1, place, 0)
 
 
