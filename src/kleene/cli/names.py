@@ -125,7 +125,7 @@ def _imported(path: Path) -> Any:
     return module
 
 
-MACHINES = (".att", ".fst", ".mata", ".ba", ".regex", ".re", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff")
+MACHINES = (".att", ".fst", ".mata", ".ba", ".regex", ".re", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff", ".jflap")
 
 
 def find_machine(name: str) -> Any:
