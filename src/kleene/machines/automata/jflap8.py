@@ -101,7 +101,7 @@ class _Rewriting:
             if (key, "") in outputs:
                 self._add(element, "output", state, outputs[key, ""])
         blank = text_of(next(self._of("blank_symbol", "value"), None)).strip()
-        for move in [] if "transition_set" not in self.parts else self.parts["transition_set"]:
+        for move in self.parts.get("transition_set", ()):
             element = self._add(body, "transition", move)
             source, target, label = _id_of(move.find("from")), _id_of(move.find("to")), text_of(move.find("input"))
             self._add(element, "from", move, source)
