@@ -51,17 +51,30 @@ if TYPE_CHECKING:
     from kleene.networks.trained.encoder_decoder import StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
 
-    Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | Memoriser
+    Network = (
+        Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | WordClassifier | Memoriser
+    )
 
     class Acceptor(Protocol):
         """Anything that can say which words it accepts."""
 
         def accepts_batch(self, words: Sequence[Word]) -> np.ndarray: ...
 
-    N = TypeVar("N", Transformer, LearnedTransformer, StandardTransformer, ExactRNN, Decider, LanguageModel, Memoriser)
+    N = TypeVar(
+        "N",
+        Transformer,
+        LearnedTransformer,
+        StandardTransformer,
+        ExactRNN,
+        Decider,
+        LanguageModel,
+        WordClassifier,
+        Memoriser,
+    )
 
 TRANSFORMER = "kleene.networks.transformer.model.Transformer"
 
@@ -143,6 +156,7 @@ LOADERS: dict[str, str] = {
     "rnn": "kleene.networks.rnn.files:load",
     "decider": "kleene.networks.rnn.decider:load",
     "lstm": "kleene.networks.trained.lstm:load",
+    "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
 }
 
