@@ -66,6 +66,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.machines.turing import TuringMachine as TuringMachine
     from kleene.networks.rnn.decider import Decider as Decider
     from kleene.networks.rnn.exact import ExactRNN as ExactRNN
+    from kleene.networks.rnn.gated import GatedRNN as GatedRNN
     from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
@@ -113,6 +114,7 @@ _LAZY: dict[str, str] = {
     "Transformer": "kleene.networks.transformer.model",
     "ExactRNN": "kleene.networks.rnn.exact",
     "Decider": "kleene.networks.rnn.decider",
+    "GatedRNN": "kleene.networks.rnn.gated",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",
     "LanguageModel": "kleene.networks.trained.lstm",
