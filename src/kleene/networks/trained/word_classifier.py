@@ -21,7 +21,7 @@ from kleene.networks.trained.lstm import check_shapes
 VERSION = 1
 HEADS = 4  # of the transformer
 BATCH = 8192  # words that are answered at once
-RECURRENT: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+RECURRENT: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 CELLS = (*RECURRENT, "state-space", "transformer")
 LIMITS = {"hidden": 4096, "layers": 100}
 
