@@ -130,7 +130,8 @@ def _body(cell: str, hidden: int, layers: int) -> nn.Module:
         return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
     if cell == "state-space":
         return StateSpace(hidden, layers)
-    return RECURRENT[cell](hidden, hidden, layers, batch_first=True)
+    made: nn.Module = RECURRENT[cell](hidden, hidden, layers, batch_first=True)
+    return made
 
 
 def _sines(length: int, hidden: int) -> Tensor:
