@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
-from kleene.errors import FileError, NotSupported
+from kleene.errors import FileError, NotSupported, a_type
 from kleene.files import read_json
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str, dic
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
+    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
@@ -219,9 +219,9 @@ def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -
         return  # the function itself rejects unknown ones
     names = [parameter.name for parameter in known if parameter.kind is Parameter.KEYWORD_ONLY]
     for option in options.keys() - set(names):
-        kind = type(thing).__name__.removesuffix("Class")
+        kind = a_type(thing).removesuffix("Class")
         there = f"; its options: {', '.join(names)}" if names else "; it has none"
-        raise NotSupported(f"{verb}: there is no option {option}= for a {kind}{there}")
+        raise NotSupported(f"{verb}: there is no option {option}= for {kind}{there}")
 
 
 # --- the verbs: one overload an arrow --------------------------------------------------------------------
@@ -769,5 +769,5 @@ def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
         raise FileError(f"{folder}/kleene.json: unknown kind {found!r}; known: {', '.join(LOADERS)}")
     network = _resolve(LOADERS[found])(folder)
     if kind is not None and not isinstance(network, kind):
-        raise FileError(f"{folder}: holds a {type(network).__name__}, not a {kind.__name__}")
+        raise FileError(f"{folder}: holds {a_type(network)}, not a {kind.__name__}")
     return network

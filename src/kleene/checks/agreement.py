@@ -14,7 +14,7 @@ import torch
 
 from kleene.common.output import Output
 from kleene.compilers.transformer_coding import encode
-from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
+from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead, a_type
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
@@ -202,7 +202,7 @@ def verify_updates(
 def _run_options(spec: Spec, network: Any, layers: int | None, max_layers: int | None) -> dict[str, Any]:
     """How both are run: as they are, unless `layers` says otherwise."""
     if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer)):
-        raise NotSupported(f"verify: cannot compare the program {spec.name} with a {type(network).__name__}")
+        raise NotSupported(f"verify: cannot compare the program {spec.name} with {a_type(network)}")
     given = (("layers", layers), ("max_layers", max_layers))
     run: dict[str, Any] = {key: value for key, value in given if value is not None}
     return run

@@ -13,7 +13,7 @@ from kleene.checks.bisimulation import Report, chosen_words
 from kleene.common.alphabet import Word, show_word
 from kleene.decompilers.gated_to_dfa import Saturated, reached
 from kleene.decompilers.rnn_to_dfa import reachable
-from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported
+from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.gated import GatedRNN
@@ -110,7 +110,7 @@ def automaton_of(thing: Any) -> DFA:
         return as_dfa(thing)
     except InputError:
         raise NotSupported(
-            f"verify: the words of a {type(thing).__name__} are not read from its weights; say which words to compare: "
+            f"verify: the words of {a_type(thing)} are not read from its weights; say which words to compare: "
             "inputs=, lengths= or random="
         ) from None
 
@@ -141,7 +141,7 @@ def verify_networks(
     default on all words at once, through the automata of their weights; or on chosen words."""
     machine = saved_machine(network) if other is None else other
     if not hasattr(machine, "accepts_batch"):
-        raise NotSupported(f"verify: cannot compare a {type(network).__name__} with a {type(machine).__name__}")
+        raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")
     if inputs is None and lengths is None and random is None:
         first, second = automaton_of(machine), automaton_of(network)
         problem = compared(second, first)
