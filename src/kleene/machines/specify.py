@@ -61,7 +61,7 @@ class _Checker:
             self._check_moves([every[name] for name in names])
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
         stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
-        self._check_end(halt, layers, max_tokens, cycle)
+        self._check_end(halt, layers, max_tokens)
         return Spec(
             name=self.name,
             tokens=tokens,
@@ -93,14 +93,12 @@ class _Checker:
             raise self.fail("'step' is missing: def step(z): … (or def rules(b): …, or cycle = (layer, …))")
         return steps == ["cycle"]
 
-    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None, cycle: CycleLayers) -> None:
-        """Reject a program that does not say when it ends, and a decoder with `halt` or a cycle."""
+    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None) -> None:
+        """Reject a program that does not say when it ends, and a decoder with `halt`."""
         if not halt and layers is None:
             raise self.fail("say when the program ends: halt = {variable: value}, or layers = a number")
         if max_tokens is not None and (halt or layers is None):
             raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
-        if max_tokens is not None and cycle:
-            raise self.fail("a decoder (max_tokens) has one layer, not a cycle of them")
 
     def _cycle(self, heads: dict[str, HeadSpec]) -> CycleLayers:
         declared = self.body["cycle"]
