@@ -66,12 +66,14 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.machines.turing import TuringMachine as TuringMachine
     from kleene.networks.rnn.decider import Decider as Decider
     from kleene.networks.rnn.exact import ExactRNN as ExactRNN
+    from kleene.networks.rnn.gated import GatedRNN as GatedRNN
     from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer as LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel as LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier as WordClassifier
     from kleene.networks.transformer.model import Transformer as Transformer
     from kleene.training.memorise import memorise as memorise
 
@@ -112,10 +114,12 @@ _LAZY: dict[str, str] = {
     "Transformer": "kleene.networks.transformer.model",
     "ExactRNN": "kleene.networks.rnn.exact",
     "Decider": "kleene.networks.rnn.decider",
+    "GatedRNN": "kleene.networks.rnn.gated",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",
     "LanguageModel": "kleene.networks.trained.lstm",
     "LearnedTransformer": "kleene.networks.trained.learned_mlp",
+    "WordClassifier": "kleene.networks.trained.word_classifier",
     "StandardTransformer": "kleene.networks.trained.encoder_decoder",
     "Report": "kleene.checks.agreement",
     "Certificate": "kleene.checks.certificates",

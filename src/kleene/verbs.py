@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kleene.checks.bisimulation import Bisimulation
     from kleene.checks.bisimulation import Report as WordReport
     from kleene.checks.certificates import Certificate
+    from kleene.checks.languages import WordCertificate
     from kleene.checks.memorised import TableCertificate
     from kleene.checks.steps import StepStatement
     from kleene.checks.turing_steps import StepCertificate
@@ -45,33 +46,59 @@ if TYPE_CHECKING:
     from kleene.machines.turing import TuringMachine
     from kleene.networks.rnn.decider import Decider
     from kleene.networks.rnn.exact import ExactRNN
+    from kleene.networks.rnn.gated import GatedRNN
     from kleene.networks.rnn.oracle import OracleRNN
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
 
-    Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | Memoriser
+    Network = (
+        Transformer
+        | LearnedTransformer
+        | StandardTransformer
+        | ExactRNN
+        | GatedRNN
+        | LanguageModel
+        | WordClassifier
+        | Memoriser
+    )
 
     class Acceptor(Protocol):
         """Anything that can say which words it accepts."""
 
         def accepts_batch(self, words: Sequence[Word]) -> np.ndarray: ...
 
-    N = TypeVar("N", Transformer, LearnedTransformer, StandardTransformer, ExactRNN, Decider, LanguageModel, Memoriser)
+    N = TypeVar(
+        "N",
+        Transformer,
+        LearnedTransformer,
+        StandardTransformer,
+        ExactRNN,
+        Decider,
+        GatedRNN,
+        LanguageModel,
+        WordClassifier,
+        Memoriser,
+    )
 
 TRANSFORMER = "kleene.networks.transformer.model.Transformer"
+GATED = "kleene.networks.rnn.gated.GatedRNN"
+PROGRAM = "kleene.machines.program.ProgramClass"
+DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
+TURING = "kleene.machines.turing.TuringMachine"
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
-        "kleene.machines.program.ProgramClass": "kleene.compilers.program_to_transformer:compile_program",
-        "kleene.machines.automata.dfa.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
-        "kleene.machines.automata.nfa.NFA": "kleene.compilers.nfa_to_rnn:compile_nfa",
-        "kleene.machines.turing.TuringMachine": "kleene.compilers.turing_to_rnn:compile_turing",
+        PROGRAM: "kleene.compilers.program_to_transformer:compile_program",
+        DETERMINISTIC: "kleene.compilers.dfa_to_rnn:compile_dfa",
+        NONDETERMINISTIC: "kleene.compilers.nfa_to_rnn:compile_nfa",
+        TURING: "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
         "kleene.machines.instruction_table.InstructionTable": "kleene.compilers.table_to_memoriser:compile_table",
@@ -79,6 +106,7 @@ ARROWS: dict[str, dict[str, str]] = {
     "decompile": {
         TRANSFORMER: "kleene.decompilers.transformer_to_updates:decompile_transformer",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
+        GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
         "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -86,7 +114,9 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
-        "kleene.machines.automata.dfa.DFA": "kleene.checks.bisimulation:verify_dfa",
+        DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        GATED: "kleene.checks.languages:verify_networks",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
@@ -96,6 +126,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
         TRANSFORMER: "kleene.checks.certificates:certify_transformer",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
+        GATED: "kleene.checks.languages:certify_gated",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
@@ -110,6 +141,20 @@ ARROWS: dict[str, dict[str, str]] = {
     },
 }
 
+# the network → (class of the machine → "module:function"), for `compile(machine, to=…)`
+NETWORKS: dict[str, dict[str, str]] = {
+    "transformer": {PROGRAM: ARROWS["compile"][PROGRAM]},
+    "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
+    "lstm": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
+    },
+    "gru": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
+    },
+}
+
 # the tool or format → (class of what is exported → "module:function")
 EXPORTS: dict[str, dict[str, str]] = {
     "transformer-lens": {
@@ -121,6 +166,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "onnx": {
         TRANSFORMER: "kleene.exporters.transformer_to_onnx:export_onnx",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
+        GATED: "kleene.exporters.gated_to_onnx:export_onnx",
     },
     "graphviz": {
         "kleene.machines.automata.dfa.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
@@ -129,6 +175,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "kleene.machines.automata.transducer.Transducer": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
+        GATED: "kleene.exporters.machine_to_graphviz:export_decompiled",
     },
     "circuit": {
         TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
@@ -142,7 +189,9 @@ LOADERS: dict[str, str] = {
     "standard": "kleene.networks.trained.encoder_decoder:load",
     "rnn": "kleene.networks.rnn.files:load",
     "decider": "kleene.networks.rnn.decider:load",
+    "gated": "kleene.networks.rnn.gated:load",
     "lstm": "kleene.networks.trained.lstm:load",
+    "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
 }
 
@@ -182,6 +231,7 @@ def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -
 def compile(
     machine: ProgramClass,
     *,
+    to: Literal["transformer"] = "transformer",
     lowering: Literal["thresholds", "rules"] = "thresholds",
     shape: Literal["universal", "encoder", "decoder"] | None = None,
     layers: int | None = None,
@@ -193,11 +243,25 @@ def compile(
 def compile(
     machine: DFA | NFA,
     *,
+    to: Literal["rnn"] = "rnn",
     method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
     activation: Literal["relu", "slu"] = "relu",
 ) -> ExactRNN: ...
 @overload
-def compile(machine: TuringMachine, *, form: Literal["compact", "literal"] = "compact", base: int = 3) -> Decider: ...
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["lstm", "gru"],
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype = "float32",
+) -> GatedRNN: ...
+@overload
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["rnn"] = "rnn",
+    form: Literal["compact", "literal"] = "compact",
+    base: int = 3,
+) -> Decider: ...
 @overload
 def compile(machine: MultiTapeMachine, *, base: int = 3) -> Decider: ...
 @overload
@@ -209,8 +273,11 @@ def compile(
     method: Literal["grid", "yun"] = "grid",
     dtype: Literal["float32", "float64"] | torch.dtype | None = None,
 ) -> Memoriser: ...
-def compile(machine: Any, **options: Any) -> Any:
+def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     """Construct a network whose weights compute exactly what `machine` computes.
+
+    - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru". By default
+      what is named first below. `NotSupported` names the theorem where an architecture cannot hold a machine.
 
     A program becomes a `Transformer`. Options:
 
@@ -228,6 +295,11 @@ def compile(machine: Any, **options: Any) -> Any:
       "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
     - `activation`: "relu", or "slu" (ReLU clipped at 1).
 
+    A DFA with `to="lstm"` or `to="gru"` becomes a `GatedRNN`, a plain `torch.nn.LSTM` or `GRU` with a linear read-out.
+    Option:
+
+    - `dtype`: the number format of the weights.
+
     A Turing machine with one or several tapes becomes a `Decider`, an oracle language an `OracleRNN`. Options:
 
     - `form`: "compact", or "literal" for the textbook construction (machines with one tape).
@@ -242,7 +314,11 @@ def compile(machine: Any, **options: Any) -> Any:
     >>> kl.compile(kl.library.parity_relative).run([2, 1, 0, 1])
     [0, 1, 1, 0]
     """
-    return _arrow("compile", machine, options)(machine, **options)
+    if to is None:
+        return _arrow("compile", machine, options)(machine, **options)
+    if to not in NETWORKS:
+        raise NotSupported(f"compile: there is no network {to!r}; there are {', '.join(NETWORKS)}")
+    return _arrow(to, machine, options, NETWORKS)(machine, **options)
 
 
 @overload
@@ -274,6 +350,10 @@ def decompile(
     to: Literal["regex"],
 ) -> str: ...
 @overload
+def decompile(network: GatedRNN, *, to: Literal["dfa"] = "dfa", limit: int = 100_000) -> DFA: ...
+@overload
+def decompile(network: GatedRNN, *, to: Literal["regex"], limit: int = 100_000) -> str: ...
+@overload
 def decompile(network: Memoriser) -> InstructionTable: ...
 def decompile(network: Any, **options: Any) -> Any:
     """Read the machine that the weights of `network` implement.
@@ -283,7 +363,7 @@ def decompile(network: Any, **options: Any) -> Any:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
 
-    An RNN gives a DFA. Options for an RNN:
+    An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, with `limit` and `to`. Options for an RNN:
 
     - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
       and ones (integer weights with SLU).
@@ -314,7 +394,7 @@ def verify(
 ) -> Report: ...
 @overload
 def verify(
-    machine: DFA,
+    machine: DFA | NFA,
     network: Acceptor,
     *,
     inputs: Iterable[Word] | None = None,
@@ -353,8 +433,8 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN,
-    network: ExactRNN | DFA | None,
+    machine: ExactRNN | GatedRNN,
+    network: Acceptor | None = None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -366,7 +446,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(machine: InstructionTable, network: Memoriser | Synthesizer) -> WordReport: ...
-def verify(machine: Any, network: Any, **options: Any) -> Any:
+def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     """Count how often `machine` and `network` agree; the report has the shortest counterexample.
 
     A program, or guarded updates, and a transformer. Options:
@@ -380,9 +460,9 @@ def verify(machine: Any, network: Any, **options: Any) -> Any:
     - `max_layers`: give up on an input after so many layers.
     - `progress`: a function that is called with the number of inputs checked so far.
 
-    A DFA and an exact RNN, by default on the words of every length at once; or a DFA and anything that has
-    `accepts_batch(words)`. Instead of a DFA, `verify` takes the RNN itself and compares it with the automaton that
-    was saved with it. Options:
+    An automaton and a network that accepts words, by default on the words of every length at once where the weights
+    tell their automaton, or on chosen words. Instead of an automaton, `verify` takes a network, and compares it with
+    another network, or with the automaton that was saved with it. Options:
 
     - `inputs`, `lengths`, `random`, `seed`, `progress`: as above, with words for inputs.
     - `length`: the longest random word where `lengths` is not given.
@@ -418,6 +498,14 @@ def certify(  # type: ignore[overload-overlap]
 def certify(network: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000_000) -> Bisimulation: ...
 @overload
 def certify(
+    network: GatedRNN,
+    *,
+    machine: DFA | None = None,
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
+    limit: int = 1_000_000,
+) -> WordCertificate: ...
+@overload
+def certify(
     network: ProgramClass, *, updates: Updates | Cycle | None = None, limit: int = 1_000_000
 ) -> StepStatement: ...
 @overload
@@ -435,7 +523,8 @@ def certify(network: Any, **options: Any) -> Any:
     - `dtype`: certify the network as if its weights were converted to this number format.
     - `program`: show also that the saved guarded updates do what this program's `step` does.
 
-    Options for an RNN, whose certificate is a bisimulation with an automaton:
+    Options for an RNN, whose certificate is a bisimulation with an automaton, and for an LSTM or GRU, whose certificate
+    shows that every gate saturates (in the format `dtype`):
 
     - `machine`: the automaton, by default the one that was saved with the network.
     - `limit`: the most pairs of a state and a hidden vector to visit.
@@ -634,10 +723,10 @@ def export(
     max_layers: int = 10_000,
 ) -> ModelProto: ...
 @overload
-def export(thing: ExactRNN, to: Literal["onnx"], path: str | Path | None = None) -> ModelProto: ...
+def export(thing: ExactRNN | GatedRNN, to: Literal["onnx"], path: str | Path | None = None) -> ModelProto: ...
 @overload
 def export(
-    thing: DFA | NFA | AFA | Transducer | TuringMachine | ExactRNN,
+    thing: DFA | NFA | AFA | Transducer | TuringMachine | ExactRNN | GatedRNN,
     to: Literal["graphviz"],
     path: str | Path | None = None,
 ) -> str: ...
@@ -646,8 +735,8 @@ def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None =
 def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) -> Any:
     """Give `thing` as another tool has it; with a `path`, also write it there.
 
-    - `to`: "transformer-lens", "hugging-face", "onnx" or "circuit" for a transformer, "onnx" for an RNN, "graphviz" for
-      an automaton, a Turing machine or an RNN.
+    - `to`: "transformer-lens", "hugging-face", "onnx" or "circuit" for a transformer, "onnx" for an RNN, an LSTM or
+      a GRU, "graphviz" for an automaton, a Turing machine or a network that holds an automaton.
 
     Options for "transformer-lens" and "onnx":
 

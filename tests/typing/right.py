@@ -11,6 +11,7 @@ from onnx import ModelProto
 import kleene as kl
 from kleene.checks.bisimulation import Bisimulation
 from kleene.checks.bisimulation import Report as WordReport
+from kleene.checks.languages import WordCertificate
 from kleene.checks.minimality import MinimalProgram
 from kleene.checks.steps import StepStatement
 from kleene.checks.turing_steps import StepCertificate
@@ -151,6 +152,11 @@ assert_type(memoriser, kl.Memoriser)
 def several_tapes(machine: kl.MultiTapeMachine, language: kl.OracleLanguage) -> None:
     assert_type(kl.compile(machine, base=5), kl.Decider)
     assert_type(kl.compile(language), kl.OracleRNN)
+    gated = kl.compile(kl.regex("a*"), to="lstm", dtype="float64")
+    assert_type(gated, kl.GatedRNN)
+    assert_type(kl.decompile(gated), kl.DFA)
+    assert_type(kl.certify(gated, dtype="bfloat16"), WordCertificate)
+    assert_type(kl.verify(gated), WordReport)
 
 
 # decompile

@@ -276,6 +276,9 @@ def compile_program(
         str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a machine's file (.json, .jff, .yaml, .att).")
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="NETWORK", help="The network's architecture, such as lstm; see the guide.")
+    ] = None,
     lowering: Annotated[Lowering | None, typer.Option(help="thresholds is compact; rules has one unit a rule.")] = None,
     shape: Annotated[Shape | None, typer.Option(help="By default the shape that fits the program.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
@@ -289,7 +292,7 @@ def compile_program(
     A program becomes a transformer; an automaton or a Turing machine becomes an RNN. The weights are constructed, not
     trained, and compute exactly what the program does.
 
-    Example: kleene compile addition -o adder
+    Example: kleene compile addition -o adder, or kleene compile parity.json --to lstm -o parity
     """
     machine = find_source(program)
     if output is not None:
@@ -298,10 +301,12 @@ def compile_program(
     options: dict[str, Any] = {
         key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None
     }
-    if not isinstance(machine, ProgramClass):
+    if to is not None:
+        options["to"] = to
+    elif not isinstance(machine, ProgramClass):
         for key in [*options, *(["report"] if report else [])]:
             raise InputError(f"--{key}: only for attention programs; {program} holds a {type(machine).__name__}")
-    elif layers is not None and shape is not Shape.encoder:
+    if isinstance(machine, ProgramClass) and layers is not None and shape is not Shape.encoder:
         raise InputError(f"--layers {layers}: only for an encoder; add --shape encoder")
     with busy("importing torch", as_json):
         import torch  # noqa: F401  (it is no part of the time that compiling takes)
@@ -474,20 +479,23 @@ def decompile(
     blind: Annotated[
         bool, typer.Option("--blind", help="Read a transformer's weights alone; everything gets new names.")
     ] = False,
-    to: Annotated[str | None, typer.Option(metavar="regex", help="Print a regular expression of an RNN.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="regex", help="Print a regular expression of an RNN or a trained classifier of words."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read from the weights what a network does.
+    """Read from the weights what a network does; a trained classifier of words is asked instead.
 
     Example: kleene decompile adder
     """
     net = find_network(network, as_json)
-    if to is not None:
-        from kleene.cli.automata import decompile_to_regex
+    from kleene.cli.automata import decompile_to_regex, read_network
 
+    if to is not None:
         return decompile_to_regex(network, net, to, output, as_json)
     with busy(f"decompiling {network}", as_json):
-        found = verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
+        found = read_network(net, blind)
     content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}
     content |= {"updates": found.to_json()} if content else found.to_json()
     if output is not None:

@@ -326,10 +326,17 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
     limited = head.where or head.among
     if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical and not limited:
         return _shift(spec, head, values, lengths)
+    if head.numerical and head.prefer is not None:
+        counts, place = _preferred(spec, head, state, lengths)
+        totals = np.where(counts == 1, np.take_along_axis(_whole(spec, head)[values], place, axis=1), 0)
+        return _average(spec, head, totals, counts), counts
     if head.numerical:
         counts, totals = _selected_sums(spec, head, state, _whole(spec, head)[values], lengths)
         return _average(spec, head, totals, counts), counts
-    sharing = (head.query, head.key, head.offsets, head.where, head.among)
+    sharing = head.selection
+    if sharing not in known and head.prefer is not None:
+        counts, place = _preferred(spec, head, state, lengths)
+        known[sharing] = counts, counts == 1, place
     if sharing not in known:
         places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
         counts, totals = _selected_sums(spec, head, state, places, lengths)
@@ -338,6 +345,18 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
     counts, one, place = known[sharing]
     found = np.take_along_axis(values, place, axis=1)
     return _with_default(head, np.where(one, found, UNDEFINED), counts), counts
+
+
+def _preferred(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array) -> tuple[Array, Array]:
+    """Whether a head with a preference selects a position (0 or 1), and which; 0 where it selects none."""
+    selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
+    size = selected.shape[1]
+    ranks = np.array([head.rank(offset) for offset in range(1 - size, size)], dtype=np.int64)
+    places = np.arange(size)
+    ranked = ranks[places[None, :] - places[:, None] + size - 1]
+    place = np.where(selected, ranked, ranks.min() - 1).argmax(axis=2)
+    counts: Array = np.asarray(selected.any(axis=2), dtype=np.int64)
+    return counts, np.where(counts == 1, place, 0)
 
 
 def _selected_sums(

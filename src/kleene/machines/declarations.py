@@ -21,6 +21,7 @@ from kleene.machines.kinds import (
     as_int,
     as_number,
 )
+from kleene.machines.spec import PREFERENCES
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -70,6 +71,7 @@ class Head(Generic[T]):
     among: Any = None
     into: Any = None
     replacing: Any = None
+    prefer: str | None = None
 
     if TYPE_CHECKING:
 
@@ -237,6 +239,9 @@ def attend(
     among: Mapping[Variable[int], int] | None = None,
     into: Variable[T] | None = None,
     replacing: Variable[T] | None = None,
+    latest: bool = False,
+    earliest: bool = False,
+    nearest: bool = False,
 ) -> Head[T]: ...
 @overload
 def attend(
@@ -251,6 +256,9 @@ def attend(
     among: Mapping[Variable[int], int] | None = None,
     into: Variable[S] | None = None,
     replacing: Variable[S] | None = None,
+    latest: bool = False,
+    earliest: bool = False,
+    nearest: bool = False,
 ) -> Head[S]: ...
 def attend(
     query: Variable[int] | Variable[AbstractSet[int]],
@@ -264,6 +272,9 @@ def attend(
     among: Mapping[Variable[int], int] | None = None,
     into: Variable[Any] | None = None,
     replacing: Variable[Any] | None = None,
+    latest: bool = False,
+    earliest: bool = False,
+    nearest: bool = False,
 ) -> Head[Any]:
     """Declare an attention head: each position reads `value` from the positions whose `key` equals its own `query`.
 
@@ -275,12 +286,19 @@ def attend(
     - `into`: write the output into this variable before `step`, at every position where `where` holds.
     - `replacing`: with `into`, write only where a position is selected; the selected position's `replacing` must equal
       what the variable holds.
+    - `latest`: of several matching positions, select the rightmost.
+    - `earliest`: of several matching positions, select the leftmost.
+    - `nearest`: of several matching positions, select the nearest; of two that are equally near, the left one.
     """
+    preferred = [name for name, asked in zip(PREFERENCES, (latest, earliest, nearest)) if asked]
+    if len(preferred) > 1:
+        raise ProgramError(f"attend: {preferred[0]}= and {preferred[1]}= exclude each other")
     kind = output.kind if isinstance(output, Variable) else output
     if kind is not None and not isinstance(kind, Kind):
         raise ProgramError(f"attend: output= must be a declaration such as kl.num(values=…), not {output!r}")
     limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
-    return Head(query, key, value, limited, default, kind, where, among, into, replacing)
+    prefer = preferred[0] if preferred else None
+    return Head(query, key, value, limited, default, kind, where, among, into, replacing, prefer)
 
 
 def relative(

@@ -55,7 +55,10 @@ class RunningLayer:
             found = [j for match in matches for j in places.get(match, ()) if head.allows(j - position)]
         if self.spec.causal:
             found = [j for j in found if j <= position]
-        return tuple(sorted(j for j in found if self._has(j, head.among)))
+        found = sorted(j for j in found if self._has(j, head.among))
+        if head.prefer is not None and found:
+            return (max(found, key=lambda j: head.rank(j - position)),)
+        return tuple(found)
 
     def output(self, head: HeadSpec, position: int) -> HeadOutput:
         """What a head reads. A categorical head needs exactly one position; a numerical head averages one or more."""

@@ -10,6 +10,8 @@ from typing import Any
 from kleene.errors import InputError
 from kleene.machines.kinds import Kind, Numerical, as_int, kind_from_json
 
+PREFERENCES = ("latest", "earliest", "nearest")
+
 
 @dataclass(frozen=True)
 class VariableSpec:
@@ -45,6 +47,7 @@ class HeadSpec:
     among: tuple[tuple[str, int], ...] = ()  # (variable, index): positions with these values are looked at
     into: str | None = None
     replacing: str | None = None
+    prefer: str | None = None  # one of PREFERENCES: which of several matching positions it selects
 
     @property
     def numerical(self) -> bool:
@@ -62,6 +65,7 @@ class HeadSpec:
             "among": [list(pair) for pair in self.among],
             "into": self.into,
             "replacing": self.replacing,
+            "prefer": self.prefer,
         }
 
     @classmethod
@@ -80,10 +84,22 @@ class HeadSpec:
             among,
             content["into"],
             content["replacing"],
+            content.get("prefer"),  # files of older versions lack it
         )
+
+    @property
+    def selection(self) -> tuple[Any, ...]:
+        """What decides which positions it selects: heads with equal selections select alike."""
+        return self.query, self.key, self.offsets, self.where, self.among, self.prefer
 
     def allows(self, offset: int) -> bool:
         return self.offsets is None or offset in self.offsets
+
+    def rank(self, offset: int) -> int:
+        """How much a head with a preference wants the position at an offset: the highest rank is selected."""
+        if self.prefer == "nearest":  # the left one of two that are equally near
+            return -2 * abs(offset) - (offset > 0)
+        return -offset if self.prefer == "earliest" else offset
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,7 @@ class _Checker:
         default = None if head.default is None else self._default(name, kind, head.default)
         where, among = self._limits(name, "where", head.where), self._limits(name, "among", head.among)
         into, replaced = self._into(name, head, kind)
-        return HeadSpec(name, query, key, value, head.offsets, default, kind, where, among, into, replaced)
+        return HeadSpec(name, query, key, value, head.offsets, default, kind, where, among, into, replaced, head.prefer)
 
     def _match(self, head: str, query: str, asked: Kind, key: str, held: Kind) -> None:
         if isinstance(asked, Word) and isinstance(held, Word):
