@@ -68,6 +68,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.rnn.exact import ExactRNN as ExactRNN
     from kleene.networks.rnn.gated import GatedRNN as GatedRNN
     from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
+    from kleene.networks.stock.model import StockModel as StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
@@ -115,6 +116,7 @@ _LAZY: dict[str, str] = {
     "ExactRNN": "kleene.networks.rnn.exact",
     "Decider": "kleene.networks.rnn.decider",
     "GatedRNN": "kleene.networks.rnn.gated",
+    "StockModel": "kleene.networks.stock.model",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",
     "LanguageModel": "kleene.networks.trained.lstm",

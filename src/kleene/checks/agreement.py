@@ -20,6 +20,7 @@ from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import Spec
+from kleene.networks.stock.model import StockModel
 from kleene.networks.trained.encoder_decoder import StandardTransformer
 from kleene.networks.trained.learned_mlp import LearnedTransformer
 from kleene.networks.transformer.model import Transformer
@@ -161,7 +162,7 @@ def _attempt(run: Callable[..., Output], tokens: Sequence[int], options: dict[st
 
 def verify_program(
     machine: ProgramClass,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -182,7 +183,7 @@ def verify_program(
 
 def verify_updates(
     machine: Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -201,7 +202,7 @@ def verify_updates(
 
 def _run_options(spec: Spec, network: Any, layers: int | None, max_layers: int | None) -> dict[str, Any]:
     """How both are run: as they are, unless `layers` says otherwise."""
-    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer)):
+    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer, StockModel)):
         raise NotSupported(f"verify: cannot compare the program {spec.name} with a {type(network).__name__}")
     given = (("layers", layers), ("max_layers", max_layers))
     run: dict[str, Any] = {key: value for key, value in given if value is not None}
@@ -224,9 +225,11 @@ def compare(
     if isinstance(lengths, int):
         raise InputError(f"verify: lengths={lengths}; give several, as in lengths=range(1, {lengths + 1})")
     sample = getattr(reference, "sample", None)
-    exact = isinstance(network, Transformer)  # a learned one is compared in its outputs alone
+    exact = isinstance(network, Transformer)  # learned and stock ones are compared in their outputs alone
     if not exact and (run or evaluator not in (None, "dense")):
-        raise NotSupported("verify: a learned network runs dense, as it is; evaluator and layers are for compiled ones")
+        raise NotSupported(
+            "verify: a learned or stock network runs as it is; evaluator and layers are for compiled ones"
+        )
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, network.longest)
     evaluator = evaluator or (network.preferred_evaluator() if exact else "dense")
     # an encoder has its own number of layers, whenever the program halts: their outputs are compared

@@ -118,8 +118,8 @@ class Model:
     @cached_property
     def start(self) -> Array:
         """The stream at the first token, before the first layer."""
-        row = self.net.embedding[self.tokens].copy()
-        return row if self.net.positions is None else row + self.net.positions[0]
+        row: Array = self.net.embedding[self.tokens].copy()
+        return row if self.net.positions is None else np.asarray(row + self.net.positions[0])
 
     @property
     def tokens(self) -> int:
@@ -140,7 +140,9 @@ class Model:
         """Sums over the normed stream are exact in any order: whole multiples of a unit, below 2^24 of them."""
         unit = self.unit(rows, bias)
         top = float((np.abs(rows).sum(axis=1) * (self.shift + 1) + np.abs(bias)).max(initial=0))
-        need(top <= unit * 2.0**24, f"{what} reaches {top:,.6g} in steps of {unit:.6g}, beyond what float32 adds exactly")
+        need(
+            top <= unit * 2.0**24, f"{what} reaches {top:,.6g} in steps of {unit:.6g}, beyond what float32 adds exactly"
+        )
         return top / unit
 
     def most(self, weights: Array) -> Array:
@@ -265,7 +267,9 @@ def derive_units(model: Model, number: int, mlp: Mlp) -> tuple[Units, dict[str, 
     need(not sums.placed.any(), f"a neuron of layer {number} reads the position")
     whole = [part / SATURATION for part in (sums.weights, sums.constant, sums.first)]
     for part in whole:
-        need((part == np.rint(part)).all(), f"a neuron of layer {number} is not saturated: its sum is no multiple of 128")
+        need(
+            (part == np.rint(part)).all(), f"a neuron of layer {number} is not saturated: its sum is no multiple of 128"
+        )
     added = columns_of(model, down, f"layer {number}") * SATURATION
     weights, constant = np.rint(whole[0]).astype(np.int64), np.rint(whole[1]).astype(np.int64)
     top = model.most(weights.astype(float)) + constant
@@ -444,6 +448,7 @@ def copies_of(model: Model, attention: Attention, mine: list[int], head: Any, in
         model.exact(attention.v[h], attention.v_bias[h], f"a value of {what}")
         values = model.linear(attention.v[h], attention.v_bias[h])
         written = columns_of(model, attention.o[h], what)  # (place, dim)
+        need((written * 64 == np.rint(written * 64)).all(), f"{what} writes fractions")
         used = written.any(axis=1)
         need(not values.placed[used].any() and not values.constant[used].any(), f"{what} adds a constant or a position")
         top = np.abs(values.weights).max(axis=1) + np.abs(values.first)
@@ -456,7 +461,9 @@ def copies_of(model: Model, attention: Attention, mine: list[int], head: Any, in
     need((total == wanted).all(), f"the head '{head.name}' of layer {index} does not copy '{head.value}'")
     default = np.zeros(model.dims)
     default[target.slice] = checker.default_code(head, target.size)
-    need((none == default).all(), f"the head '{head.name}' of layer {index} does not have its default at the first token")
+    need(
+        (none == default).all(), f"the head '{head.name}' of layer {index} does not have its default at the first token"
+    )
     return target.size
 
 
@@ -476,7 +483,12 @@ def prove_selection(model: Model) -> dict[str, Any]:
             least, pairs, heads = min(least, gap), pairs + count, heads + 1
     if heads:
         need(least >= needed, f"a head's margin is {least:.3f}; {needed:.3f} is needed for {model.length:,} positions")
-    return {"heads": heads, "scores": pairs, "margin": None if not heads else round(float(least), 3), "needed": round(needed, 3)}
+    return {
+        "heads": heads,
+        "scores": pairs,
+        "margin": None if not heads else round(float(least), 3),
+        "needed": round(needed, 3),
+    }
 
 
 def gap_needed(model: Model) -> float:
@@ -507,7 +519,7 @@ class Selection:
         need(head.offsets is None or len(head.offsets) == 1, f"'{head.name}' has several offsets")
         need(self.offset is not None or head.key is not None, f"'{head.name}' selects everything")
         need(self.offset is None or self.offset >= 0, f"'{head.name}' looks ahead")
-        self.u = 2.0 ** -model.format.precision
+        self.u = 2.0**-model.format.precision
 
     def refuse(self, why: str) -> Refused:
         return Refused(f"the head '{self.head.name}' (layer {self.index}): {why}")
@@ -651,10 +663,10 @@ class Rotary:
         off_k = np.hypot(k_error[:, :half], k_error[:, half:]).max(axis=0) + size_k * (self.turned + 4 * u)
         total = (size_q + off_q) @ off_k + off_q @ size_k
         reach = float((size_q + off_q) @ (size_k + off_k))
-        return float(total + reach * ((2 * half + 4) * 2.0**-24 + 4 * u)) * self.scale
+        return float((total + reach * ((2 * half + 4) * 2.0**-24 + 4 * u)) * self.scale)
 
     def prove(self, queries: Side, keys: Side, sink: tuple[Array, Array]) -> tuple[float, int]:
-        s, least = self.selection, np.inf
+        s, least = self.selection, float("inf")
         count = len(queries.vectors) * len(keys.vectors) * self.cos.shape[1]
         if count * self.half > MAX_SCORES:
             raise s.refuse(f"{count:,} scores are more than are tried")
@@ -665,7 +677,7 @@ class Rotary:
             error = self.error(queries.vectors[q], queries.error[q], *every)
             ordered = scores[:, ::-1] if s.prefer == "earliest" and s.offset is None else scores
             least = min(least, s.margin(ordered, sinks, s.matches(queries, q, keys)) - 2 * error)
-        return least, count
+        return float(least), count
 
 
 class Learned:
@@ -690,10 +702,10 @@ class Learned:
     def error(self, q: Array, q_error: Array, k: Array, k_error: Array) -> float:
         u = max(self.selection.u, 2.0**-24)
         off = q_error @ np.abs(k) + (np.abs(q) + q_error) @ k_error
-        return float(off + (np.abs(q) @ np.abs(k)) * ((len(q) + 4) * 2.0**-24 + 2 * u)) * self.scale
+        return float((off + (np.abs(q) @ np.abs(k)) * ((len(q) + 4) * 2.0**-24 + 2 * u)) * self.scale)
 
     def _by_content(self, queries: Side, keys: Side, sink: tuple[Array, Array], moved: Array) -> tuple[float, int]:
-        s, least = self.selection, np.inf
+        s, least = self.selection, float("inf")
         top = np.abs(keys.vectors).max(axis=0) + np.abs(moved).max(axis=0)
         top, off = np.maximum(top, np.abs(sink[0][0])), np.maximum(keys.error.max(axis=0), sink[1][0])
         for q, vector in enumerate(queries.vectors):
@@ -702,7 +714,7 @@ class Learned:
             ordered = scores * self.scale if s.prefer == "earliest" else scores[:, ::-1] * self.scale
             error = self.error(np.abs(vector), queries.error[q], top, off + s.u * top)
             least = min(least, s.margin(ordered, sinks, s.matches(queries, q, keys)) - 2 * error)
-        return least, len(queries.vectors) * len(keys.vectors) * self.model.length
+        return float(least), len(queries.vectors) * len(keys.vectors) * self.model.length
 
     def _by_offset(
         self, queries: Side, keys: Side, sink: tuple[Array, Array], moved_q: Array, moved_k: Array
@@ -715,7 +727,7 @@ class Learned:
             raise s.refuse(f"{count:,} scores are more than are tried")
         top = np.abs(keys.vectors).max(axis=0) + np.abs(moved_k).max(axis=0)
         top, off = np.maximum(top, np.abs(sink[0][0])), np.maximum(keys.error.max(axis=0), sink[1][0])
-        least, seen = np.inf, np.arange(1, n + 1)
+        least, seen = float("inf"), np.arange(1, n + 1)
         before = seen[None, :] <= seen[:, None]  # (query, key)
         target = seen[None, :] == seen[:, None] - s.offset
         for q in range(len(queries.vectors)):
@@ -734,7 +746,7 @@ class Learned:
             alone = np.where(some | ~np.isfinite(found), sinks - rest, np.inf)
             error = self.error(np.abs(vectors).max(axis=0), queries.error[q], top, off + s.u * top)
             least = min(least, float(min(hit_margin.min(), alone.min())) - 2 * error)
-        return least, count
+        return float(least), count
 
 
 # === output, files ========================================================================================
@@ -771,7 +783,9 @@ def prove_files(model: Model) -> dict[str, Any]:
     symbols = [*model.saved.content["symbols"], "<s>", "<pad>"]
     wanted = {symbol: number for number, symbol in enumerate(symbols)}
     need(len(wanted) == model.tokens + 2, "a symbol is there twice")
-    need(tokenizer["model"]["type"] == "WordLevel" and tokenizer["model"]["vocab"] == wanted, "it has another vocabulary")
+    need(
+        tokenizer["model"]["type"] == "WordLevel" and tokenizer["model"]["vocab"] == wanted, "it has another vocabulary"
+    )
     front = tokenizer["post_processor"]["single"][0].get("SpecialToken", {}).get("id")
     need(front == "<s>", "the tokenizer does not put the first token in front")
     for config in (made, model.saved.config):
@@ -834,7 +848,9 @@ def main(arguments: Iterable[str] | None = None) -> int:
         prog="python -m kleene.checks.stock_checker", description="Prove a stock model exact."
     )
     parser.add_argument("folder", help="the folder that kleene compile --to llama -o DIR wrote")
-    parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="the number format; by default the model's own")
+    parser.add_argument(
+        "--dtype", choices=["float32", "bfloat16"], help="the number format; by default the model's own"
+    )
     parser.add_argument("--json", action="store_true", help="print the lemmas and their numbers as JSON")
     given = parser.parse_args(None if arguments is None else list(arguments))
     try:

@@ -51,7 +51,6 @@ RULES: dict[str, dict[str, Any]] = {
     "llama": {**ROTARY, "attention_bias": False, "mlp_bias": False},
     "phi3": {
         **ROTARY,
-        "partial_rotary_factor": 1.0,
         "original_max_position_embeddings": whole,
         "sliding_window": None,
         "resid_pdrop": 0.0,
@@ -269,7 +268,7 @@ def read_rotary(family: str, s: Shape, take: Take) -> StockNet:
             [take(f"{at}self_attn.{n}_norm.weight", s.head_size) for n in "qk"] if family == "qwen3" else [None, None]
         )
         outs = o.reshape(d, s.heads, s.head_size).transpose(1, 0, 2)
-        attention.append(Attention(*by_head, outs, none, none, none, *named))
+        attention.append(Attention(by_head[0], by_head[1], by_head[2], outs, none, none, none, named[0], named[1]))
         mlp.append(Mlp(gate, np.zeros(hidden), up, take(f"{at}mlp.down_proj.weight", d, hidden)))
     norms.append(Norm(take("model.norm.weight", d), None))
     embedding = take("model.embed_tokens.weight", s.vocabulary, d)
@@ -290,7 +289,7 @@ def read_gpt2(s: Shape, take: Take) -> StockNet:
         outs = take(f"{at}attn.c_proj.weight", d, d).T.reshape(d, s.heads, s.head_size).transpose(1, 0, 2)
         for name in ("attn.c_proj.bias", "mlp.c_proj.bias"):
             need(not take(f"{at}{name}", d).any(), f"{at}{name} is not zero")
-        attention.append(Attention(*parts, outs, *biases))
+        attention.append(Attention(parts[0], parts[1], parts[2], outs, biases[0], biases[1], biases[2]))
         gate, gate_bias = take(f"{at}mlp.c_fc.weight", d, hidden).T, take(f"{at}mlp.c_fc.bias", hidden)
         mlp.append(Mlp(gate, gate_bias, None, take(f"{at}mlp.c_proj.weight", hidden, d).T))
     norms.append(Norm(take("transformer.ln_f.weight", d), take("transformer.ln_f.bias", d)))

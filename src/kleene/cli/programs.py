@@ -74,6 +74,15 @@ class Dtype(StrEnum):
     bfloat16 = "bfloat16"
 
 
+class Network(StrEnum):
+    """Unmodified classes of Hugging Face's transformers."""
+
+    llama = "llama"
+    gpt2 = "gpt2"
+    phi3 = "phi3"
+    qwen3 = "qwen3"
+
+
 class CertifiedDtype(StrEnum):
     float32 = "float32"
     float64 = "float64"
@@ -176,6 +185,10 @@ def network_options(name: str, network: Any, layers: int | None, max_layers: int
     if kind == "StandardTransformer":
         if layers is not None:
             raise InputError(f"{name}: a trained transformer has a fixed number of layers; leave --layers out")
+        return {}
+    if kind == "StockModel":
+        if layers is not None:
+            raise InputError(f"{name}: a stock model has a fixed number of layers; leave --layers out")
         return {}
     if kind not in ("Transformer", "LearnedTransformer"):
         raise NotSupported(f"{name}: holds a {kind}, which 'run' cannot take; it takes a transformer")
@@ -297,7 +310,7 @@ def compile_program(
     machine = find_source(program)
     if output is not None:
         check_folder(output)
-    given = {"lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
+    given = {"to": to, "lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
     options: dict[str, Any] = {
         key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None
     }
@@ -316,7 +329,7 @@ def compile_program(
     result = {"program": program, "seconds": round(time.perf_counter() - start, 3), **sizes_of(net)}
     costs = explain_size(machine) if report else None
     if output is not None:
-        net.save(output)
+        save_network(net, output, program, as_json)
         result["folder"] = str(output)
     if as_json:
         return print_json(result | ({"report": costs.to_json()} if costs is not None else {}))
@@ -324,6 +337,17 @@ def compile_program(
     if costs is not None:
         show(f"\n{costs}\n")
     show(f"saved in {output}" if output is not None else "not saved; use -o DIR to save it")
+
+
+def save_network(net: Any, folder: Path, name: str, as_json: bool) -> None:
+    """Save a network; a stock model with its certificate, which the model card cites."""
+    if type(net).__name__ != "StockModel":
+        return net.save(folder)  # type: ignore[no-any-return]
+    with busy(f"certifying {name}", as_json):
+        certificate = verbs.certify(net)
+    net.save(folder, certificate=certificate)
+    if not as_json:
+        show(str(certificate).splitlines()[0])
 
 
 def check_folder(folder: Path) -> None:
@@ -350,6 +374,8 @@ def sizes_text(net: Any) -> str:
         "nonzero": "non-zero weights",
     }
     sizes = sizes_of(net).get("sizes", {})
+    if type(net).__name__ == "StockModel":
+        named = {"layers": "layers", **named, "parameters": "parameters", "bytes": "bytes"}
     return ", ".join(f"{sizes[key]:,} {name}" for key, name in named.items() if key in sizes)
 
 

@@ -194,6 +194,7 @@ def fill_learned_head(plan: Plan, places: Places, size: int, head: PlannedHead) 
             spot = next(spots)
             queries.weights[spot, asked], queries.constant[spot] = 2 * GAP, -GAP
             keys.weights[spot, held], keys.constant[spot] = 2, -1
+            keys.sink[spot] = 1 if head.select.key is not None else 0  # then the first token has a score of its own
         best = worst = GAP * places.bits
         lost = 2 * GAP
     if head.select.key is not None:

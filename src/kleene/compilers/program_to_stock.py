@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from kleene.compilers.program_to_gpt2 import gpt2
 from kleene.compilers.program_to_llama import llama
+from kleene.compilers.program_to_phi3 import phi3
+from kleene.compilers.program_to_qwen3 import qwen3
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.compilers.stock_plan import make_plan
 from kleene.errors import NotSupported
@@ -18,17 +20,28 @@ from kleene.machines.program import ProgramClass
 from kleene.networks.stock.model import Family, StockModel
 from kleene.networks.transformer.model import DTYPES, Transformer
 
-WRITERS: dict[str, Any] = {"llama": llama, "gpt2": gpt2}
+WRITERS: dict[str, Any] = {"llama": llama, "gpt2": gpt2, "phi3": phi3, "qwen3": qwen3}
+Dtype = Literal["float32", "bfloat16"]
 
 
-def compile_to_llama(program: ProgramClass, *, length: int | None = None, dtype: str = "float32") -> StockModel:
+def compile_to_llama(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
     """A decoder inside `LlamaForCausalLM`. `length`: the longest sequence, with what is generated."""
     return compile_stock(program, "llama", length, dtype)
 
 
-def compile_to_gpt2(program: ProgramClass, *, length: int | None = None, dtype: str = "float32") -> StockModel:
+def compile_to_gpt2(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
     """A decoder inside `GPT2LMHeadModel`. `length`: the longest sequence, with what is generated."""
     return compile_stock(program, "gpt2", length, dtype)
+
+
+def compile_to_phi3(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+    """A decoder inside `Phi3ForCausalLM`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(program, "phi3", length, dtype)
+
+
+def compile_to_qwen3(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+    """A decoder inside `Qwen3ForCausalLM`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(program, "qwen3", length, dtype)
 
 
 def compile_stock(program: ProgramClass, family: Family, length: int | None, dtype: str) -> StockModel:

@@ -86,14 +86,17 @@ def slow_places(plan: Plan, head: PlannedHead) -> int:
     return 1 + bool(head.select.among) + -(-bits // 2)
 
 
-def fill_rotary_head(plan: Plan, rotary: Rotary, head: PlannedHead) -> tuple[Rows, Rows]:
-    """Queries and keys of a head. A match scores best, the first token GAP less or more, everything else 2·GAP less."""
-    return _Head(plan, rotary, head).rows()
+def fill_rotary_head(plan: Plan, rotary: Rotary, normed: bool, head: PlannedHead) -> tuple[Rows, Rows]:
+    """Queries and keys of a head. A match scores best, then the first token, then everything else.
+
+    `normed`: the model norms queries and keys. The key of the first token is shorter than others, and grows by more.
+    """
+    return _Head(plan, rotary, head, normed).rows()
 
 
 class _Head:
-    def __init__(self, plan: Plan, rotary: Rotary, head: PlannedHead) -> None:
-        self.plan, self.rotary, self.head = plan, rotary, head
+    def __init__(self, plan: Plan, rotary: Rotary, head: PlannedHead, normed: bool) -> None:
+        self.plan, self.rotary, self.head, self.normed = plan, rotary, head, normed
         self.queries, self.keys = Rows.zeros(rotary.size, plan.dims), Rows.zeros(rotary.size, plan.dims)
         self.half = rotary.size // 2
         self.free = list(range(self.half - 1, rotary.recent, -1))  # slow frequencies, slowest first
@@ -155,16 +158,22 @@ class _Head:
         above = spread if self.head.earliest else 0.0
         self.best += strength * bits + above
         self.worst += strength * bits * np.cos(turn) + above - spread
-        return 2 * strength * (np.cos(turn) - np.sin(turn))
+        return float(2 * strength * (np.cos(turn) - np.sin(turn)))
 
     def _limits(self, sink: int, among: int | None, level: float) -> None:
         """The first token scores `level`, more where `where` fails; a key that `among` excludes scores less."""
         layout, select = self.plan.layout, self.head.select
         cost = self.best - level + 2 * GAP
+        if self.normed:
+            cost = 4 * (cost + abs(level))
         self.queries.constant[sink] = level + cost * len(select.where)
         for name, index in select.where:
             self.queries.weights[sink, layout[name].start + index] = -cost
         self.keys.sink[sink] = 1
+        if self.normed:
+            places = (self.keys.constant != 0) | self.keys.weights.any(axis=1)
+            for part in (self.queries.constant, self.queries.weights):
+                part[sink] /= places.sum() ** 0.5
         if among is not None:
             self.queries.constant[among] = cost
             self.keys.constant[among] = -len(select.among)

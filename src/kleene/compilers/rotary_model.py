@@ -79,8 +79,8 @@ class RotaryModel:
         }
 
 
-def make_rotary(plan: Plan) -> RotaryModel:
-    """Choose sizes as small as the plan allows, and fill in all tensors."""
+def make_rotary(plan: Plan, normed: bool = False) -> RotaryModel:
+    """Choose sizes as small as the plan allows, and fill in all tensors. `normed`: queries and keys have norms."""
     if plan.positions is not None:
         placed = next(name for name, v in plan.spec.variables.items() if v.by_position is not None)
         raise NotSupported(
@@ -93,11 +93,9 @@ def make_rotary(plan: Plan) -> RotaryModel:
     width = exact_width(plan.dims + 1 + CONSTANTS, heads)
     constants = (*range(plan.dims + 1, plan.dims + 1 + CONSTANTS),)
     stream = Stream(width, np.arange(plan.dims), plan.dims, constants)
-    fill = partial(fill_rotary_head, plan, rotary)
+    fill = partial(fill_rotary_head, plan, rotary, normed)
     layers = [padded(fill_layer(plan, layer, stream, heads, rotary.size, fill), hidden) for layer in plan.layers]
-    return RotaryModel(
-        plan, stream, rotary, heads, hidden, layers, embed_tokens(plan, stream), unembed(plan, stream)
-    )
+    return RotaryModel(plan, stream, rotary, heads, hidden, layers, embed_tokens(plan, stream), unembed(plan, stream))
 
 
 def exact_width(least: int, heads: int) -> int:

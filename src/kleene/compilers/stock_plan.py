@@ -168,7 +168,9 @@ def plan_layer(net: Transformer, spec: Spec, number: int) -> list[PlannedLayer]:
             number,
             half,
             heads if place == 0 else (),
-            *map(as_array, tensors),
+            as_array(tensors[0]),
+            as_array(tensors[1]),
+            as_array(tensors[2]),
             tuple((str(purpose), str(why)) for purpose, why in said[half - 1]),
         )
         for place, (half, tensors) in enumerate(halves)

@@ -122,7 +122,7 @@ def fill_layer(plan: Plan, layer: PlannedLayer, stream: Stream, heads: int, size
     gate, gate_bias, down, purposes = fill_neurons(plan, layer, stream)
     up, up_bias = stream.rows(np.zeros((len(gate), len(stream.place))), np.ones(len(gate)), np.zeros(len(gate)))
     assert not up_bias.any() or stream.shift
-    return StockLayer(q, k, v, o, gate, up, down, *biases, gate_bias, names, purposes)
+    return StockLayer(q, k, v, o, gate, up, down, biases[0], biases[1], biases[2], gate_bias, names, purposes)
 
 
 def fill_value(stream: Stream, head: PlannedHead, part: slice, v: Array, o: Array, bias: Array) -> None:

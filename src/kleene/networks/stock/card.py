@@ -40,8 +40,9 @@ inputs = tokenizer(["…"], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
 ```
 
-Tokens: {shown}. The tokenizer puts `<s>` in front of every sequence; the model needs it. Generation ends at {ends}{net.max_tokens}
-tokens. A sequence has at most {net.length:,} tokens after `<s>`, generated ones included.
+Tokens: {shown}. The tokenizer puts `<s>` in front of every sequence; the model needs it.
+Generation ends at {ends}{net.max_tokens} tokens. A sequence has at most {net.length:,} tokens after `<s>`,
+generated ones included.
 
 ## What is proved
 

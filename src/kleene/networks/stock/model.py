@@ -131,7 +131,9 @@ class StockModel:
     def model(self, *, attention: Literal["sdpa", "eager"] = "sdpa") -> Any:
         """The model of transformers, with these tensors; `attention` chooses its implementation."""
         transformers = _transformers()
-        config_class = getattr(transformers, CLASSES[self.family].replace("ForCausalLM", "").replace("LMHeadModel", "") + "Config")
+        config_class = getattr(
+            transformers, CLASSES[self.family].replace("ForCausalLM", "").replace("LMHeadModel", "") + "Config"
+        )
         options = {key: value for key, value in self.config.items() if key not in ("architectures", "model_type")}
         config = config_class(**options, attn_implementation=attention)
         with torch.device("meta"):
