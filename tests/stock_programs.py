@@ -51,7 +51,7 @@ class Recall(kl.Program):
 
 
 class FirstEven(kl.Program):
-    """Odd tokens give the earliest even token's successor; even tokens give 1. A head with `where`, `among`, `earliest`."""
+    """Odd tokens give one more than the earliest even token; even tokens give 1. Uses `where`, `among`, `earliest`."""
 
     tokens, max_tokens, layers = 7, 6, 1
     token = kl.cat(7, token=lambda t: t)

@@ -150,7 +150,7 @@ def run_program(
         if on not in (None, Evaluator.network):
             raise InputError(f"{program}: a saved network runs only --on network; name a program for --on {on}")
         machine, evaluator = find_network(program), Evaluator.network
-        tokens, runner = read_tokens(None, text), machine
+        tokens, runner = read_tokens(machine, text), machine
         options = network_options(program, machine, layers, max_layers)
     else:
         machine, evaluator = find_program(program), on or Evaluator.interpreter
@@ -176,7 +176,8 @@ def run_program(
         )
     show(outputs_text(outputs if decoded is None else decoded))
     learned = evaluator is Evaluator.network and "check" not in options
-    show(f"by the {'learned network' if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
+    kind = "stock model" if type(runner).__name__ == "StockModel" else "learned network"
+    show(f"by the {kind if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
 
 
 def network_options(name: str, network: Any, layers: int | None, max_layers: int) -> dict[str, Any]:

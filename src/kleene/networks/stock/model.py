@@ -126,6 +126,27 @@ class StockModel:
             bytes=sum(t.numel() * t.element_size() for t in every),
         )
 
+    def described(self, layer: int) -> dict[str, Any]:
+        """The saved description of a layer of the program: its updates, its read guards and the purpose of each unit."""
+        cycle = self.description.get("cycle")
+        part: dict[str, Any] = self.description if cycle is None else cycle[layer % len(cycle)]
+        return part
+
+    # --- text ---
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text: its characters, or its words where symbols are longer."""
+        parts = text.split() if any(len(symbol) > 1 for symbol in self.symbols) else list(text)
+        for part in parts:
+            if part not in self.symbols:
+                raise InputError(f"{self.name}: {part!r} is none of the symbols {' '.join(self.symbols)}")
+        return [self.symbols.index(part) for part in parts]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, without the token at which generation stops."""
+        space = " " if any(len(symbol) > 1 for symbol in self.symbols) else ""
+        return space.join(self.symbols[t] for t in tokens if t != self.program["stop"])
+
     # --- running ---
 
     def model(self, *, attention: Literal["sdpa", "eager"] = "sdpa") -> Any:
