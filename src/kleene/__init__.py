@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.rnn.decider import Decider as Decider
     from kleene.networks.rnn.exact import ExactRNN as ExactRNN
     from kleene.networks.rnn.gated import GatedRNN as GatedRNN
+    from kleene.networks.rnn.linear import LinearRNN as LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
@@ -114,6 +115,7 @@ _LAZY: dict[str, str] = {
     "ExactRNN": "kleene.networks.rnn.exact",
     "Decider": "kleene.networks.rnn.decider",
     "GatedRNN": "kleene.networks.rnn.gated",
+    "LinearRNN": "kleene.networks.rnn.linear",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",
     "LanguageModel": "kleene.networks.trained.lstm",
