@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kleene.checks.steps import StepStatement
     from kleene.checks.turing_steps import StepCertificate
     from kleene.common.alphabet import Word
+    from kleene.common.cluster import Cluster
     from kleene.evidence.explanation import Explanation
     from kleene.evidence.rnn_traces import RnnTrace
     from kleene.exporters.transformer_to_lens import Lens
@@ -390,6 +391,7 @@ def verify(
     evaluator: Evaluator | None = None,
     layers: int | None = None,
     max_layers: int | None = None,
+    cluster: Cluster | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report: ...
 @overload
@@ -458,6 +460,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     - `evaluator`: which evaluator runs the network ("dense", "sparse", …); by default the quickest.
     - `layers`: run this many layers instead of until both halt.
     - `max_layers`: give up on an input after so many layers.
+    - `cluster`: check on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
     - `progress`: a function that is called with the number of inputs checked so far.
 
     An automaton and a network that accepts words, by default on the words of every length at once where the weights
