@@ -246,13 +246,7 @@ def compare(
     counted = exact and (not halts_alone or "layers" in (run or {}))
     tally = _Tally(counted)
     work = _Comparison(reference, network, evaluator, run or {}, counted)
-    chosen_cluster = cluster_of(cluster)
-    if chosen_cluster is None:
-        found: Iterable[_Tally] = map(work, chunks(chosen, CHUNK))
-    else:
-        calls = ((str(number), (work, (part,))) for number, part in enumerate(chunks(chosen, CLUSTER_CHUNK)))
-        found = (counts for _, counts in gather(chosen_cluster, calls))
-    for counts in found:
+    for counts in _counted(work, chosen, cluster_of(cluster)):
         tally.add(counts)
         if progress is not None:
             progress(tally.checked)
@@ -272,6 +266,14 @@ def compare(
         counterexample,
         layers=counted,
     )
+
+
+def _counted(work: _Comparison, inputs: Iterable[list[int]], cluster: Cluster | None) -> Iterator[_Tally]:
+    """What was counted on chunks of the inputs, here or on a cluster."""
+    if cluster is None:
+        return map(work, chunks(inputs, CHUNK))
+    calls = ((str(number), (work, (part,))) for number, part in enumerate(chunks(inputs, CLUSTER_CHUNK)))
+    return (counts for _, counts in gather(cluster, calls))
 
 
 @dataclass(frozen=True)
