@@ -73,6 +73,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer as LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel as LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier as WordClassifier
     from kleene.networks.transformer.model import Transformer as Transformer
     from kleene.training.memorise import memorise as memorise
     from kleene.truth.causal_graph import causal_graph as causal_graph
@@ -122,6 +123,7 @@ _LAZY: dict[str, str] = {
     "Memoriser": "kleene.networks.synthesizer.memoriser",
     "LanguageModel": "kleene.networks.trained.lstm",
     "LearnedTransformer": "kleene.networks.trained.learned_mlp",
+    "WordClassifier": "kleene.networks.trained.word_classifier",
     "StandardTransformer": "kleene.networks.trained.encoder_decoder",
     "shapley": "kleene.truth.shapley",
     "interactions": "kleene.truth.shapley",

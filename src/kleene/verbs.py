@@ -54,12 +54,22 @@ if TYPE_CHECKING:
     from kleene.networks.trained.encoder_decoder import StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
     from kleene.truth.games import Chances
     from kleene.truth.shapley import Truth
 
-    Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | GatedRNN | LanguageModel | Memoriser
+    Network = (
+        Transformer
+        | LearnedTransformer
+        | StandardTransformer
+        | ExactRNN
+        | GatedRNN
+        | LanguageModel
+        | WordClassifier
+        | Memoriser
+    )
 
     class Acceptor(Protocol):
         """Anything that can say which words it accepts."""
@@ -75,6 +85,7 @@ if TYPE_CHECKING:
         Decider,
         GatedRNN,
         LanguageModel,
+        WordClassifier,
         Memoriser,
     )
 
@@ -194,6 +205,7 @@ LOADERS: dict[str, str] = {
     "decider": "kleene.networks.rnn.decider:load",
     "gated": "kleene.networks.rnn.gated:load",
     "lstm": "kleene.networks.trained.lstm:load",
+    "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
 }
 

@@ -479,20 +479,23 @@ def decompile(
     blind: Annotated[
         bool, typer.Option("--blind", help="Read a transformer's weights alone; everything gets new names.")
     ] = False,
-    to: Annotated[str | None, typer.Option(metavar="regex", help="Print a regular expression of an RNN.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="regex", help="Print a regular expression of an RNN or a trained classifier of words."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read from the weights what a network does.
+    """Read from the weights what a network does; a trained classifier of words is asked instead.
 
     Example: kleene decompile adder
     """
     net = find_network(network, as_json)
-    if to is not None:
-        from kleene.cli.automata import decompile_to_regex
+    from kleene.cli.automata import decompile_to_regex, read_network
 
+    if to is not None:
         return decompile_to_regex(network, net, to, output, as_json)
     with busy(f"decompiling {network}", as_json):
-        found = verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
+        found = read_network(net, blind)
     content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}
     content |= {"updates": found.to_json()} if content else found.to_json()
     if output is not None:
