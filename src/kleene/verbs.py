@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kleene.machines.automata.dfa import DFA
     from kleene.machines.automata.nfa import NFA
     from kleene.machines.automata.transducer import Transducer
+    from kleene.machines.automata.weighted import WeightedAutomaton
     from kleene.machines.instruction_table import InstructionTable
     from kleene.machines.multitape import MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from kleene.networks.trained.word_classifier import WordClassifier
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
+    from kleene.truth.games import Chances
+    from kleene.truth.shapley import Truth
 
     Network = (
         Transformer
@@ -139,6 +142,17 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.rnn.exact.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
         "kleene.networks.rnn.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
         "kleene.networks.trained.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
+        **dict.fromkeys(
+            (
+                PROGRAM,
+                DETERMINISTIC,
+                NONDETERMINISTIC,
+                "kleene.machines.automata.alternating.AFA",
+                "kleene.machines.automata.transducer.Transducer",
+                "kleene.machines.automata.weighted.WeightedAutomaton",
+            ),
+            "kleene.truth.shapley:explain_machine",
+        ),
     },
 }
 
@@ -671,6 +685,14 @@ def explain(
     bias_rule: Literal["focus", "murdoch"] = "focus",
     read: Literal["right", "end"] = "right",
 ) -> Explanation: ...
+@overload
+def explain(
+    network: DFA | NFA | AFA | Transducer | WeightedAutomaton | ProgramClass,
+    input: Word | Sequence[int],
+    *,
+    distribution: Chances = None,
+    position: int | None = None,
+) -> Truth: ...
 def explain(network: Any, input: Any, **options: Any) -> Any:
     """Show which parts of `input` did what, with the evidence that fits the kind of `network`.
 
@@ -688,6 +710,12 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
     - `bias_rule`: "focus" gives words in focus the product of the gates' biases; "murdoch", the original rule,
       does not.
     - `read`: where a pair is read, at its "right" word or at the "end" of the sentence.
+
+    An automaton or an attention program gives exact Shapley values, interactions and effects of interventions. Options:
+
+    - `distribution`: how the symbols outside a coalition are drawn: uniformly, or with the probabilities of a mapping,
+      or of one mapping a position.
+    - `position`: the position of an attention program whose output counts; by default the last.
 
     >>> import kleene as kl
     >>> kl.explain(kl.compile(kl.library.parity_relative), [2, 1, 1]).outputs
