@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kleene.checks.steps import StepStatement
     from kleene.checks.turing_steps import StepCertificate
     from kleene.common.alphabet import Word
+    from kleene.common.cluster import Cluster
     from kleene.evidence.explanation import Explanation
     from kleene.evidence.rnn_traces import RnnTrace
     from kleene.exporters.transformer_to_lens import Lens
@@ -55,8 +56,11 @@ if TYPE_CHECKING:
     from kleene.networks.trained.encoder_decoder import StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
+    from kleene.truth.games import Chances
+    from kleene.truth.shapley import Truth
 
     Network = (
         Transformer
@@ -66,6 +70,7 @@ if TYPE_CHECKING:
         | GatedRNN
         | LinearRNN
         | LanguageModel
+        | WordClassifier
         | Memoriser
     )
 
@@ -84,6 +89,7 @@ if TYPE_CHECKING:
         GatedRNN,
         LinearRNN,
         LanguageModel,
+        WordClassifier,
         Memoriser,
     )
 
@@ -144,6 +150,17 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.rnn.exact.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
         "kleene.networks.rnn.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
         "kleene.networks.trained.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
+        **dict.fromkeys(
+            (
+                PROGRAM,
+                DETERMINISTIC,
+                NONDETERMINISTIC,
+                "kleene.machines.automata.alternating.AFA",
+                "kleene.machines.automata.transducer.Transducer",
+                "kleene.machines.automata.weighted.WeightedAutomaton",
+            ),
+            "kleene.truth.shapley:explain_machine",
+        ),
     },
 }
 
@@ -204,6 +221,7 @@ LOADERS: dict[str, str] = {
     "gated": "kleene.networks.rnn.gated:load",
     "linear": "kleene.networks.rnn.linear:load",
     "lstm": "kleene.networks.trained.lstm:load",
+    "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
 }
 
@@ -437,6 +455,7 @@ def verify(
     evaluator: Evaluator | None = None,
     layers: int | None = None,
     max_layers: int | None = None,
+    cluster: Cluster | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report: ...
 @overload
@@ -505,6 +524,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     - `evaluator`: which evaluator runs the network ("dense", "sparse", …); by default the quickest.
     - `layers`: run this many layers instead of until both halt.
     - `max_layers`: give up on an input after so many layers.
+    - `cluster`: check on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
     - `progress`: a function that is called with the number of inputs checked so far.
 
     An automaton and a network that accepts words, by default on the words of every length at once where the weights
@@ -726,6 +746,14 @@ def explain(
     bias_rule: Literal["focus", "murdoch"] = "focus",
     read: Literal["right", "end"] = "right",
 ) -> Explanation: ...
+@overload
+def explain(
+    network: DFA | NFA | AFA | Transducer | WeightedAutomaton | ProgramClass,
+    input: Word | Sequence[int],
+    *,
+    distribution: Chances = None,
+    position: int | None = None,
+) -> Truth: ...
 def explain(network: Any, input: Any, **options: Any) -> Any:
     """Show which parts of `input` did what, with the evidence that fits the kind of `network`.
 
@@ -743,6 +771,12 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
     - `bias_rule`: "focus" gives words in focus the product of the gates' biases; "murdoch", the original rule,
       does not.
     - `read`: where a pair is read, at its "right" word or at the "end" of the sentence.
+
+    An automaton or an attention program gives exact Shapley values, interactions and effects of interventions. Options:
+
+    - `distribution`: how the symbols outside a coalition are drawn: uniformly, or with the probabilities of a mapping,
+      or of one mapping a position.
+    - `position`: the position of an attention program whose output counts; by default the last.
 
     >>> import kleene as kl
     >>> kl.explain(kl.compile(kl.library.parity_relative), [2, 1, 1]).outputs

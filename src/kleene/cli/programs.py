@@ -375,6 +375,10 @@ def verify(
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the random inputs.")] = 0,
     inputs: Annotated[list[str] | None, typer.Option("--input", help="An input to try; may be repeated.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Check the inputs on this Ray cluster; auto: the one here."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a network with its program.
@@ -388,6 +392,8 @@ def verify(
 
     found = verify_words(first, second, read_lengths(lengths) if lengths else None, random, seed, inputs)
     if found is not None:  # an automaton, a Turing machine, or the network of one
+        if cluster is not None:
+            raise InputError("--cluster: the words of automata and Turing machines are checked here; leave it out")
         print_json(found.to_json()) if as_json else show(str(found))
         return finish(found.holds)
     if second is not None and not is_folder(first):
@@ -401,7 +407,7 @@ def verify(
     options = verify_options(tokens, read_lengths(lengths) if lengths is not None else None, random, seed)
     total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
-        report = verbs.verify(reference, net, progress=progress, **options)
+        report = verbs.verify(reference, net, progress=progress, cluster=cluster, **options)
     print_json(report.to_json()) if as_json else show(str(report))
     finish(report.holds)
 
@@ -479,20 +485,23 @@ def decompile(
     blind: Annotated[
         bool, typer.Option("--blind", help="Read a transformer's weights alone; everything gets new names.")
     ] = False,
-    to: Annotated[str | None, typer.Option(metavar="regex", help="Print a regular expression of an RNN.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="regex", help="Print a regular expression of an RNN or a trained classifier of words."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read from the weights what a network does.
+    """Read from the weights what a network does; a trained classifier of words is asked instead.
 
     Example: kleene decompile adder
     """
     net = find_network(network, as_json)
-    if to is not None:
-        from kleene.cli.automata import decompile_to_regex
+    from kleene.cli.automata import decompile_to_regex, read_network
 
+    if to is not None:
         return decompile_to_regex(network, net, to, output, as_json)
     with busy(f"decompiling {network}", as_json):
-        found = verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
+        found = read_network(net, blind)
     content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}
     content |= {"updates": found.to_json()} if content else found.to_json()
     if output is not None:

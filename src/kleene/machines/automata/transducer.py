@@ -345,12 +345,11 @@ class Transducer:
         path = as_path(path)
         if path.suffix == ".json":
             return _from_json(read_json(path), str(path))
-        if path.suffix == ".jff":
+        if path.suffix in (".jff", ".jflap"):
             from kleene.files import read_text
-            from kleene.machines.automata.jflap import read_transducer
-            from kleene.machines.xml import Document
+            from kleene.machines.automata.jflap import parse, read_transducer
 
-            return read_transducer(Document(read_text(path), str(path)))
+            return read_transducer(parse(read_text(path), str(path)))
         if path.suffix in (".att", ".fst", ".txt"):
             from kleene.machines.automata.files import read_automaton_text
 
