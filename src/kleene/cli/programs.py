@@ -402,6 +402,10 @@ def verify(
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the random inputs.")] = 0,
     inputs: Annotated[list[str] | None, typer.Option("--input", help="An input to try; may be repeated.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Check the inputs on this Ray cluster; auto: the one here."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a network with its program.
@@ -415,6 +419,8 @@ def verify(
 
     found = verify_words(first, second, read_lengths(lengths) if lengths else None, random, seed, inputs)
     if found is not None:  # an automaton, a Turing machine, or the network of one
+        if cluster is not None:
+            raise InputError("--cluster: the words of automata and Turing machines are checked here; leave it out")
         print_json(found.to_json()) if as_json else show(str(found))
         return finish(found.holds)
     if second is not None and not is_folder(first):
@@ -428,7 +434,7 @@ def verify(
     options = verify_options(tokens, read_lengths(lengths) if lengths is not None else None, random, seed)
     total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
-        report = verbs.verify(reference, net, progress=progress, **options)
+        report = verbs.verify(reference, net, progress=progress, cluster=cluster, **options)
     print_json(report.to_json()) if as_json else show(str(report))
     finish(report.holds)
 

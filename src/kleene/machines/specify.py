@@ -8,7 +8,7 @@ from typing import Any
 from kleene.errors import ProgramError
 from kleene.machines.declarations import CycleLayer, Head, Variable
 from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word, as_int
-from kleene.machines.spec import HeadSpec, Spec, VariableSpec
+from kleene.machines.spec import HeadSpec, Spec, VariableSpec, inside
 
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
 MAX_DEFAULT_POSITIONS = 512
@@ -181,7 +181,7 @@ class _Checker:
             value = function(at)
         except Exception as error:
             raise self.fail(f"the initialiser of '{name}' raises {error!r} for {of} {at}") from None
-        index = variable.kind.index(value)
+        index = variable.kind.index(inside(variable.kind, variable.outside, value))
         if index is None:
             raise self.fail(
                 f"the initialiser of '{name}' gives {value!r} for {of} {at}, outside {variable.kind.describe()}"
@@ -216,8 +216,11 @@ class _Checker:
                 self._initial(name, variable, variable.position, "position", p) for p in range(positions)
             )
         if isinstance(kind, Word) and (by_token or by_position) and not any(by_token or by_position or ()):
-            return VariableSpec(name, kind, None, None, 0)  # zero everywhere: weights cannot tell that from no table
-        return VariableSpec(name, kind, by_token, by_position, self._default(name, kind, variable.default))
+            return VariableSpec(
+                name, kind, None, None, 0, variable.outside
+            )  # zero everywhere: weights cannot tell that from no table
+        default = self._default(name, kind, variable.default)
+        return VariableSpec(name, kind, by_token, by_position, default, variable.outside)
 
     def _default(self, name: str, kind: Kind, value: Any) -> int:
         if value is None:  # zero or the empty set where the kind has it, else its first value

@@ -127,7 +127,7 @@ class StockModel:
         )
 
     def described(self, layer: int) -> dict[str, Any]:
-        """The saved description of a layer of the program: its updates, its read guards and the purpose of each unit."""
+        """The saved description of a layer of the program: its updates, read guards and the purpose of each unit."""
         cycle = self.description.get("cycle")
         part: dict[str, Any] = self.description if cycle is None else cycle[layer % len(cycle)]
         return part
