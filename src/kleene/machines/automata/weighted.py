@@ -226,7 +226,7 @@ class WeightedAutomaton:
         """Read `.json`, or AT&T text, whose weights are costs (OpenFst's tropical semiring)."""
         path = as_path(path)
         if path.suffix == ".json":
-            return _from_json(read_json(path), str(path))
+            return from_json(read_json(path), str(path))
         if path.suffix in (".att", ".fst", ".txt"):
             from kleene.machines.automata.files import read_automaton_text
 
@@ -305,7 +305,8 @@ def _number(x: float) -> float | str:
     return "Infinity" if x == math.inf else x
 
 
-def _from_json(data: Any, where: str) -> WeightedAutomaton:
+def from_json(data: Any, where: str) -> WeightedAutomaton:
+    """The automaton that `to_json` gave as plain data."""
     if not isinstance(data, dict) or data.get("kind") != "weighted-automaton" or data.get("version") != 1:
         raise FileError(f"{where}: not a weighted automaton of version 1, as WeightedAutomaton.save writes")
 
