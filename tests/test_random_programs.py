@@ -288,7 +288,7 @@ class Worded(Source):
     """Draws a program on words: compared, added, taken by heads that may select several positions."""
 
     def text(self) -> str:
-        bits = self.number(2, 3)
+        bits = self.number(1, 3)
         size, self.words = 1 << bits, ["a", "b"]
         self.lines = ["class Random(kl.Program):", f"    tokens = {size}", f"    positions = {LENGTH}"]
         self.lines.append(f"    a = kl.word({bits}, token=lambda t: t)")

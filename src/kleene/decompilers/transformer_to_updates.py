@@ -241,7 +241,7 @@ def _read_move(
     s = selection
     return HeadSpec(
         declared.name,
-        s.query,
+        declared.query if s.query is None and s.key is not None else s.query,  # empty sets only: as in _read_head
         s.key,
         value[0],
         s.offsets,
