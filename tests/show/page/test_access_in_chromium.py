@@ -149,7 +149,8 @@ def test_axe_finds_nothing_serious(browser, things, tmp_path, kind, size):
     for state in states_of_the_page(browser, kind):
         browser.ask("Runtime.evaluate", expression=axe())
         found = browser.do(
-            "axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact))"
+            "axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations"
+            ".filter((v) => ['serious', 'critical'].includes(v.impact))"
             ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 100)).join(' | ')}`))"
         )
         assert found == [], state
