@@ -191,7 +191,9 @@ def list_experiments(as_json: bool) -> None:
     from kleene.papers import EXPERIMENTS
     from kleene.papers.durations import DURATIONS, about
 
-    rows = [{"name": name, "about": about(name), "seconds": DURATIONS.get(name, {})} for name in EXPERIMENTS]
+    rows: list[dict[str, Any]] = [
+        {"name": name, "about": about(name), "seconds": DURATIONS.get(name, {})} for name in EXPERIMENTS
+    ]
     if as_json:
         return print_json(rows)
     table = Table("experiment", "what it shows", "how long it took", box=None, pad_edge=False, header_style="dim")

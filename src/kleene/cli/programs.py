@@ -355,9 +355,9 @@ def _traced(
         return machine, machine.trace(read_tokens(machine, text), layers=layers, max_layers=max_layers)
     if layers is not None:
         raise InputError(f"--layers {layers}: a trace of a network runs until the network halts; leave it out")
-    thing = find_network(name, as_json) if saved else find_program(name)
+    thing: Any = find_network(name, as_json) if saved else find_program(name)
     with busy(f"running the network of {name}", as_json):
-        net = thing if saved else verbs.compile(thing)
+        net: Any = thing if saved else verbs.compile(thing)
         if type(net).__name__ != "Transformer":
             raise NotSupported(f"{name}: holds {a_type(net)}; 'trace' takes a transformer, 'explain' others")
         trace = verbs.explain(net, read_tokens(thing, text), max_layers=max_layers)

@@ -1,4 +1,4 @@
-"""Diagrams on pages: no arrow passes through a state, no label lies on one, and the diagram keeps step with the table."""
+"""Diagrams on pages: no arrow passes through a state, no label lies on one, and they keep step with the table."""
 
 from __future__ import annotations
 
