@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.lowering.step_traces import traces as traces
     from kleene.lowering.updates import Cycle as Cycle
     from kleene.lowering.updates import Updates as Updates
+    from kleene import rasp as rasp
     from kleene.machines import subleq as subleq
     from kleene.machines import three_address as three_address
     from kleene.machines.automata.alternating import AFA as AFA
@@ -107,6 +108,7 @@ _LAZY: dict[str, str] = {
     "regex": "kleene.machines.automata.regex",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
+    "rasp": "kleene.rasp",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
     "three_address": "kleene.machines.three_address",
     "Transformer": "kleene.networks.transformer.model",

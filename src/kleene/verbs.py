@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from kleene.networks.trained.lstm import LanguageModel
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
+    from kleene.rasp.expressions import SOp
 
     Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | Memoriser
 
@@ -69,6 +70,7 @@ TRANSFORMER = "kleene.networks.transformer.model.Transformer"
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
         "kleene.machines.program.ProgramClass": "kleene.compilers.program_to_transformer:compile_program",
+        "kleene.rasp.expressions.SOp": "kleene.compilers.rasp_to_transformer:compile_sop",
         "kleene.machines.automata.dfa.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
         "kleene.machines.automata.nfa.NFA": "kleene.compilers.nfa_to_rnn:compile_nfa",
         "kleene.machines.turing.TuringMachine": "kleene.compilers.turing_to_rnn:compile_turing",
@@ -86,6 +88,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
+        "kleene.rasp.expressions.SOp": "kleene.checks.rasp_agreement:verify_sop",
         "kleene.machines.automata.dfa.DFA": "kleene.checks.bisimulation:verify_dfa",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
@@ -191,6 +194,16 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
+    machine: SOp,
+    *,
+    vocab: Iterable[Any],
+    max_seq_len: int,
+    causal: bool = False,
+    bos: Any = "BOS",
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
     machine: DFA | NFA,
     *,
     method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
@@ -221,6 +234,14 @@ def compile(machine: Any, **options: Any) -> Any:
     - `length`: the longest input that heads which average must resolve.
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
     - `shared`: whether the layers of an encoder share their weights.
+
+    An s-op of RASP (`kleene.rasp`) becomes a `Transformer` with `encode`, `decode` and `apply`. Options:
+
+    - `vocab`: the tokens, as in `{"a", "b"}`.
+    - `max_seq_len`: the longest input, without the beginning.
+    - `causal`: whether a position sees only what is to its left.
+    - `bos`: the name of the token that begins every sequence.
+    - `dtype`: as above.
 
     A DFA becomes an `ExactRNN`. Options:
 
@@ -314,6 +335,18 @@ def verify(
 ) -> Report: ...
 @overload
 def verify(
+    machine: SOp,
+    network: Transformer,
+    *,
+    inputs: Iterable[Sequence[Any]] | None = None,
+    lengths: Iterable[int] | None = None,
+    random: int | None = None,
+    seed: int = 0,
+    evaluator: Evaluator | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report: ...
+@overload
+def verify(
     machine: DFA,
     network: Acceptor,
     *,
@@ -379,6 +412,9 @@ def verify(machine: Any, network: Any, **options: Any) -> Any:
     - `layers`: run this many layers instead of until both halt.
     - `max_layers`: give up on an input after so many layers.
     - `progress`: a function that is called with the number of inputs checked so far.
+
+    An s-op of RASP, evaluated in plain Python, and its transformer: options as above, with sequences of tokens for
+    inputs and without layers. An input on which the s-op raises is counted in `raised`, and not compared.
 
     A DFA and an exact RNN, by default on the words of every length at once; or a DFA and anything that has
     `accepts_batch(words)`. Instead of a DFA, `verify` takes the RNN itself and compares it with the automaton that

@@ -52,3 +52,4 @@ from kleene.rasp.expressions import selector_not as selector_not
 from kleene.rasp.expressions import selector_or as selector_or
 from kleene.rasp.expressions import sop_not as sop_not
 from kleene.rasp.expressions import tokens as tokens
+from kleene.rasp.program import to_program as to_program

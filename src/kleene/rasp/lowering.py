@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kleene.lowering.forms import Form
-from kleene.rasp.functions import Atom, Func
+from kleene.rasp.functions import Atom, Func, check_size
 from kleene.rasp.numbers import exact, is_number
 
 MAX_SPLIT = 12  # classes of an atom by which a function is split
@@ -106,8 +106,6 @@ def _best(table: np.ndarray, sources: tuple[Source, ...], depth: int) -> list[Pi
 
 def _checked(piece: Piece | None, sources: Sequence[Source]) -> Piece:
     if piece is None:
-        from kleene.rasp.functions import check_size
-
         count = int(np.prod([len(source.places) for source in sources]))
         check_size("a function of " + ", ".join(source.atom.name for source in sources), max(count, MAX_FORM + 1), MAX_FORM)
     assert piece is not None
@@ -160,7 +158,7 @@ def _sums(table: np.ndarray, sources: tuple[Source, ...]) -> Iterable[Piece]:
         results = np.full(len(values), -1)
         results[where] = table[known]
         if np.array_equal(results[where], table[known]):
-            yield _piece(sources, scaled, dict(zip(values.tolist(), results.tolist())), total)
+            yield _piece(sources, scaled, dict(zip(values.tolist(), results.tolist())))
 
 
 def _numbers(source: Source) -> np.ndarray | None:
@@ -210,10 +208,10 @@ def _positional(table: np.ndarray, sources: tuple[Source, ...]) -> Iterable[Piec
             shape[place] = -1
             total = total + part.reshape(shape)
         known = table >= 0
-        yield _piece(sources, scaled, dict(zip(total[known].tolist(), table[known].tolist())), total)
+        yield _piece(sources, scaled, dict(zip(total[known].tolist(), table[known].tolist())))
 
 
-def _piece(sources: Sequence[Source], scaled: Sequence[np.ndarray], results: dict[int, int], total: np.ndarray) -> Piece:
+def _piece(sources: Sequence[Source], scaled: Sequence[np.ndarray], results: dict[int, int]) -> Piece:
     """A piece whose form adds up scaled[source][raw]; values that no run has are filled with their neighbours."""
     constant, terms = 0, dict[str, tuple[int, ...]]()
     for source, part in zip(sources, scaled):
@@ -232,5 +230,4 @@ def _piece(sources: Sequence[Source], scaled: Sequence[np.ndarray], results: dic
         filled[value] = last
     values = list(filled.values())
     cost = sum(a != b for a, b in zip(values, values[1:])) + 1
-    del total
     return Piece((), form, tuple(filled.items()), cost)

@@ -67,7 +67,7 @@ class Planner:
         self.heads: dict[int, list[HeadPlan]] = {}  # atom number → its heads
         self.kept: dict[int, Root] = {}  # atom number → the variable that keeps it for later layers
         count = len(output.domain)
-        self.output = self.root(_named("output", output), output.function, Categorical(count), range(count), 0)
+        self.output = self.root("result", output.function, Categorical(count), range(count), 0)
         self._need(self.output.function)
         self.parts = {atom.number: self._partition(atom) for atom in self._attention()}
         self._keep()
@@ -218,7 +218,6 @@ class Planner:
             if name not in reading and base is not self.output.variable:
                 del body[name]
         layers = tuple(CycleLayer(one.heads, _step(made)) for one, made in zip(cycle, by_layer))
-        kinds = {key: value.kind for key, value in body.items() if isinstance(value, Variable)}
         body |= {
             "tokens": self.vocab + 1,
             "positions": self.length + 1,
@@ -229,7 +228,6 @@ class Planner:
             "__doc__": f"The s-op {self.name}, compiled from RASP.",
             "__module__": __name__,
         }
-        del kinds
         made: ProgramClass = ProgramClass(self.name, (Program,), body)
         parts = []
         for spec, updates in zip(made.spec.by_layer, by_layer):
@@ -352,18 +350,26 @@ def declared_levels(levels: Sequence[tuple[Fraction, int]], part: np.ndarray) ->
 def _step(updates: Sequence[GuardedUpdate]) -> Any:
     """The step of a layer, in Python."""
     names = sorted({name for update in updates for name in update.reads})
+    plans = [
+        (
+            update.variable,
+            [(test.variable or "", test.indices) for test in update.guard],
+            update.form.constant,
+            update.form.terms,
+            update.results,
+        )
+        for update in updates
+    ]
+    indices_of: dict[str, dict[Any, int]] = {}
 
     def step(z: Any) -> None:
-        spec = z._program.spec
-        indices = {name: spec.kinds[name].index(getattr(z, name)) for name in names}
-        for update in updates:
-            if update.applies(indices):
-                kind = spec.kinds[update.variable]
-                setattr(z, update.variable, kind.values[update.results[update.form.at(indices)]])
+        kinds = z._program.spec.kinds
+        if not indices_of:
+            indices_of.update({name: {value: i for i, value in enumerate(kinds[name].values)} for name in names})
+        now = {name: indices_of[name][getattr(z, name)] for name in names}
+        for variable, tests, constant, terms, results in plans:
+            if all(now[name] in allowed for name, allowed in tests):
+                total = constant + sum(table[now[name]] for name, table in terms)
+                setattr(z, variable, kinds[variable].values[results[total]])
 
     return step
-
-
-def _named(name: str, values: Values) -> str:
-    del values
-    return name

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
+from kleene.common.vocabulary import Vocabulary
 from kleene.errors import InputError
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
@@ -93,6 +94,14 @@ class Sizes:
     hidden: int
     parameters: int
     nonzero: int
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What `apply` gives: the values of all positions, and how many layers ran."""
+
+    decoded: list[Any]
+    layers: int
 
 
 class Block(nn.Module):
@@ -388,6 +397,31 @@ class Transformer(nn.Module):
         from kleene.networks.transformer.decoding import decode
 
         return [decode(self, tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
+
+    # --- tokens and values by name ---
+
+    @property
+    def words(self) -> Vocabulary:
+        """What tokens and outputs mean, where the network was compiled with a vocabulary."""
+        if "vocabulary" not in self.description:
+            raise InputError(f"{self.config.name}: has no vocabulary; its tokens and outputs are whole numbers")
+        return Vocabulary.from_json(self.description["vocabulary"])
+
+    def encode(self, sequence: Sequence[Any]) -> list[int]:
+        """The tokens of a sequence, the beginning of the sequence included."""
+        return self.words.encode(sequence)
+
+    def decode(self, outputs: Sequence[int]) -> list[Any]:
+        """The values of the outputs, one for each position after the beginning."""
+        return self.words.decode(outputs)
+
+    def apply(self, sequence: Sequence[Any]) -> Applied:
+        """Run a sequence, and return the value of each position as `.decoded`, the beginning first if it was given."""
+        words = self.words
+        outputs = self.run(words.encode(sequence))
+        given = words.read(sequence) if isinstance(sequence, str) else list(sequence)
+        begins = [words.bos] if given[:1] == [words.bos] else []
+        return Applied([*begins, *words.decode(outputs)], outputs.layers)
 
     # --- files ---
 
