@@ -32,6 +32,7 @@ from kleene.machines.program import Program
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
 if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time `__getattr__` imports it
+    from kleene import rasp as rasp
     from kleene.checks.agreement import Report as Report
     from kleene.checks.certificates import Certificate as Certificate
     from kleene.checks.landscape import landscape as landscape
@@ -52,7 +53,6 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.lowering.step_traces import traces as traces
     from kleene.lowering.updates import Cycle as Cycle
     from kleene.lowering.updates import Updates as Updates
-    from kleene import rasp as rasp
     from kleene.machines import subleq as subleq
     from kleene.machines import three_address as three_address
     from kleene.machines.automata.alternating import AFA as AFA

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from kleene.common.means import Mean
 from kleene.errors import InputError
-
-
-class Mean(float):
-    """A float that is the rounding of the fraction `exact`. `kleene.rasp.numbers` gives it exact operators.
-
-    >>> Mean(Fraction(1, 5)) == 0.2
-    True
-    """
-
-    exact: Fraction
-
-    def __new__(cls, exact: Fraction) -> Mean:
-        made = super().__new__(cls, exact.numerator / exact.denominator)
-        made.exact = exact
-        return made
 
 
 @dataclass(frozen=True)
@@ -105,5 +91,9 @@ def _from_json(value: Any) -> Any:
     ((kind, content),) = value.items()
     if kind == "tuple":
         return tuple(_from_json(part) for part in content)
-    readers = {"mean": lambda text: Mean(Fraction(text)), "fraction": Fraction, "float": float.fromhex}
+    readers: dict[str, Callable[[str], Any]] = {
+        "mean": lambda text: Mean(Fraction(text)),
+        "fraction": Fraction,
+        "float": float.fromhex,
+    }
     return readers[kind](content)

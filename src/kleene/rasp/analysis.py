@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.means import exact, is_number, plain
 from kleene.errors import NotSupported, ProgramError
 from kleene.rasp.expressions import (
     Aggregate,
@@ -45,7 +46,6 @@ from kleene.rasp.functions import (
     size_of,
     union,
 )
-from kleene.rasp.numbers import exact, is_number, plain
 from kleene.rasp.selections import Family, Run, by_distance, relation, total_order
 
 MAX_MEANS = 4096  # different means that a head tells apart
@@ -74,7 +74,7 @@ class Selection:
 
 @dataclass(eq=False)
 class Width(Atom):
-    """A number of selected positions: a sum of counts with signs. `spots`: of single distances, where 0 or 1 is read."""
+    """How many positions are selected: a sum of counts with signs, or of `spots`, each 0 or 1 at one distance."""
 
     terms: tuple[tuple[int, Selection], ...] = ()
     spots: tuple[Selection, ...] = ()
@@ -132,7 +132,9 @@ class Domain:
         try:
             found = self._places.setdefault(value, len(self.values))
         except TypeError:
-            raise ProgramError(f"'{self.what}' gives {value!r}; values must be hashable, such as numbers, text, tuples") from None
+            raise ProgramError(
+                f"'{self.what}' gives {value!r}; values must be hashable, such as numbers, text, tuples"
+            ) from None
         if found == len(self.values):
             self.values.append(value)
             check_size(f"'{self.what}'", found, MAX_VALUES)
@@ -152,7 +154,9 @@ class Analysis:
         self.atoms: list[Atom] = []
         self.tokens = self._add(Atom(0, "tokens", list(vocab)))
         self.indices = self._add(Atom(1, "indices", list(range(length))))
-        self.notes: dict[str, None] = {}  # what Tracr's evaluator or network would get wrong, or where a function raises
+        self.notes: dict[
+            str, None
+        ] = {}  # what Tracr's evaluator or network would get wrong, or where a function raises
         self._known: dict[int, tuple[RASPExpr, Any]] = {}
         self._made: dict[Any, Any] = {}
 
@@ -195,7 +199,9 @@ class Analysis:
     def _by_index(self, sop: ConstantSOp) -> Values:
         domain = Domain(sop.name)
         if len(sop.value) < self.length:
-            raise NotSupported(f"{sop.name}: {len(sop.value)} constant values are fewer than max_seq_len, {self.length}")
+            raise NotSupported(
+                f"{sop.name}: {len(sop.value)} constant values are fewer than max_seq_len, {self.length}"
+            )
         table = np.array([domain.place(value) for value in sop.value[: self.length]])
         return Values(Func((self.indices,), table).simplified(), domain.values)
 
@@ -244,7 +250,9 @@ class Analysis:
         domain = Domain(sop.name)
         results = np.array(
             [
-                self._called(sop, domain, first.domain[code // len(second.domain)], second.domain[code % len(second.domain)])
+                self._called(
+                    sop, domain, first.domain[code // len(second.domain)], second.domain[code % len(second.domain)]
+                )
                 for code in codes.tolist()
             ]
         )
@@ -292,9 +300,7 @@ class Analysis:
         if factors is None or not all(is_number(factor) for factor in factors):
             return None
         a, b = map(exact, factors)
-        atoms, x, y = self.joined(
-            sop.name, Values(one.value, list(one.codes)), Values(two.value, list(two.codes))
-        )
+        atoms, x, y = self.joined(sop.name, Values(one.value, list(one.codes)), Values(two.value, list(two.codes)))
         domain = Domain(sop.name)
         table = np.full(x.shape, IMPOSSIBLE)
         for where in np.ndindex(x.shape):
@@ -339,7 +345,9 @@ class Analysis:
 
     def _constant_selector(self, selector: ConstantSelector) -> Family:
         if len(selector.value) < self.length:
-            raise NotSupported(f"{selector.name}: its {len(selector.value)} rows are fewer than max_seq_len, {self.length}")
+            raise NotSupported(
+                f"{selector.name}: its {len(selector.value)} rows are fewer than max_seq_len, {self.length}"
+            )
         match = np.array([row[: self.length] for row in selector.value[: self.length]], dtype=bool).T
         index = Func.of_atom(self.indices)
         return self._taken_apart(match, index, index)
@@ -456,8 +464,8 @@ class Analysis:
         for place, (a, b, _) in enumerate(family.runs):
             by[a - low : b - low + 1] = place
         stacked = np.stack([match[np.ix_(keys, queries)] for _, _, match in family.runs])
-        place = np.arange(self.length)
-        runs = by[place[:, None] - place[None, :] - low]  # (key index, query index)
+        here = np.arange(self.length)
+        runs = by[here[:, None] - here[None, :] - low]  # (key index, query index)
         whole = stacked[runs].transpose(2, 0, 3, 1).reshape(count, count)
         return total_order(whole, True)
 
@@ -476,7 +484,7 @@ class Analysis:
         return self._averaged(sop, selection, value, sop.default, by_index)
 
     def _one_selection(self, family: Family, what: str) -> tuple[Selection, np.ndarray | None] | None:
-        """The selection of a head that selects all that a selector does, and how many that is at each index if known."""
+        """One head's selection of all that a selector selects, and how many that is at each index, if known."""
         runs = family.matching
         if not runs:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kleene.common.means import is_number, mean
 from kleene.errors import InputError, ProgramError
 from kleene.rasp.expressions import (
     Aggregate,
@@ -30,7 +31,6 @@ from kleene.rasp.expressions import (
     TokensType,
     Value,
 )
-from kleene.rasp.numbers import is_number, mean
 
 
 class DefaultRASPEvaluator:
@@ -95,7 +95,9 @@ class _Run:
     def selected(self, selector: Selector) -> list[list[int]]:
         """The positions that each position selects."""
         rows = self.of(selector)
-        return [[k for k, chosen in enumerate(row) if chosen and not (self.causal and k > q)] for q, row in enumerate(rows)]
+        return [
+            [k for k, chosen in enumerate(row) if chosen and not (self.causal and k > q)] for q, row in enumerate(rows)
+        ]
 
     def aggregate(self, sop: Aggregate) -> list[Value]:
         values = self.of(sop.sop)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from math import lcm
 from typing import Any
 
 import numpy as np
 
+from kleene.common.means import exact, is_number
 from kleene.lowering.forms import Form
 from kleene.rasp.functions import Atom, Func, check_size
-from kleene.rasp.numbers import exact, is_number
 
 MAX_SPLIT = 12  # classes of an atom by which a function is split
 MAX_DEPTH = 3
@@ -100,14 +100,16 @@ def _best(table: np.ndarray, sources: tuple[Source, ...], depth: int) -> list[Pi
             if sum(piece.cost for piece in made) >= cost:
                 break
         else:
-            found, cost = list(made), sum(piece.cost for piece in made)  # type: ignore[arg-type]
+            found, cost = list(made), sum(piece.cost for piece in made)
     return [_checked(piece, sources) for piece in found]
 
 
 def _checked(piece: Piece | None, sources: Sequence[Source]) -> Piece:
     if piece is None:
         count = int(np.prod([len(source.places) for source in sources]))
-        check_size("a function of " + ", ".join(source.atom.name for source in sources), max(count, MAX_FORM + 1), MAX_FORM)
+        check_size(
+            "a function of " + ", ".join(source.atom.name for source in sources), max(count, MAX_FORM + 1), MAX_FORM
+        )
     assert piece is not None
     return piece
 
@@ -229,5 +231,5 @@ def _piece(sources: Sequence[Source], scaled: Sequence[np.ndarray], results: dic
         last = results.get(int(value), last)
         filled[value] = last
     values = list(filled.values())
-    cost = sum(a != b for a, b in zip(values, values[1:])) + 1
+    cost = sum(a != b for a, b in pairwise(values)) + 1
     return Piece((), form, tuple(filled.items()), cost)

@@ -7,7 +7,7 @@ of that layer have just read. A function of the token alone, or of the index alo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -35,7 +35,7 @@ class Root:
     kind: Kind
     places: tuple[int, ...]
     at_bos: int
-    variable: Variable[Any] = field(default=None)  # type: ignore[assignment]
+    variable: Any = None  # once it is declared
 
     @property
     def key(self) -> Any:
@@ -52,7 +52,7 @@ class HeadPlan:
     kind: Kind
     default: Any
     anchored: bool = False  # also selects the beginning of the sequence
-    head: Head[Any] = field(default=None)  # type: ignore[assignment]
+    head: Any = None  # once it is declared
 
 
 class Planner:
@@ -183,7 +183,9 @@ class Planner:
     def _keep(self) -> None:
         """Keep what a head has read in a variable where a later layer needs it."""
         for atom in self._attention():
-            later = [r for r in self.roots.values() if atom in r.function.atoms and self.ready(r) > self.layers[atom.number]]
+            later = [
+                r for r in self.roots.values() if atom in r.function.atoms and self.ready(r) > self.layers[atom.number]
+            ]
             if later:
                 part = Func((atom,), self.parts[atom.number])
                 self.kept[atom.number] = self.root(atom.name, part, Categorical(part.size), range(part.size), 0)
@@ -195,7 +197,7 @@ class Planner:
         body: dict[str, Any] = {}
         self._tokens = self._declare_base(body, "tokens_here", self.analysis.tokens, self.vocab)
         self._indices = self._declare_base(body, "index", self.analysis.indices, self.length)
-        self._bos = Variable(Categorical(2), token=lambda t: int(t == self.vocab))
+        self._bos = Variable[Any](Categorical(2), token=lambda t: int(t == self.vocab))
         for root in self.roots.values():
             body[root.name] = root.variable = self._declare(root)
         total = max([1, *(self.ready(root) for root in self.roots.values())])

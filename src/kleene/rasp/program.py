@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kleene.common.vocabulary import Vocabulary
-from kleene.errors import InputError, KleeneWarning
+from kleene.errors import InputError
 from kleene.machines.program import ProgramClass
 from kleene.rasp.analysis import Analysis
 from kleene.rasp.expressions import SOp
@@ -33,7 +32,7 @@ def to_program(
     >>> program.decode(program.run(program.encode("aba")))
     [True, False, True]
     """
-    analysis, words, program = build(sop, vocab, max_seq_len, causal, bos)
+    _, _, program = build(sop, vocab, max_seq_len, causal, bos)
     return program
 
 
@@ -74,13 +73,14 @@ def check_vocabulary(name: str, vocab: Iterable[Any], bos: Any) -> Sequence[Any]
         raise InputError(f"{name}: None is no token; it stands for a missing value")
     if bos in given:
         raise InputError(f"{name}: the token {bos!r} is in the vocabulary; give another bos=")
-    return sorted(given, key=lambda token: (isinstance(token, str), type(token).__name__ * isinstance(token, tuple), token)
-                  if isinstance(token, int | float | str) else (True, type(token).__name__, repr(token)))  # fmt: skip
+    return sorted(given, key=_order)
 
 
-def warn_of(analysis: Analysis) -> None:
-    for note in list(analysis.notes)[:3]:
-        warnings.warn(note, KleeneWarning, stacklevel=3)
+def _order(token: Any) -> tuple[int, Any]:
+    """Numbers first, then texts, then everything else by how Python writes it."""
+    if isinstance(token, int | float):
+        return 0, token
+    return (1, token) if isinstance(token, str) else (2, repr(token))
 
 
 def _title(sop: SOp) -> str:

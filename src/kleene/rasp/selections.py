@@ -78,7 +78,8 @@ def relation(predicate: Any, keys: Sequence[Any], queries: Sequence[Any], note: 
             there = np.array([value is not None for value in [*keys, *queries]])
             k, q = ranks[: len(keys), None], ranks[None, len(keys) :]
             holds: np.ndarray = ORDERINGS[predicate](k, q)
-            return holds & there[: len(keys), None] & there[None, len(keys) :]
+            found: np.ndarray = holds & there[: len(keys), None] & there[None, len(keys) :]
+            return found
         predicate = _unless_none(COMPARISONS[predicate])
     check_size("a predicate", len(keys) * len(queries), 20_000_000)
     match = np.zeros((len(keys), len(queries)), dtype=bool)

@@ -415,8 +415,13 @@ class Transformer(nn.Module):
         """The values of the outputs, one for each position after the beginning."""
         return self.words.decode(outputs)
 
-    def apply(self, sequence: Sequence[Any]) -> Applied:
-        """Run a sequence, and return the value of each position as `.decoded`, the beginning first if it was given."""
+    def apply(self, sequence: Any) -> Any:
+        """Run a sequence, and return the value of each position as `.decoded`, the beginning first if it was given.
+
+        With a function, it is `torch.nn.Module.apply`.
+        """
+        if callable(sequence):
+            return super().apply(sequence)
         words = self.words
         outputs = self.run(words.encode(sequence))
         given = words.read(sequence) if isinstance(sequence, str) else list(sequence)

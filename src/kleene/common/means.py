@@ -10,9 +10,31 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from kleene.common.vocabulary import Mean
-
 LARGEST_DENOMINATOR = 1_000_000  # a float within one rounding of such a fraction is read as that fraction
+
+
+class Mean(float):
+    """A float that is the rounding of `exact`. Sums, products and quotients with whole numbers and means stay exact.
+
+    >>> 3 * Mean(Fraction(1, 3)) == 1, Mean(Fraction(1, 5)) == 0.2
+    (True, True)
+    """
+
+    exact: Fraction
+
+    def __new__(cls, exact: Fraction) -> Mean:
+        made = super().__new__(cls, exact.numerator / exact.denominator)
+        made.exact = exact
+        return made
+
+    def __neg__(self) -> Any:
+        return plain(-self.exact)
+
+    def __abs__(self) -> Any:
+        return plain(abs(self.exact))
+
+    def __reduce__(self) -> Any:
+        return Mean, (self.exact,)
 
 
 def _exact_operation(name: str, operation: Callable[[Fraction, Fraction], Any]) -> None:
@@ -32,8 +54,6 @@ def _exact_operation(name: str, operation: Callable[[Fraction, Fraction], Any]) 
     setattr(Mean, f"__r{name}__", backward)
 
 
-Mean.__neg__ = lambda self: plain(-self.exact)  # type: ignore[method-assign, assignment, return-value]
-Mean.__abs__ = lambda self: plain(abs(self.exact))  # type: ignore[method-assign, assignment, return-value]
 _exact_operation("add", lambda a, b: a + b)
 _exact_operation("sub", lambda a, b: a - b)
 _exact_operation("mul", lambda a, b: a * b)
