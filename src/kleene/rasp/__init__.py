@@ -52,4 +52,7 @@ from kleene.rasp.expressions import selector_not as selector_not
 from kleene.rasp.expressions import selector_or as selector_or
 from kleene.rasp.expressions import sop_not as sop_not
 from kleene.rasp.expressions import tokens as tokens
+from kleene.rasp.notation import RaspFile as RaspFile
+from kleene.rasp.notation import parse as parse
+from kleene.rasp.notation import parse_file as parse_file
 from kleene.rasp.program import to_program as to_program

@@ -244,6 +244,8 @@ class Analysis:
         fused = self._fused(sop, first, second)
         if fused is not None:
             return fused
+        if self.indices in union(first.function, second.function):
+            first, second = self._as_sum(first), self._as_sum(second)
         atoms, a, b = self.joined(sop.name, first, second)
         both = (a >= 0) & (b >= 0)
         codes, place = np.unique(a[both] * len(second.domain) + b[both], return_inverse=True)
@@ -309,6 +311,47 @@ class Analysis:
         value = self._compact(Values(Func(atoms, table).simplified(), domain.values))
         default = None if one.default is None else plain(a * exact(one.default) + b * exact(two.default))
         return self._averaged(sop, one.selection, value, default, one.counts)
+
+    def _as_sum(self, values: Values) -> Values:
+        """A mean of a known number of positions as a function of the index and of counts: the sum over that number.
+
+        So `(indices + 1) * mean` of what is to the left is a count again.
+        """
+        atom = values.function.atoms[0] if len(values.function.atoms) == 1 else None
+        if not isinstance(atom, Averaged) or atom.counts is None or not atom.exact_mean:
+            return values
+        base, *steps = sorted(set(atom.codes))
+        if not 1 <= len(steps) <= 2 or atom.selection.offsets is None and not self.causal:
+            return values
+        high = 0 if atom.selection.offsets is None else max(atom.selection.offsets)
+        widths = [self._count_of(atom, code, high) for code in steps]
+        if not all(width.function.is_atom for width in widths):
+            return values
+        atoms = union(Func.of_atom(self.indices), *(width.function for width in widths))
+        axes = np.indices([a.size for a in atoms])
+        counts = atom.counts[axes[atoms.index(self.indices)]]
+        places = {exact(v): place for place, v in enumerate(atom.domain) if is_number(v)}
+        table = np.full(counts.shape, IMPOSSIBLE)
+        selected = [axes[atoms.index(width.function.atoms[0])] for width in widths]
+        for where in np.ndindex(counts.shape):
+            number, each = int(counts[where]), [int(part[where]) for part in selected]
+            if number == 0 and not any(each):
+                table[where] = atom.levels[0][1]
+            elif number and sum(each) <= number:
+                total = base * number + sum((code - base) * w for code, w in zip(steps, each))
+                table[where] = places.get(Fraction(total) / number, IMPOSSIBLE)
+        return Values(Func(atoms, table).mapped(values.function.table), values.domain)
+
+    def _count_of(self, atom: Averaged, code: Fraction, high: int) -> Values:
+        """How many positions up to a distance have a code."""
+        has = atom.value.mapped(np.array([int(c == code) for c in atom.codes]))
+        low, top = self._whole_range()
+        match = np.array([[False], [True]])
+        runs: tuple[Run, ...] = ((low, high, match),)
+        if high < top:
+            runs = (*runs, (high + 1, top, np.zeros((2, 1), dtype=bool)))
+        width = SelectorWidth(Select(Full(0), Full(0), lambda k, q: True)).named(f"{atom.name}_count")
+        return self._width_of(Family(has, Func.constant(), runs), width)
 
     # --- selectors ---
 

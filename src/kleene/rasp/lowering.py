@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, permutations, product
+from itertools import combinations, pairwise, permutations, product
 from math import lcm
 from typing import Any
 
@@ -33,6 +33,7 @@ class Source:
     low: int
     places: tuple[int, ...]
     atom: Atom
+    summed: bool = False  # a sum of atoms, whose number is the raw value itself
 
     @classmethod
     def of_variable(cls, name: str, places: Sequence[int], atom: Atom) -> Source:
@@ -76,7 +77,7 @@ def pieces(function: Func, sources: Sequence[Source], places: np.ndarray) -> lis
 
 
 def _best(table: np.ndarray, sources: tuple[Source, ...], depth: int) -> list[Piece]:
-    table, sources = _simplified(table, sources)
+    table, sources = _with_sums(*_simplified(table, sources))
     if not sources:
         return [Piece((), Form(0, ()), ((0, max(int(table), 0)),), 1)]
     whole = _whole(table, sources)
@@ -137,6 +138,54 @@ def _simplified(table: np.ndarray, sources: tuple[Source, ...]) -> tuple[np.ndar
     return table, tuple(kept)
 
 
+def _with_sums(table: np.ndarray, sources: tuple[Source, ...]) -> tuple[np.ndarray, tuple[Source, ...]]:
+    """Replace two sources by their sum or difference where the function depends on that alone."""
+    for one, two in combinations(range(len(sources)), 2) if len(sources) > 2 else ():
+        for sign in (1, -1):
+            found = _summed(table, sources, one, two, sign)
+            if found is not None:
+                return _with_sums(*_simplified(*found))
+    return table, sources
+
+
+def _summed(
+    table: np.ndarray, sources: tuple[Source, ...], one: int, two: int, sign: int
+) -> tuple[np.ndarray, tuple[Source, ...]] | None:
+    a, b = _numbers(sources[one]), _numbers(sources[two])
+    if a is None or b is None:
+        return None
+    total = a[:, None] + sign * b[None, :]
+    low, high = int(total.min()), int(total.max())
+    if high - low + 1 > 2 * (len(a) + len(b)):
+        return None
+    front = np.moveaxis(table, (one, two), (0, 1))
+    made = np.full((high - low + 1, *front.shape[2:]), -1)
+    for raw in range(low, high + 1):
+        rows = front[total == raw]
+        if len(rows):
+            most = rows.max(axis=0)
+            if not bool(np.all((rows == most) | (rows < 0))):
+                return None
+            made[raw - low] = most
+    terms = {**_numbered_terms(sources[one], a, 1), **_numbered_terms(sources[two], b, sign)}
+    least = sum(min(entries) for entries in terms.values())
+    most_raw = sum(max(entries) for entries in terms.values())
+    padding = [(low - least, most_raw - high)] + [(0, 0)] * (made.ndim - 1)
+    made = np.pad(made, padding, constant_values=-1)
+    places = tuple(range(most_raw - least + 1))
+    joint = Source(terms, least, places, sources[one].atom, summed=True)
+    rest = tuple(source for place, source in enumerate(sources) if place not in (one, two))
+    return made, (joint, *rest)
+
+
+def _numbered_terms(source: Source, numbers: np.ndarray, sign: int) -> dict[str, tuple[int, ...]]:
+    """The terms of a source, so that they add up to its number."""
+    name = source.single
+    if name is None:  # a sum of heads, whose number is the raw value
+        return {head: tuple(sign * entry for entry in entries) for head, entries in source.terms.items()}
+    return {name: tuple(sign * int(numbers[raw - source.low]) for raw in source.terms[name])}
+
+
 def _whole(table: np.ndarray, sources: tuple[Source, ...]) -> Piece | None:
     """The function as one table of one form."""
     options = [*_sums(table, sources), *_positional(table, sources)]
@@ -164,7 +213,9 @@ def _sums(table: np.ndarray, sources: tuple[Source, ...]) -> Iterable[Piece]:
 
 
 def _numbers(source: Source) -> np.ndarray | None:
-    """The numbers that a source's raw values stand for, times a common denominator; None where there are none."""
+    """The whole numbers that a source's raw values stand for; None where there are none."""
+    if source.summed:
+        return np.arange(source.low, source.low + len(source.places))
     values = [source.atom.domain[place] for place in source.places]
     if not all(is_number(value) for value in values):
         return None
