@@ -10,7 +10,15 @@ from kleene import rasp
 from kleene.rasp import Comparison
 
 VOCABULARIES: list[list[Any]] = [["a", "b", "c"], [0, 1, 2], ["x", "y"], [1, 2, 5]]
-COMPARED = [Comparison.EQ, Comparison.LT, Comparison.LEQ, Comparison.GT, Comparison.NEQ, Comparison.GEQ, Comparison.TRUE]
+COMPARED = [
+    Comparison.EQ,
+    Comparison.LT,
+    Comparison.LEQ,
+    Comparison.GT,
+    Comparison.NEQ,
+    Comparison.GEQ,
+    Comparison.TRUE,
+]
 MAPS: list[Callable[[int], Callable[[Any], Any]]] = [
     lambda c: lambda x: x + c,
     lambda c: lambda x: x * c,

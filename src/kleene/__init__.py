@@ -67,14 +67,22 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.machines.turing import TuringMachine as TuringMachine
     from kleene.networks.rnn.decider import Decider as Decider
     from kleene.networks.rnn.exact import ExactRNN as ExactRNN
+    from kleene.networks.rnn.gated import GatedRNN as GatedRNN
+    from kleene.networks.rnn.linear import LinearRNN as LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
+    from kleene.networks.stock.model import StockModel as StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer as LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel as LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier as WordClassifier
     from kleene.networks.transformer.model import Transformer as Transformer
     from kleene.training.memorise import memorise as memorise
+    from kleene.truth.causal_graph import causal_graph as causal_graph
+    from kleene.truth.shapley import effects as effects
+    from kleene.truth.shapley import interactions as interactions
+    from kleene.truth.shapley import shapley as shapley
 
 __version__ = "0.2.0.dev0"
 
@@ -114,11 +122,19 @@ _LAZY: dict[str, str] = {
     "Transformer": "kleene.networks.transformer.model",
     "ExactRNN": "kleene.networks.rnn.exact",
     "Decider": "kleene.networks.rnn.decider",
+    "GatedRNN": "kleene.networks.rnn.gated",
+    "LinearRNN": "kleene.networks.rnn.linear",
+    "StockModel": "kleene.networks.stock.model",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",
     "LanguageModel": "kleene.networks.trained.lstm",
     "LearnedTransformer": "kleene.networks.trained.learned_mlp",
+    "WordClassifier": "kleene.networks.trained.word_classifier",
     "StandardTransformer": "kleene.networks.trained.encoder_decoder",
+    "shapley": "kleene.truth.shapley",
+    "interactions": "kleene.truth.shapley",
+    "effects": "kleene.truth.shapley",
+    "causal_graph": "kleene.truth.causal_graph",
     "Report": "kleene.checks.agreement",
     "Certificate": "kleene.checks.certificates",
     "Updates": "kleene.lowering.updates",

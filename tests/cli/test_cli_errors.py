@@ -128,6 +128,8 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
     ],
     "compile": [
         *PROGRAMS,
+        ("type", ["parity_relative", "--to", "llama"]),
+        ("type", ["dfa.json", "--to", "gpt2"]),
         ("type", ["nets/rnn"]),
         ("type", ["dfa.json", "--dtype", "float64"]),
         ("missing", ["nowhere.json"]),
@@ -230,6 +232,14 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
         ("broken", ["cut/lstm", "a b"]),
         ("type", ["nets/transformer", "[2]", "-o", "picture.png"]),
         ("missing", ["notes.txt", "[1]"]),
+        ("type", ["dfa.json", "abc"]),
+        ("type", ["dfa.json", "ab", "--distribution", "a"]),
+        ("range", ["dfa.json", "ab", "--distribution", "a=0.5"]),
+        ("type", ["dfa.json", "ab", "--read", "end"]),
+        ("type", ["dfa.json", "ab", "-o", "picture.png"]),
+        ("range", ["parity_relative", "[2,1]", "--position", "7"]),
+        ("range", ["parity_relative", "[2,1]"]),
+        ("broken", ["broken.json", "ab"]),
     ],
     "reproduce": [
         ("missing", ["no.experiment"]),
@@ -261,6 +271,7 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
     ],
     "export": [(kind, [*what, "--to", "circuit"]) for kind, what in [*PROGRAMS, *NETWORKS]]
     + [
+        ("type", ["parity_relative", "--to", "llama", "-o", "out"]),
         ("type", ["parity_relative", "--to", "graphviz"]),
         ("type", ["dfa.json", "--to", "onnx", "-o", "x.onnx"]),
         ("broken", ["broken.json", "--to", "graphviz"]),

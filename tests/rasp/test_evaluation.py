@@ -83,13 +83,13 @@ def test_names_and_annotations():
 
 
 def test_wrong_parts_are_named():
-    with pytest.raises(kl.ProgramError, match="rasp.Full"):
+    with pytest.raises(kl.ProgramError, match=r"rasp\.Full"):
         rasp.Map(str, 3)
     with pytest.raises(kl.ProgramError, match="not a function"):
         rasp.Map("f", tokens)
     with pytest.raises(kl.ProgramError, match="not a selector"):
         rasp.SelectorWidth(tokens)
-    with pytest.raises(kl.ProgramError, match="use &, |, ~"):
+    with pytest.raises(kl.ProgramError, match=r"use &, \|, ~"):
         _ = tokens == "a" and indices == 0
 
 

@@ -50,7 +50,9 @@ def make_shuffle_dyck(pairs: Sequence[str]) -> SOp:
     negative = reduce(lambda one, two: one | two, [balance < 0 for balance in balances])
     closed = reduce(lambda one, two: one & two, [balance == 0 for balance in balances])
     everything = rasp.Select(indices, indices, Comparison.TRUE)
-    ever_negative = rasp.Aggregate(everything, rasp.numerical(rasp.Map(bool, negative)), default=0).named("ever_negative")
+    ever_negative = rasp.Aggregate(everything, rasp.numerical(rasp.Map(bool, negative)), default=0).named(
+        "ever_negative"
+    )
     last = rasp.Select(indices, make_length() - 1, Comparison.EQ).named("last")
     closed_at_the_end = rasp.Aggregate(last, closed).named("closed_at_the_end")
     return (closed_at_the_end & ~rasp.numerical(ever_negative)).named("shuffle_dyck")
@@ -94,9 +96,11 @@ def detect_pattern(sop: SOp, pattern: Sequence[Any]) -> SOp:
     if len(pattern) < 1:
         raise InputError("detect_pattern: the pattern is empty")
     found = [
-        sop == element if back == 0 else shift_by(back, sop == element) for back, element in enumerate(reversed(pattern))
+        sop == element if back == 0 else shift_by(back, sop == element)
+        for back, element in enumerate(reversed(pattern))
     ]
-    return reduce(lambda one, two: one & two, reversed(found)).named("detect_pattern")
+    detected: SOp = reduce(lambda one, two: one & two, reversed(found))
+    return detected.named("detect_pattern")
 
 
 def make_count_less_freq(n: int) -> SOp:

@@ -318,8 +318,8 @@ def averaging_heads(updates: Updates) -> list[str]:
 
 
 def _selects_one(updates: Updates, head: HeadSpec) -> bool:
-    """Whether a head always selects at most one position: it has one offset, or its key is the position."""
-    if head.offsets is not None and len(head.offsets) == 1:
+    """Whether a head always selects at most one position: one offset, a preference, or the position as its key."""
+    if head.prefer is not None or (head.offsets is not None and len(head.offsets) == 1):
         return True
     if head.key is None or head.query is None or isinstance(updates.spec.kinds[head.query], Subset):
         return False

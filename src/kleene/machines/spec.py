@@ -11,6 +11,17 @@ from kleene.errors import InputError
 from kleene.machines.kinds import Kind, Numerical, as_int, kind_from_json
 
 
+def inside(kind: Kind, outside: str | None, value: Any) -> Any:
+    """A whole number as a variable takes it that saturates or wraps; anything else unchanged."""
+    whole = as_int(value) if outside is not None else None
+    if whole is None:
+        return value
+    return whole % len(kind) if outside == "wrap" else min(max(whole, 0), len(kind) - 1)
+
+
+PREFERENCES = ("latest", "earliest", "nearest")
+
+
 @dataclass(frozen=True)
 class VariableSpec:
     """A variable by name. Its initial values are indices into `kind.values`."""
@@ -20,6 +31,11 @@ class VariableSpec:
     by_token: tuple[int, ...] | None
     by_position: tuple[int, ...] | None
     default: int
+    outside: str | None = field(default=None, compare=False)  # what a number outside becomes when it is written
+
+    def write(self, value: Any) -> int | None:
+        """The index of what the variable holds after this value is written; None where it cannot hold it."""
+        return self.kind.index(inside(self.kind, self.outside, value))
 
     def initial(self, token: int, position: int) -> int:
         """The index of the initial value."""
@@ -45,6 +61,7 @@ class HeadSpec:
     among: tuple[tuple[str, int], ...] = ()  # (variable, index): positions with these values are looked at
     into: str | None = None
     replacing: str | None = None
+    prefer: str | None = None  # one of PREFERENCES: which of several matching positions it selects
 
     @property
     def numerical(self) -> bool:
@@ -62,6 +79,7 @@ class HeadSpec:
             "among": [list(pair) for pair in self.among],
             "into": self.into,
             "replacing": self.replacing,
+            "prefer": self.prefer,
         }
 
     @classmethod
@@ -80,10 +98,22 @@ class HeadSpec:
             among,
             content["into"],
             content["replacing"],
+            content.get("prefer"),  # files of older versions lack it
         )
+
+    @property
+    def selection(self) -> tuple[Any, ...]:
+        """What decides which positions it selects: heads with equal selections select alike."""
+        return self.query, self.key, self.offsets, self.where, self.among, self.prefer
 
     def allows(self, offset: int) -> bool:
         return self.offsets is None or offset in self.offsets
+
+    def rank(self, offset: int) -> int:
+        """How much a head with a preference wants the position at an offset: the highest rank is selected."""
+        if self.prefer == "nearest":  # the left one of two that are equally near
+            return -2 * abs(offset) - (offset > 0)
+        return -offset if self.prefer == "earliest" else offset
 
 
 @dataclass(frozen=True)

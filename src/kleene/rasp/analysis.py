@@ -321,25 +321,22 @@ class Analysis:
         if not isinstance(atom, Averaged) or atom.counts is None or not atom.exact_mean:
             return values
         base, *steps = sorted(set(atom.codes))
-        if not 1 <= len(steps) <= 2 or atom.selection.offsets is None and not self.causal:
-            return values
         high = 0 if atom.selection.offsets is None else max(atom.selection.offsets)
-        widths = [self._count_of(atom, code, high) for code in steps]
-        if not all(width.function.is_atom for width in widths):
+        widths = [self._count_of(atom, code, high).function for code in steps] if 1 <= len(steps) <= 2 else []
+        if not widths or not all(width.is_atom for width in widths):
             return values
-        atoms = union(Func.of_atom(self.indices), *(width.function for width in widths))
+        atoms = union(Func.of_atom(self.indices), *widths)
         axes = np.indices([a.size for a in atoms])
         counts = atom.counts[axes[atoms.index(self.indices)]]
-        places = {exact(v): place for place, v in enumerate(atom.domain) if is_number(v)}
+        each = [axes[atoms.index(width.atoms[0])] for width in widths]
+        weights = [code - base for code in steps]
         table = np.full(counts.shape, IMPOSSIBLE)
-        selected = [axes[atoms.index(width.function.atoms[0])] for width in widths]
-        for where in np.ndindex(counts.shape):
-            number, each = int(counts[where]), [int(part[where]) for part in selected]
-            if number == 0 and not any(each):
-                table[where] = atom.levels[0][1]
-            elif number and sum(each) <= number:
-                total = base * number + sum((code - base) * w for code, w in zip(steps, each))
-                table[where] = places.get(Fraction(total) / number, IMPOSSIBLE)
+        places = {exact(v): place for place, v in enumerate(atom.domain) if is_number(v)}
+        for where in np.argwhere((sum(each) <= counts) & (counts > 0)).tolist():
+            here = tuple(where)
+            total = base * int(counts[here]) + sum(weight * int(w[here]) for weight, w in zip(weights, each))
+            table[here] = places.get(Fraction(total) / int(counts[here]), IMPOSSIBLE)
+        table[(counts == 0) & (sum(each) == 0)] = atom.levels[0][1]
         return Values(Func(atoms, table).mapped(values.function.table), values.domain)
 
     def _count_of(self, atom: Averaged, code: Fraction, high: int) -> Values:

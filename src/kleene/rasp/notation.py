@@ -23,11 +23,12 @@ TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|\#[^\n]*)|(?P<float>\d+\.\d+)|(?P<int>\d+)|(?P<text>\"[^\"\n]*\")"
     r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<sign>==|<=|>=|!=|[-+*/%^<>=()\[\]{},:;])"
 )
-WORDS = frozenset("def return for in if else and or not draw load round indicator select aggregate range zip len".split())
+BUILT_IN = frozenset({"select", "aggregate", "round", "indicator", "range", "zip", "len"})
+WORDS = BUILT_IN | {"def", "return", "for", "in", "if", "else", "and", "or", "not", "draw", "load"}
+WHOSE = r"(?:s-op[ \t]+|selector[ \t]+)?"
 INTERPRETER_ONLY = re.compile(  # commands of the interpreter's prompt; they have no semicolon
-    r"(?m)^[ \t]*(set[ \t]+(?:s-op[ \t]+|selector[ \t]+)?example\b.*|show[ \t]+(?:s-op[ \t]+|selector[ \t]+)?example.*"
-    r"|(?:s-op[ \t]+|selector[ \t]+)?examples[ \t]+(?:on|off)|full seq display[ \t]+(?:on|off)|exit(?:\(\))?|quit(?:\(\))?)"
-    r"[ \t]*;?[ \t]*(?:\#.*)?$"
+    rf"(?m)^[ \t]*(set[ \t]+{WHOSE}example\b.*|show[ \t]+{WHOSE}example.*|{WHOSE}examples[ \t]+(?:on|off)"
+    r"|full seq display[ \t]+(?:on|off)|exit(?:\(\))?|quit(?:\(\))?)[ \t]*;?[ \t]*(?:\#.*)?$"
 )
 STRENGTH = {"in": 1, "if": 2, "and": 3, "or": 3, "==": 4, "<=": 4, ">=": 4, "<": 4, ">": 4, "!=": 4}
 STRENGTH |= {"+": 5, "-": 5, "%": 6, "*": 7, "/": 7, "^": 8}
@@ -368,7 +369,9 @@ class Parser:
         sign = self.here
         if sign.kind in ("int", "float", "text"):
             self.take()
-            value: Any = sign.text[1:-1] if sign.kind == "text" else int(sign.text) if sign.kind == "int" else float(sign.text)
+            value: Any = (
+                sign.text[1:-1] if sign.kind == "text" else int(sign.text) if sign.kind == "int" else float(sign.text)
+            )
             return lambda scope: value
         if self.at("("):
             self.take()
@@ -379,7 +382,7 @@ class Parser:
             return self.list_or_comprehension()
         if self.at("{"):
             return self.dict_or_comprehension()
-        if sign.text in ("select", "aggregate", "round", "indicator", "range", "zip", "len") and sign.kind == "name":
+        if sign.text in BUILT_IN and sign.kind == "name":
             self.take()
             return self.built_in(sign)
         name = self.name()
@@ -434,9 +437,7 @@ class Parser:
         first = self.pair()
         if self.at("for"):
             targets, over = self.comprehension("}")
-            return lambda scope: dict(
-                _entry(first, inner, line) for inner in _each(scope, targets, over(scope), line)
-            )
+            return lambda scope: dict(_entry(first, inner, line) for inner in _each(scope, targets, over(scope), line))
         pairs = [first]
         while self.at(","):
             self.take()

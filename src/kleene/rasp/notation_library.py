@@ -246,14 +246,18 @@ def _has_other(sop: SOp, value: Any, where: Comparison) -> SOp:
     return has_focus(there)
 
 
+def _and(one: SOp, two: SOp) -> SOp:
+    return SequenceMap(lambda x, y: bool(x and y), one, two)
+
+
 def mark_last_instance(sop: SOp, value: Any) -> SOp:
     """Whether a position has the value and no later one has it."""
-    return binary("and", sequence(sop) == value, ~_has_other(sop, value, Comparison.GT))
+    return _and(sequence(sop) == value, ~_has_other(sop, value, Comparison.GT))
 
 
 def mark_first_instance(sop: SOp, value: Any) -> SOp:
     """Whether a position has the value and no earlier one has it."""
-    return binary("and", sequence(sop) == value, ~_has_other(sop, value, Comparison.LT))  # type: ignore[no-any-return]
+    return _and(sequence(sop) == value, ~_has_other(sop, value, Comparison.LT))
 
 
 def select_from_last(sop: SOp, value: Any) -> Selector:

@@ -18,12 +18,13 @@ from kleene.lowering.updates import Cycle, GuardedUpdate, ReadGuard, Test, Updat
 from kleene.machines.declarations import CycleLayer, Head, Variable
 from kleene.machines.kinds import Categorical, Kind, Numerical, Subset, as_number
 from kleene.machines.program import Program, ProgramClass
+from kleene.machines.spec import Spec
 from kleene.machines.specify import RESERVED
-from kleene.rasp.analysis import Analysis, Averaged, Extreme, Picked, Selection, Values, Width
+from kleene.rasp.analysis import Analysis, Averaged, Picked, Selection, Values, Width
 from kleene.rasp.functions import Atom, Func, Stored
 from kleene.rasp.lowering import Piece, Source, pieces
 
-Attention = Width | Picked | Averaged | Extreme
+TOKEN, INDEX = "token_here", "index"  # the variables of a position's own token and index
 
 
 @dataclass(eq=False)
@@ -195,59 +196,44 @@ class Planner:
     def program(self) -> ProgramClass:
         """Declare the program."""
         body: dict[str, Any] = {}
-        self._tokens = self._declare_base(body, "tokens_here", self.analysis.tokens, self.vocab)
-        self._indices = self._declare_base(body, "index", self.analysis.indices, self.length)
+        self._declare_base(body, TOKEN, self.analysis.tokens, self.vocab)
+        self._declare_base(body, INDEX, self.analysis.indices, self.length)
         self._bos = Variable[Any](Categorical(2), token=lambda t: int(t == self.vocab))
         for root in self.roots.values():
             body[root.name] = root.variable = self._declare(root)
         total = max([1, *(self.ready(root) for root in self.roots.values())])
-        cycle: list[CycleLayer] = []
-        sources: list[dict[int, Source]] = []
+        heads, by_layer = [], []
         for number in range(1, total + 1):
-            read = {}
-            used: list[Head[Any]] = []
-            for atom in self._attention():
-                if self.layers[atom.number] == number:
-                    read[atom.number] = self._declare_heads(body, atom)
-                    used += [plan.head for plan in self.heads[atom.number]]
-            sources.append(read)
-            cycle.append(CycleLayer(tuple(used), None))  # type: ignore[arg-type]
-        if any(head.among for one in cycle for head in one.heads):
+            atoms = [atom for atom in self._attention() if self.layers[atom.number] == number]
+            read = {atom.number: self._declare_heads(body, atom) for atom in atoms}
+            heads.append(tuple(plan.head for atom in atoms for plan in self.heads[atom.number]))
+            by_layer.append(self._updates(number, read))
+        if any(head.among for used in heads for head in used):
             body[self.unique("bos")] = self._bos
-        by_layer = [self._updates(number, sources[number - 1]) for number in range(1, total + 1)]
-        reading = {name for made in by_layer for update in made for name in update.reads}
-        for name, base in (("tokens_here", self._tokens), ("index", self._indices)):
-            if name not in reading and base is not self.output.variable:
-                del body[name]
-        layers = tuple(CycleLayer(one.heads, _step(made)) for one, made in zip(cycle, by_layer))
+        reading = {name for updates in by_layer for update in updates for name in update.reads}
+        body = {name: thing for name, thing in body.items() if name not in (TOKEN, INDEX) or name in reading}
         body |= {
             "tokens": self.vocab + 1,
             "positions": self.length + 1,
             "layers": total,
             "causal": self.analysis.causal,
             "output": self.output.variable,
-            "cycle": layers,
+            "cycle": tuple(CycleLayer(used, _step(updates)) for used, updates in zip(heads, by_layer)),
             "__doc__": f"The s-op {self.name}, compiled from RASP.",
             "__module__": __name__,
         }
         made: ProgramClass = ProgramClass(self.name, (Program,), body)
-        parts = []
-        for spec, updates in zip(made.spec.by_layer, by_layer):
-            read_here = {name for update in updates for name in update.reads}
-            reads = tuple(ReadGuard(name, ()) for name in spec.heads if name in read_here)
-            parts.append(Updates(spec, tuple(updates), reads))
+        parts = [_part(spec, updates) for spec, updates in zip(made.spec.by_layer, by_layer)]
         type.__setattr__(made, "_updates", Cycle(made.spec, tuple(parts)))
         return made
 
-    def _declare_base(self, body: dict[str, Any], name: str, atom: Atom, size: int) -> Variable[Any]:
+    def _declare_base(self, body: dict[str, Any], name: str, atom: Atom, size: int) -> None:
         """The variable of the token, or of the index; the beginning of the sequence has one more value."""
         if atom is self.analysis.tokens:
-            variable = Variable[Any](Categorical(size + 1), token=lambda t: t)
+            body[name] = Variable(Categorical(size + 1), token=lambda t: t)
         else:
-            variable = Variable[Any](Categorical(size + 1), position=lambda p: p - 1 if p else size)
+            body[name] = Variable(Categorical(size + 1), position=lambda p: p - 1 if p else size)
         self.names.add(name)
-        body[name] = variable
-        return variable
 
     def _declare(self, root: Root) -> Variable[Any]:
         values, function = root.kind.values, root.function
@@ -317,9 +303,9 @@ class Planner:
         if atom.number in read:
             return read[atom.number]
         if atom is self.analysis.tokens:
-            return Source.of_variable("tokens_here", [*range(self.vocab), 0], atom)
+            return Source.of_variable(TOKEN, [*range(self.vocab), 0], atom)
         if atom is self.analysis.indices:
-            return Source.of_variable("index", [*range(self.length), 0], atom)
+            return Source.of_variable(INDEX, [*range(self.length), 0], atom)
         root = self.kept[atom.number]
         if isinstance(atom, Stored):
             return Source.of_variable(root.name, list(range(atom.size)), atom)
@@ -347,6 +333,12 @@ def declared_levels(levels: Sequence[tuple[Fraction, int]], part: np.ndarray) ->
         if not (before and after):
             kept.append((level, place))
     return Numerical(tuple(as_number(level) for level, _ in kept)), [place for _, place in kept]
+
+
+def _part(spec: Spec, updates: Sequence[GuardedUpdate]) -> Updates:
+    """The updates of a layer, and which heads it reads: all that it mentions, at every position."""
+    mentioned = {name for update in updates for name in update.reads}
+    return Updates(spec, tuple(updates), tuple(ReadGuard(name, ()) for name in spec.heads if name in mentioned))
 
 
 def _step(updates: Sequence[GuardedUpdate]) -> Any:

@@ -102,7 +102,8 @@ class LookupRun(WholeNumberRun):
     def begin(self, x: Tensor) -> None:
         super().begin(x)
         self.working = np.array(self.known.working)
-        self.table = np.stack([np.resize(t, max(map(len, self.tables))) for t in self.tables])
+        longest = max(map(len, self.tables), default=1)  # there is no table where every head looks at its own row
+        self.table = np.array([np.resize(t, longest) for t in self.tables], dtype=np.int32).reshape(-1, longest)
         self.heads, self.units = self._flat_heads(), self._flat_units()
         written = [written_dims(block, lookups) for block, lookups in zip(self.net.blocks, self.known.blocks)]
         starts = np.cumsum([0, *map(len, written)]).astype(np.int32)

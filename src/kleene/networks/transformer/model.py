@@ -59,7 +59,7 @@ class Config:
     shape: str  # "universal" | "encoder" | "decoder"
     tokens: int
     positions: int | None
-    max_length: int | None  # the longest input whose averages stay exact; None: any
+    max_length: int | None  # the longest input for which all heads are exact; None: any
     dim: int
     cycle: tuple[BlockShape, ...]  # the blocks that take turns; most networks have one
     classes: int
@@ -154,8 +154,9 @@ class Block(nn.Module):
         return x + torch.einsum("bhnv,hdv->bnd", mixed, self.out)
 
     def selected(self, scores: Tensor) -> Tensor:
-        """How many positions score above the null key, for each head: (batch, head, position)."""
-        return (scores > self.null_score[None, :, None, None]).sum(dim=-1)
+        """Which positions each head selects, (batch, head, position, position): the best above the null key."""
+        above = scores > self.null_score[None, :, None, None]
+        return above & (scores == scores.amax(dim=-1, keepdim=True))
 
     def first_half(self, x: Tensor) -> Tensor:
         if not self.in1.shape[0]:

@@ -97,6 +97,7 @@ def _head(head: HeadSpec) -> dict[str, Any]:
     parts += [f"default={show_value(head.kind.values[head.default])}"] if head.default is not None else []
     parts += [f"where {name} = {value}" for name, value in head.where]
     parts += [f"among {name} = {value}" for name, value in head.among]
+    parts += [f"{head.prefer}=True"] if head.prefer is not None else []
     parts += [f"into={head.into}"] if head.into is not None else []
     parts += [f"replacing={head.replacing}"] if head.replacing is not None else []
     kind = "relative" if head.query is None and offsets is not None and len(offsets) == 1 else "attend"
