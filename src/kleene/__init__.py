@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.decompilers.from_samples import from_samples as from_samples
     from kleene.decompilers.lstar import extract as extract
     from kleene.decompilers.mealy import extract_mealy as extract_mealy
+    from kleene.evidence.contributions import contributions as contributions
     from kleene.evidence.decomposition import decompose as decompose
     from kleene.evidence.interdependence import interdependence as interdependence
     from kleene.lowering.guarding import guarded_updates as guarded_updates
@@ -111,6 +112,7 @@ _LAZY: dict[str, str] = {
     "unspecified": "kleene.checks.unspecified",
     "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.automata.regex",
+    "contributions": "kleene.evidence.contributions",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
