@@ -68,7 +68,9 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.rnn.decider import Decider as Decider
     from kleene.networks.rnn.exact import ExactRNN as ExactRNN
     from kleene.networks.rnn.gated import GatedRNN as GatedRNN
+    from kleene.networks.rnn.linear import LinearRNN as LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
+    from kleene.networks.stock.model import StockModel as StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
@@ -121,6 +123,8 @@ _LAZY: dict[str, str] = {
     "ExactRNN": "kleene.networks.rnn.exact",
     "Decider": "kleene.networks.rnn.decider",
     "GatedRNN": "kleene.networks.rnn.gated",
+    "LinearRNN": "kleene.networks.rnn.linear",
+    "StockModel": "kleene.networks.stock.model",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",
     "LanguageModel": "kleene.networks.trained.lstm",

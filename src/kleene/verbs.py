@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
-from kleene.errors import FileError, NotSupported
+from kleene.errors import FileError, NotSupported, a_type
 from kleene.files import read_json
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kleene.checks.steps import StepStatement
     from kleene.checks.turing_steps import StepCertificate
     from kleene.common.alphabet import Word
+    from kleene.common.cluster import Cluster
     from kleene.evidence.explanation import Explanation
     from kleene.evidence.rnn_traces import RnnTrace
     from kleene.exporters.transformer_to_lens import Lens
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from kleene.networks.rnn.decider import Decider
     from kleene.networks.rnn.exact import ExactRNN
     from kleene.networks.rnn.gated import GatedRNN
+    from kleene.networks.rnn.linear import LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN
+    from kleene.networks.stock.model import StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
         | StandardTransformer
         | ExactRNN
         | GatedRNN
+        | LinearRNN
         | LanguageModel
         | WordClassifier
         | Memoriser
@@ -84,16 +88,19 @@ if TYPE_CHECKING:
         ExactRNN,
         Decider,
         GatedRNN,
+        LinearRNN,
         LanguageModel,
         WordClassifier,
         Memoriser,
     )
 
 TRANSFORMER = "kleene.networks.transformer.model.Transformer"
+LINEAR, WEIGHTED = "kleene.networks.rnn.linear.LinearRNN", "kleene.machines.automata.weighted.WeightedAutomaton"
 GATED = "kleene.networks.rnn.gated.GatedRNN"
 PROGRAM = "kleene.machines.program.ProgramClass"
 DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
 TURING = "kleene.machines.turing.TuringMachine"
+STOCK = "kleene.networks.stock.model.StockModel"
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
@@ -101,6 +108,7 @@ ARROWS: dict[str, dict[str, str]] = {
         PROGRAM: "kleene.compilers.program_to_transformer:compile_program",
         DETERMINISTIC: "kleene.compilers.dfa_to_rnn:compile_dfa",
         NONDETERMINISTIC: "kleene.compilers.nfa_to_rnn:compile_nfa",
+        WEIGHTED: "kleene.compilers.dfa_to_linear:compile_weighted",
         TURING: "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
@@ -110,6 +118,7 @@ ARROWS: dict[str, dict[str, str]] = {
         TRANSFORMER: "kleene.decompilers.transformer_to_updates:decompile_transformer",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
         GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
+        LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
         "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -120,6 +129,7 @@ ARROWS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         GATED: "kleene.checks.languages:verify_networks",
+        LINEAR: "kleene.checks.languages:verify_networks",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
@@ -128,8 +138,10 @@ ARROWS: dict[str, dict[str, str]] = {
     "certify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
         TRANSFORMER: "kleene.checks.certificates:certify_transformer",
+        STOCK: "kleene.checks.stock:certify_stock",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
         GATED: "kleene.checks.languages:certify_gated",
+        LINEAR: "kleene.checks.languages:certify_linear",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
@@ -163,10 +175,19 @@ NETWORKS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
     },
+    "linear": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
+        WEIGHTED: ARROWS["compile"][WEIGHTED],
+    },
     "gru": {
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
     },
+    "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
+    "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
+    "phi3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_phi3"},
+    "qwen3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_qwen3"},
 }
 
 # the tool or format → (class of what is exported → "module:function")
@@ -190,10 +211,15 @@ EXPORTS: dict[str, dict[str, str]] = {
         "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
         GATED: "kleene.exporters.machine_to_graphviz:export_decompiled",
+        LINEAR: "kleene.exporters.machine_to_graphviz:export_decompiled",
     },
     "circuit": {
         TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
     },
+    "llama": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_llama"},
+    "gpt2": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_gpt2"},
+    "phi3": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_phi3"},
+    "qwen3": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_qwen3"},
 }
 
 # kind written in a saved folder's kleene.json → the loader of such a folder
@@ -204,9 +230,11 @@ LOADERS: dict[str, str] = {
     "rnn": "kleene.networks.rnn.files:load",
     "decider": "kleene.networks.rnn.decider:load",
     "gated": "kleene.networks.rnn.gated:load",
+    "linear": "kleene.networks.rnn.linear:load",
     "lstm": "kleene.networks.trained.lstm:load",
     "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
+    "stock": "kleene.networks.stock.model:load",
 }
 
 
@@ -224,7 +252,7 @@ def _arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str, dic
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
+    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
@@ -233,9 +261,9 @@ def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -
         return  # the function itself rejects unknown ones
     names = [parameter.name for parameter in known if parameter.kind is Parameter.KEYWORD_ONLY]
     for option in options.keys() - set(names):
-        kind = type(thing).__name__.removesuffix("Class")
+        kind = a_type(thing).removesuffix("Class")
         there = f"; its options: {', '.join(names)}" if names else "; it has none"
-        raise NotSupported(f"{verb}: there is no option {option}= for a {kind}{there}")
+        raise NotSupported(f"{verb}: there is no option {option}= for {kind}{there}")
 
 
 # --- the verbs: one overload an arrow --------------------------------------------------------------------
@@ -255,6 +283,14 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
+    machine: ProgramClass,
+    *,
+    to: Literal["llama", "gpt2", "phi3", "qwen3"],
+    length: int | None = None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+) -> StockModel: ...
+@overload
+def compile(
     machine: DFA | NFA,
     *,
     to: Literal["rnn"] = "rnn",
@@ -268,6 +304,22 @@ def compile(
     to: Literal["lstm", "gru"],
     dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype = "float32",
 ) -> GatedRNN: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["linear"],
+    transitions: Literal["products", "positive", "signed"] = "products",
+    factors: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
+) -> LinearRNN: ...
+@overload
+def compile(
+    machine: WeightedAutomaton,
+    *,
+    to: Literal["linear"] = "linear",
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float64",
+) -> LinearRNN: ...
 @overload
 def compile(
     machine: TuringMachine,
@@ -290,8 +342,9 @@ def compile(
 def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     """Construct a network whose weights compute exactly what `machine` computes.
 
-    - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru". By default
-      what is named first below. `NotSupported` names the theorem where an architecture cannot hold a machine.
+    - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru",
+      "linear", "llama", "gpt2", "phi3", "qwen3". By default what is named first below. `NotSupported` names the theorem
+      where an architecture cannot hold a machine.
 
     A program becomes a `Transformer`. Options:
 
@@ -303,6 +356,12 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
     - `shared`: whether the layers of an encoder share their weights.
 
+    A decoder with `to="llama"`, `"gpt2"`, `"phi3"` or `"qwen3"` becomes a `StockModel`: an unmodified class of Hugging
+    Face's transformers. Options:
+
+    - `length`: the longest sequence, with what is generated; by default 512 tokens.
+    - `dtype`: the number format of the weights, "float32" or "bfloat16".
+
     A DFA becomes an `ExactRNN`. Options:
 
     - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
@@ -313,6 +372,15 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     Option:
 
     - `dtype`: the number format of the weights.
+
+    A DFA with `to="linear"` becomes a `LinearRNN`, whose state is multiplied by a matrix of the input's. Options:
+
+    - `transitions`: "products" of matrices that swap or merge two states, in one layer; "positive" for layers of
+      diagonal matrices with entries in [0, 1]; "signed" for entries in [−1, 1].
+    - `factors`: the most factors of a product; by default as many as are needed.
+    - `dtype`: the number format of the weights.
+
+    A weighted automaton becomes a `LinearRNN` with its own matrices. Option: `dtype`.
 
     A Turing machine with one or several tapes becomes a `Decider`, an oracle language an `OracleRNN`. Options:
 
@@ -368,6 +436,14 @@ def decompile(network: GatedRNN, *, to: Literal["dfa"] = "dfa", limit: int = 100
 @overload
 def decompile(network: GatedRNN, *, to: Literal["regex"], limit: int = 100_000) -> str: ...
 @overload
+def decompile(network: LinearRNN, *, to: None = None, limit: int = 100_000) -> DFA | WeightedAutomaton: ...
+@overload
+def decompile(network: LinearRNN, *, to: Literal["dfa"], limit: int = 100_000) -> DFA: ...
+@overload
+def decompile(network: LinearRNN, *, to: Literal["regex"], limit: int = 100_000) -> str: ...
+@overload
+def decompile(network: LinearRNN, *, to: Literal["weighted"], limit: int = 100_000) -> WeightedAutomaton: ...
+@overload
 def decompile(network: Memoriser) -> InstructionTable: ...
 def decompile(network: Any, **options: Any) -> Any:
     """Read the machine that the weights of `network` implement.
@@ -377,7 +453,8 @@ def decompile(network: Any, **options: Any) -> Any:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
 
-    An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, with `limit` and `to`. Options for an RNN:
+    An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
+    `to`. A linear RNN also gives a weighted automaton (`to="weighted"`). Options for an RNN:
 
     - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
       and ones (integer weights with SLU).
@@ -395,7 +472,7 @@ def decompile(network: Any, **options: Any) -> Any:
 @overload
 def verify(
     machine: ProgramClass | Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -404,6 +481,7 @@ def verify(
     evaluator: Evaluator | None = None,
     layers: int | None = None,
     max_layers: int | None = None,
+    cluster: Cluster | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report: ...
 @overload
@@ -447,7 +525,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN,
+    machine: ExactRNN | GatedRNN | LinearRNN,
     network: Acceptor | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -472,6 +550,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     - `evaluator`: which evaluator runs the network ("dense", "sparse", …); by default the quickest.
     - `layers`: run this many layers instead of until both halt.
     - `max_layers`: give up on an input after so many layers.
+    - `cluster`: check on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
     - `progress`: a function that is called with the number of inputs checked so far.
 
     An automaton and a network that accepts words, by default on the words of every length at once where the weights
@@ -499,7 +578,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
 @overload
 def certify(
-    network: Transformer,
+    network: Transformer | StockModel,
     *,
     dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
     program: ProgramClass | None = None,
@@ -517,6 +596,15 @@ def certify(
     machine: DFA | None = None,
     dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
     limit: int = 1_000_000,
+) -> WordCertificate: ...
+@overload
+def certify(
+    network: LinearRNN,
+    *,
+    machine: DFA | WeightedAutomaton | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+    limit: int = 1_000_000,
+    tolerance: float = 1e-6,
 ) -> WordCertificate: ...
 @overload
 def certify(
@@ -538,10 +626,12 @@ def certify(network: Any, **options: Any) -> Any:
     - `program`: show also that the saved guarded updates do what this program's `step` does.
 
     Options for an RNN, whose certificate is a bisimulation with an automaton, and for an LSTM or GRU, whose certificate
-    shows that every gate saturates (in the format `dtype`):
+    shows that every gate saturates (in the format `dtype`), and for a linear RNN, whose numbers stay whole:
 
     - `machine`: the automaton, by default the one that was saved with the network.
     - `limit`: the most pairs of a state and a hidden vector to visit.
+    - `tolerance`: the largest error of a weight, for the linear RNN of a weighted automaton; `max_length` says up to
+      which length it is certain.
 
     Options for a program, whose `step` is checked against the guarded updates that it compiles to:
 
@@ -754,17 +844,33 @@ def export(
 def export(thing: ExactRNN | GatedRNN, to: Literal["onnx"], path: str | Path | None = None) -> ModelProto: ...
 @overload
 def export(
-    thing: DFA | NFA | AFA | Transducer | TuringMachine | ExactRNN | GatedRNN,
+    thing: DFA | NFA | AFA | Transducer | TuringMachine | ExactRNN | GatedRNN | LinearRNN,
     to: Literal["graphviz"],
     path: str | Path | None = None,
 ) -> str: ...
 @overload
 def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["llama", "gpt2", "phi3", "qwen3"],
+    path: str | Path | None = None,
+    *,
+    length: int | None = None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    symbols: Sequence[str] | None = None,
+) -> StockModel: ...
 def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) -> Any:
     """Give `thing` as another tool has it; with a `path`, also write it there.
 
     - `to`: "transformer-lens", "hugging-face", "onnx" or "circuit" for a transformer, "onnx" for an RNN, an LSTM or
       a GRU, "graphviz" for an automaton, a Turing machine or a network that holds an automaton.
+
+    A compiled decoder also becomes an unmodified class of transformers: "llama", "gpt2", "phi3" or "qwen3". Options:
+
+    - `length`: the longest sequence, with what is generated.
+    - `dtype`: the number format of the weights, "float32" or "bfloat16".
+    - `symbols`: the text of each token, for the tokenizer; by default its number.
 
     Options for "transformer-lens" and "onnx":
 
@@ -797,5 +903,5 @@ def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
         raise FileError(f"{folder}/kleene.json: unknown kind {found!r}; known: {', '.join(LOADERS)}")
     network = _resolve(LOADERS[found])(folder)
     if kind is not None and not isinstance(network, kind):
-        raise FileError(f"{folder}: holds a {type(network).__name__}, not a {kind.__name__}")
+        raise FileError(f"{folder}: holds {a_type(network)}, not a {kind.__name__}")
     return network

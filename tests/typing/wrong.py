@@ -96,6 +96,8 @@ kl.explain(rnn, [0, 1])  # wrong
 kl.export(net, "graphviz")  # wrong
 kl.export(dfa, "onnx")  # wrong
 kl.export(net, "tensorflow")  # wrong
+kl.compile(Parity, to="bert")  # wrong
+kl.compile(Parity, to="llama", lowering="rules")  # wrong
 kl.load("parity").run([2, 1])  # wrong
 kl.load("parity", kl.DFA)  # wrong
 kl.minimal(Parity, [[2, 1]], definition="whole")  # wrong

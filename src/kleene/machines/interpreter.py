@@ -14,7 +14,7 @@ from typing import Any
 from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.declarations import Head, Variable
-from kleene.machines.kinds import Numerical, Subset, Value, as_number
+from kleene.machines.kinds import Categorical, Numerical, Subset, Value, as_int, as_number
 from kleene.machines.program import LayerProgram, ProgramClass, step_of
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
@@ -156,10 +156,19 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
         known = ", ".join(spec.variables)
         raise ProgramError(f"{spec.name}: step writes '{name}', which is not declared; declared: {known}")
     kind = spec.variables[name].kind
-    index = kind.index(value)
+    index = spec.variables[name].write(value)
     if index is None:
-        raise RangeError(f"{spec.name}: step writes {value!r} to '{name}', outside {kind.describe()}")
+        raise RangeError(
+            f"{spec.name}: step writes {value!r} to '{name}', outside {kind.describe()}{remedy(spec, name, value)}"
+        )
     return kind.values[index]
+
+
+def remedy(spec: Spec, name: str, value: Any) -> str:
+    """What may help where a whole number is outside the range of a variable."""
+    if isinstance(spec.variables[name].kind, Categorical) and as_int(value) is not None:
+        return "; kl.cat(…, saturate=True) keeps the nearest value, wrap=True takes it modulo the range"
+    return ""
 
 
 def run_step(program: ProgramClass | LayerProgram, layer: RunningLayer, position: int) -> dict[str, Value]:

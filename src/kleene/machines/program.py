@@ -7,7 +7,9 @@ state of one position. The class statement checks everything that can be checked
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kleene.common.output import Output
@@ -113,6 +115,37 @@ class Program(metaclass=ProgramClass):
     if TYPE_CHECKING:
 
         def step(z) -> None: ...
+
+
+def sent_program(program: ProgramClass) -> tuple[Callable[..., ProgramClass], tuple[Any, ...]]:
+    """A function and arguments that make the program in another process: its module and name, or its class body.
+
+    >>> make, arguments = sent_program(Program)
+    >>> arguments, make(*arguments) is Program
+    (('kleene.machines.program', 'Program'), True)
+    """
+    found: Any = sys.modules.get(program.__module__)
+    for part in program.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is program and program.__module__ != "__main__":
+        return _imported, (program.__module__, program.__qualname__)
+    made = {"spec", "by_layer", "_written", "__dict__", "__weakref__"}  # by the class statement
+    made |= {"step"} if "_written" in vars(program) else set()
+    body = {name: value for name, value in vars(program).items() if name not in made}
+    bases = tuple(sent_program(base) if isinstance(base, ProgramClass) else base for base in program.__bases__)
+    return _made_again, (program.__name__, bases, body)
+
+
+def _imported(module: str, name: str) -> Any:
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _made_again(name: str, bases: tuple[Any, ...], body: dict[str, Any]) -> ProgramClass:
+    parents = tuple(base[0](*base[1]) if isinstance(base, tuple) else base for base in bases)
+    return ProgramClass(name, parents, body)
 
 
 def step_of(program: ProgramClass | LayerProgram) -> Callable[[Any], None]:

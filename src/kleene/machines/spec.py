@@ -10,6 +10,15 @@ from typing import Any
 from kleene.errors import InputError
 from kleene.machines.kinds import Kind, Numerical, as_int, kind_from_json
 
+
+def inside(kind: Kind, outside: str | None, value: Any) -> Any:
+    """A whole number as a variable takes it that saturates or wraps; anything else unchanged."""
+    whole = as_int(value) if outside is not None else None
+    if whole is None:
+        return value
+    return whole % len(kind) if outside == "wrap" else min(max(whole, 0), len(kind) - 1)
+
+
 PREFERENCES = ("latest", "earliest", "nearest")
 
 
@@ -22,6 +31,11 @@ class VariableSpec:
     by_token: tuple[int, ...] | None
     by_position: tuple[int, ...] | None
     default: int
+    outside: str | None = field(default=None, compare=False)  # what a number outside becomes when it is written
+
+    def write(self, value: Any) -> int | None:
+        """The index of what the variable holds after this value is written; None where it cannot hold it."""
+        return self.kind.index(inside(self.kind, self.outside, value))
 
     def initial(self, token: int, position: int) -> int:
         """The index of the initial value."""

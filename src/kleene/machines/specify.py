@@ -8,7 +8,7 @@ from typing import Any
 from kleene.errors import ProgramError
 from kleene.machines.declarations import CycleLayer, Head, Variable
 from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word, as_int
-from kleene.machines.spec import HeadSpec, Spec, VariableSpec
+from kleene.machines.spec import HeadSpec, Spec, VariableSpec, inside
 
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
 MAX_DEFAULT_POSITIONS = 512
@@ -61,7 +61,7 @@ class _Checker:
             self._check_moves([every[name] for name in names])
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
         stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
-        self._check_end(halt, layers, max_tokens, cycle)
+        self._check_end(halt, layers, max_tokens)
         return Spec(
             name=self.name,
             tokens=tokens,
@@ -93,14 +93,12 @@ class _Checker:
             raise self.fail("'step' is missing: def step(z): … (or def rules(b): …, or cycle = (layer, …))")
         return steps == ["cycle"]
 
-    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None, cycle: CycleLayers) -> None:
-        """Reject a program that does not say when it ends, and a decoder with `halt` or a cycle."""
+    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None) -> None:
+        """Reject a program that does not say when it ends, and a decoder with `halt`."""
         if not halt and layers is None:
             raise self.fail("say when the program ends: halt = {variable: value}, or layers = a number")
         if max_tokens is not None and (halt or layers is None):
             raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
-        if max_tokens is not None and cycle:
-            raise self.fail("a decoder (max_tokens) has one layer, not a cycle of them")
 
     def _cycle(self, heads: dict[str, HeadSpec]) -> CycleLayers:
         declared = self.body["cycle"]
@@ -183,7 +181,7 @@ class _Checker:
             value = function(at)
         except Exception as error:
             raise self.fail(f"the initialiser of '{name}' raises {error!r} for {of} {at}") from None
-        index = variable.kind.index(value)
+        index = variable.kind.index(inside(variable.kind, variable.outside, value))
         if index is None:
             raise self.fail(
                 f"the initialiser of '{name}' gives {value!r} for {of} {at}, outside {variable.kind.describe()}"
@@ -218,8 +216,11 @@ class _Checker:
                 self._initial(name, variable, variable.position, "position", p) for p in range(positions)
             )
         if isinstance(kind, Word) and (by_token or by_position) and not any(by_token or by_position or ()):
-            return VariableSpec(name, kind, None, None, 0)  # zero everywhere: weights cannot tell that from no table
-        return VariableSpec(name, kind, by_token, by_position, self._default(name, kind, variable.default))
+            return VariableSpec(
+                name, kind, None, None, 0, variable.outside
+            )  # zero everywhere: weights cannot tell that from no table
+        default = self._default(name, kind, variable.default)
+        return VariableSpec(name, kind, by_token, by_position, default, variable.outside)
 
     def _default(self, name: str, kind: Kind, value: Any) -> int:
         if value is None:  # zero or the empty set where the kind has it, else its first value
