@@ -174,21 +174,27 @@ def _read(
         convert = getattr(tokenizer, "convert_ids_to_tokens", None)
         names = [str(name) for name in (convert(tokens.tolist()) if convert else tokens.tolist())]
     else:
-        tokens = given if isinstance(given, Tensor) else torch.as_tensor(given)
-        if tokens.numel() == 0:
-            raise InputError("contributions: an empty sentence; at least one word is needed")
-        if tokens.dim() == 3 or (tokens.dim() == 2 and not tokens.is_floating_point()):
-            if tokens.shape[0] != 1:
-                raise InputError(f"contributions: {tokens.shape[0]} sentences; give one at a time")
-            tokens = tokens[0]
-        if tokens.dim() != (2 if tokens.is_floating_point() else 1):
-            raise InputError(f"input {tuple(tokens.shape)}: needs one sentence of tokens, or of time × features")
+        tokens = _sentence(given)
         names = [str(t) for t in (range(len(tokens)) if tokens.is_floating_point() else tokens.tolist())]
     if words is not None:
         if len(words) != len(tokens):
             raise InputError(f"words: {len(words)} names for {len(tokens)} tokens")
         names = [str(word) for word in words]
     return tokens, names, groups or [[i] for i in range(len(tokens))]
+
+
+def _sentence(given: Sequence[int] | Tensor) -> Tensor:
+    """One sentence of tokens (time), or of vectors (time, features)."""
+    tokens = given if isinstance(given, Tensor) else torch.as_tensor(given)
+    if tokens.numel() == 0:
+        raise InputError("contributions: an empty sentence; at least one word is needed")
+    if tokens.dim() == 3 or (tokens.dim() == 2 and not tokens.is_floating_point()):
+        if tokens.shape[0] != 1:
+            raise InputError(f"contributions: {tokens.shape[0]} sentences; give one at a time")
+        tokens = tokens[0]
+    if tokens.dim() != (2 if tokens.is_floating_point() else 1):
+        raise InputError(f"input {tuple(tokens.shape)}: needs one sentence of tokens, or of time × features")
+    return tokens
 
 
 def _word_groups(made: Any, length: int) -> list[list[int]] | None:
@@ -281,13 +287,16 @@ def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tu
     else:
         wanted = list(target) if isinstance(target, (list, tuple)) else [target]
     by_label = {label: number for number, label in labels.items()}
-    numbers = []
-    for one in wanted:
-        convert = getattr(tokenizer, "convert_tokens_to_ids", None)
-        number = by_label.get(one, convert(one) if convert else one) if isinstance(one, str) else one
-        if not isinstance(number, int) or not 0 <= number < len(whole):
-            raise InputError(f"target {one!r}: not among the {len(whole)} outputs")
-        numbers.append(number)
+    numbers = [_number(one, by_label, tokenizer, len(whole)) for one in wanted]
     back = getattr(tokenizer, "convert_ids_to_tokens", None)
     lm = back is not None and len(whole) == getattr(getattr(model, "config", None), "vocab_size", None)
     return numbers, [str(labels.get(n, back(n) if lm and back else n)) for n in numbers]
+
+
+def _number(one: Any, by_label: dict[str, int], tokenizer: Any, count: int) -> int:
+    """The number of an output that is given by number, label or token."""
+    convert = getattr(tokenizer, "convert_tokens_to_ids", None)
+    number = by_label.get(one, convert(one) if convert else one) if isinstance(one, str) else one
+    if not isinstance(number, int) or not 0 <= number < count:
+        raise InputError(f"target {one!r}: not among the {count} outputs")
+    return number
