@@ -31,35 +31,41 @@ def recurrent(cell: str, func: Any, args: Any, kwargs: Any) -> Any:
         data, state, weights, biased, layers, _, _, both, first = args
         x = data if first else _swapped(data)  # (batch, time, features)
         lengths = torch.full((x.shape[0],), x.shape[1])
-    states = [plain(part) for part in (state if isinstance(state, (tuple, list)) else (state,))]
-    x_r, x_z, owned = *(plain(v) for v in (x.part, x.whole)), _owned(x)
-    per = (4 if biased else 2) + (_projected(cell, weights, biased))
-    ends: list[list[Three]] = []
-    for layer in range(layers):
-        outs = []
-        for direction in range(2 if both else 1):
-            index = layer * (2 if both else 1) + direction
-            w = [plain(part) for part in weights[index * per : (index + 1) * per]]
-            start = [part[index] for part in states]
-            steps = _lstm if cell == "lstm" else _gru
-            turn = _turned if direction else _straight
-            read = (turn(x_r, lengths), turn(x_z, lengths), turn(owned, lengths))
-            r, z, last = steps(*read, w, biased, start, lengths, data.rule)
-            outs.append((turn(r, lengths), turn(z, lengths)))
-            ends.append(last)
-        x_r, x_z = (torch.cat([out[k] for out in outs], -1) for k in (0, 1))
-    last_states = [_stacked([end[k] for end in ends], data.rule) for k in range(len(ends[0]))]
-    out = Parted.of(x_z, x_r, None, data.rule)
+    out, last_states = _layers(cell, x, state, weights, biased, layers, both, lengths)
     if packed:
         return (_packed(out, sizes), *last_states)
     return (out if first else _swapped(out), *last_states)
+
+
+def _layers(
+    cell: str, x: Parted, state: Any, weights: Any, biased: bool, layers: int, both: bool, lengths: Tensor
+) -> tuple[Parted, list[Parted]]:
+    """All layers and directions on sequences (batch, time, features): outputs, and the last states."""
+    states = [plain(part) for part in (state if isinstance(state, (tuple, list)) else (state,))]
+    x_r, x_z, owned = x.part, x.whole, _owned(x)
+    per = (4 if biased else 2) + _projected(cell, weights)
+    steps, directions = (_lstm if cell == "lstm" else _gru), (_straight, _turned)[: 2 if both else 1]
+    ends: list[list[Three]] = []
+    for layer in range(layers):
+        outs = []
+        for direction, turn in enumerate(directions):
+            index = layer * len(directions) + direction
+            w = [plain(part) for part in weights[index * per : (index + 1) * per]]
+            start = [part[index] for part in states]
+            read = (turn(x_r, lengths), turn(x_z, lengths), turn(owned, lengths))
+            r, z, last = steps(*read, w, biased, start, lengths, x.rule)
+            outs.append((turn(r, lengths), turn(z, lengths)))
+            ends.append(last)
+        x_r, x_z = (torch.cat([out[k] for out in outs], -1) for k in (0, 1))
+    last_states = [_stacked([end[k] for end in ends], x.rule) for k in range(len(ends[0]))]
+    return Parted.of(x_z, x_r, None, x.rule), last_states
 
 
 def _swapped(x: Parted) -> Parted:
     return Parted.of(x.whole.transpose(0, 1), x.part.transpose(0, 1), x.base.transpose(0, 1), x.rule)
 
 
-def _projected(cell: str, weights: Any, biased: bool) -> int:
+def _projected(cell: str, weights: Any) -> int:
     """Whether each direction has one more matrix, which projects the hidden state."""
     if cell != "lstm":
         return 0
