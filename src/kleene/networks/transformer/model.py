@@ -12,9 +12,11 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kleene.common.alphabet import Word
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
 from kleene.errors import InputError
@@ -341,6 +343,23 @@ class Transformer(nn.Module):
         from kleene.networks.transformer.evaluators import run_many
 
         return run_many(self, checked, self._count(layers), max_layers, evaluator, check, watch)
+
+    @property
+    def alphabet(self) -> tuple[str, ...]:
+        """The symbols of a network that holds an automaton."""
+        from kleene.networks.transformer.words import described_words
+
+        return tuple(described_words(self)["alphabet"])
+
+    def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
+        """Whether a network that holds an automaton accepts each word."""
+        from kleene.networks.transformer.words import accepts_batch
+
+        return accepts_batch(self, words)
+
+    def accepts(self, word: Word) -> bool:
+        """Whether a network that holds an automaton accepts a word."""
+        return bool(self.accepts_batch([word])[0])
 
     def preferred_evaluator(self) -> str:
         """ "sparse" where the sparse evaluator can run these weights, otherwise "dense"."""
