@@ -17,7 +17,7 @@ from kleene.decompilers.gated_to_dfa import Saturated, reached
 from kleene.decompilers.linear_to_dfa import Whole, holds_weights, weighted_of
 from kleene.decompilers.rnn_to_dfa import reachable
 from kleene.decompilers.transformer_to_updates import decompile_transformer
-from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported
+from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.machines.automata.weighted import WeightedAutomaton
 from kleene.machines.automata.weighted import from_json as weighted_from_json
@@ -215,7 +215,7 @@ def automaton_of(thing: Any) -> DFA:
         return as_dfa(thing)
     except InputError:
         raise NotSupported(
-            f"verify: the words of a {type(thing).__name__} are not read from its weights; say which words to compare: "
+            f"verify: the words of {a_type(thing)} are not read from its weights; say which words to compare: "
             "inputs=, lengths= or random="
         ) from None
 
@@ -257,7 +257,7 @@ def verify_networks(
     default on all words at once, through the automata of their weights; or on chosen words."""
     machine = saved_machine(network) if other is None else other
     if not hasattr(machine, "accepts_batch"):
-        raise NotSupported(f"verify: cannot compare a {type(network).__name__} with a {type(machine).__name__}")
+        raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")
     if inputs is None and lengths is None and random is None:
         first, second = automaton_of(machine), automaton_of(network)
         problem = compared(second, first)

@@ -72,7 +72,7 @@ def _states(
     - `samples`: how many random states; more where a variable has more values, up to `MAX_SAMPLES`.
     """
     spec = updates.spec
-    ranges: dict[str, Sequence[int]] = {name: range(len(kind)) for name, kind in spec.kinds.items()}
+    ranges: dict[str, Sequence[int]] = {name: updates.values(name) for name in spec.kinds}
     ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
     sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
     samples = min(max(samples, *sizes), MAX_SAMPLES) if sizes else samples
@@ -104,7 +104,10 @@ def _with_undefined(
 def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:
     """For each guarded update, a state that passes its tests on single variables."""
     for update in updates:
-        yield {t.variable: chance.choice(sorted(t.indices)) for t in update.guard if t.variable is not None}
+        tests = [t for t in update.guard if t.variable in updates.spec.kinds]
+        ways = {t.variable: sorted(t.indices.intersection(updates.values(t.variable or ""))) for t in tests}
+        if all(ways.values()):
+            yield {name: chance.choice(indices) for name, indices in ways.items() if name is not None}
 
 
 class _Given(RunningLayer):

@@ -290,7 +290,7 @@ class RuleMachine:
             output = self.run_batch([[*tokens, *made]], **options)[0]
             made.append(output[-1])
             layers += output.layers
-        return Output(made, layers=layers)
+        return Output(made, layers, self.spec.answer)
 
     def _initial(self, given: list[list[int]], lengths: Array) -> dict[str, Array]:
         shape = (len(given), int(lengths.max()))
@@ -317,7 +317,7 @@ class RuleMachine:
 
     def _collect(self, results: list[Output | None], rows: Array, state: Any, lengths: Array, layer: int) -> None:
         for row, values, length in zip(rows.tolist(), state[self.spec.output].tolist(), lengths.tolist()):
-            results[row] = Output(values[:length], layers=layer)
+            results[row] = Output(values[:length], layer, self.spec.answer)
 
 
 def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places) -> tuple[Array, Array]:
@@ -326,17 +326,10 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
     limited = head.where or head.among
     if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical and not limited:
         return _shift(spec, head, values, lengths)
-    if head.numerical and head.prefer is not None:
-        counts, place = _preferred(spec, head, state, lengths)
-        totals = np.where(counts == 1, np.take_along_axis(_whole(spec, head)[values], place, axis=1), 0)
-        return _average(spec, head, totals, counts), counts
     if head.numerical:
         counts, totals = _selected_sums(spec, head, state, _whole(spec, head)[values], lengths)
         return _average(spec, head, totals, counts), counts
     sharing = head.selection
-    if sharing not in known and head.prefer is not None:
-        counts, place = _preferred(spec, head, state, lengths)
-        known[sharing] = counts, counts == 1, place
     if sharing not in known:
         places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
         counts, totals = _selected_sums(spec, head, state, places, lengths)
@@ -363,6 +356,9 @@ def _selected_sums(
     spec: Spec, head: HeadSpec, state: dict[str, Array], summed: Array, lengths: Array
 ) -> tuple[Array, Array]:
     """How many positions are selected, and the sum of the numbers there."""
+    if head.prefer is not None:
+        counts, place = _preferred(spec, head, state, lengths)
+        return counts, np.where(counts == 1, np.take_along_axis(summed, place, axis=1), 0)
     if head.key is not None and head.offsets is None and not spec.causal:
         counts, sums = _looked_up(spec, head, state, summed, lengths)
         looks = _has(state, head.where)

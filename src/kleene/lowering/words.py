@@ -276,15 +276,18 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
     size = len(spec.kinds[name])
     if not isinstance(value, WordValue):
         number = whole(value)
-        constant = None if number is None else spec.kinds[name].index(number)
+        constant = None if number is None else spec.variables[name].write(number)
         if constant is None:
             raise RangeError(f"{spec.name}: step writes {value!r} to the word '{name}', outside 0 … {size - 1}")
         value = WordValue(path, {}, constant)
-    made = WordAssignment(value.terms, value.constant, value.modulus, line)
     low, high = bounds(path, value.terms)
+    fits = 0 <= low + value.constant <= high + value.constant < size
+    if spec.variables[name].outside == "wrap" and not fits and value.modulus is None:
+        value = value % size
+    made = WordAssignment(value.terms, value.constant, value.modulus, line)
     if value.modulus is not None and value.modulus > size:
         raise RangeError(f"{spec.name}: step writes {made.describe()} to '{name}', which holds 0 … {size - 1}")
-    if value.modulus is None and not 0 <= low + value.constant <= high + value.constant < size:
+    if value.modulus is None and not fits:
         raise RangeError(
             f"{spec.name}: step writes {made.describe()} to '{name}', which can be {low + value.constant} … "
             f"{high + value.constant}, outside 0 … {size - 1}; say what is meant with % {size}"

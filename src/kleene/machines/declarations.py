@@ -35,6 +35,7 @@ class Declaration:
     token: Callable[[int], Any] | None = None
     position: Callable[[int], Any] | None = None
     default: Any = None
+    outside: str | None = None  # "saturate" or "wrap": what a whole number outside becomes when it is written
 
 
 class Variable(Declaration, Generic[T]):
@@ -102,13 +103,17 @@ def layer(*heads: Head[Any]) -> Callable[[Callable[[Any], None]], CycleLayer]:
     return lambda step: CycleLayer(heads, step)
 
 
-def _variable(kind: Kind, token: Any, position: Any, default: Any) -> Variable[Any]:
+def _variable(
+    kind: Kind, token: Any, position: Any, default: Any, saturate: bool = False, wrap: bool = False
+) -> Variable[Any]:
+    if saturate and wrap:
+        raise ProgramError(f"{kind.name}: saturate= and wrap= exclude each other")
     if token is not None and position is not None:
         raise ProgramError(f"{kind.name}: give either token= or position=, not both")
     for name, function in (("token", token), ("position", position)):
         if function is not None and not callable(function):
             raise ProgramError(f"{kind.name}: {name}= must be a function of one integer, not {function!r}")
-    return Variable(kind, token, position, default)
+    return Variable(kind, token, position, default, "saturate" if saturate else "wrap" if wrap else None)
 
 
 def cat(
@@ -117,12 +122,16 @@ def cat(
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
+    saturate: bool = False,
+    wrap: bool = False,
 ) -> Variable[int]:
     """Declare a categorical variable with the values 0 … range − 1.
 
     - `token`: a function from a token to the initial value.
     - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
     - `default`: the initial value without either; by default 0.
+    - `saturate`: a whole number below 0 is written as 0, one above the range as range − 1.
+    - `wrap`: a whole number is written modulo the range.
 
     >>> cat(3, token=lambda t: t % 3).kind.describe()
     '0 … 2'
@@ -131,7 +140,7 @@ def cat(
         raise ProgramError(f"cat: the range must be a whole number of at least 1, not {range!r}")
     if int(range) > MAX_VALUES:
         raise ProgramError(f"cat: {range:,} values are more than the {MAX_VALUES:,} allowed; kl.word holds more")
-    return _variable(Categorical(int(range)), token, position, default)
+    return _variable(Categorical(int(range)), token, position, default, saturate, wrap)
 
 
 @overload
@@ -212,19 +221,21 @@ def word(
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
+    wrap: bool = False,
 ) -> Variable[int]:
     """Declare a variable that holds an integer 0 … 2**bits − 1 in binary, in `bits` dimensions.
 
     - `token`: a function from a token to the initial value.
     - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
     - `default`: the initial value without either; by default 0.
+    - `wrap`: a whole number is written modulo 2**bits.
 
     >>> word(4).kind.describe()
     '0 … 2**4 − 1'
     """
     if as_int(bits) is None or not 1 <= int(bits) <= MAX_WORD_BITS:
         raise ProgramError(f"word: bits must be 1 … {MAX_WORD_BITS}, not {bits!r}")
-    return _variable(Word(int(bits)), token, position, default)
+    return _variable(Word(int(bits)), token, position, default, wrap=wrap)
 
 
 @overload
