@@ -12,9 +12,11 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kleene.common.alphabet import Word
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
 from kleene.common.text import Text, encode_text, is_symbols
@@ -367,6 +369,23 @@ class Transformer(nn.Module):
     def encode(self, text: str) -> list[int]:
         """The tokens of a text."""
         return self.encoder(text) if self.encoder is not None else encode_text(self.text, text, self.config.name)
+
+    @property
+    def alphabet(self) -> tuple[str, ...]:
+        """The symbols of a network that holds an automaton."""
+        from kleene.networks.transformer.words import described_words
+
+        return tuple(described_words(self)["alphabet"])
+
+    def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
+        """Whether a network that holds an automaton accepts each word."""
+        from kleene.networks.transformer.words import accepts_batch
+
+        return accepts_batch(self, words)
+
+    def accepts(self, word: Word) -> bool:
+        """Whether a network that holds an automaton accepts a word."""
+        return bool(self.accepts_batch([word])[0])
 
     def preferred_evaluator(self) -> str:
         """ "sparse" where the sparse evaluator can run these weights, otherwise "dense"."""
