@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.vocabulary import Vocabulary
 from kleene.lowering.forms import variable_form
 from kleene.lowering.updates import Cycle, GuardedUpdate, ReadGuard, Test, Updates
 from kleene.machines.declarations import CycleLayer, Head, Variable
@@ -193,7 +194,7 @@ class Planner:
 
     # --- the program ---
 
-    def program(self) -> ProgramClass:
+    def program(self, words: Vocabulary) -> ProgramClass:
         """Declare the program."""
         body: dict[str, Any] = {}
         self._declare_base(body, TOKEN, self.analysis.tokens, self.vocab)
@@ -219,6 +220,9 @@ class Planner:
             "causal": self.analysis.causal,
             "output": self.output.variable,
             "cycle": tuple(CycleLayer(used, _step(updates)) for used, updates in zip(heads, by_layer)),
+            "vocabulary": words,
+            "encode": staticmethod(words.encode),
+            "decode": staticmethod(words.decode),
             "__doc__": f"The s-op {self.name}, compiled from RASP.",
             "__module__": __name__,
         }

@@ -42,11 +42,8 @@ def build(
     """Analyse an s-op, plan its layers and declare its program."""
     analysis = analyse(sop, vocab, max_seq_len, causal, bos)
     values = analysis.of(sop)
-    program = Planner(analysis, values, _title(sop)).program()
     words = Vocabulary(tuple(analysis.tokens.domain), bos, tuple(values.domain))
-    for name, value in {"vocabulary": words, "encode": words.encode, "decode": words.decode}.items():
-        type.__setattr__(program, name, value)
-    return analysis, words, program
+    return analysis, words, Planner(analysis, values, _title(sop)).program(words)
 
 
 def analyse(sop: SOp, vocab: Iterable[Any], max_seq_len: int, causal: bool, bos: Any) -> Analysis:
