@@ -34,10 +34,13 @@ def guarded_updates(program: ProgramClass) -> Updates | Cycle:
     """The updates that `step` makes, by symbolic execution: `Updates`, or a `Cycle` of them."""
     cached: Updates | Cycle | None = vars(program).get("_updates")
     if cached is None:
+        failed: KleeneError | None = None
         try:
             by_layer = tuple(_updates_of(part) for part in program.by_layer)
-        except (RangeError, StepError) as error:  # perhaps in a state that no run reaches
-            by_layer = _updates_reached(program, error)
+        except (RangeError, StepError) as error:
+            failed = error
+        if failed is not None:  # perhaps in a state that no run reaches
+            by_layer = _updates_reached(program, failed)
         cached = Cycle(program.spec, by_layer) if program.spec.cycle else by_layer[0]
         type.__setattr__(program, "_updates", cached)
     return cached
