@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
-from kleene.errors import FileError, NotSupported
+from kleene.errors import FileError, NotSupported, a_type
 from kleene.files import read_json
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kleene.networks.rnn.gated import GatedRNN
     from kleene.networks.rnn.linear import LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN
+    from kleene.networks.stock.model import StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer
@@ -99,6 +100,7 @@ GATED = "kleene.networks.rnn.gated.GatedRNN"
 PROGRAM = "kleene.machines.program.ProgramClass"
 DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
 TURING = "kleene.machines.turing.TuringMachine"
+STOCK = "kleene.networks.stock.model.StockModel"
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
@@ -126,6 +128,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
@@ -136,6 +139,7 @@ ARROWS: dict[str, dict[str, str]] = {
     "certify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
         TRANSFORMER: "kleene.checks.certificates:certify_transformer",
+        STOCK: "kleene.checks.stock:certify_stock",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
         GATED: "kleene.checks.languages:certify_gated",
         LINEAR: "kleene.checks.languages:certify_linear",
@@ -166,7 +170,11 @@ ARROWS: dict[str, dict[str, str]] = {
 
 # the network → (class of the machine → "module:function"), for `compile(machine, to=…)`
 NETWORKS: dict[str, dict[str, str]] = {
-    "transformer": {PROGRAM: ARROWS["compile"][PROGRAM]},
+    "transformer": {
+        PROGRAM: ARROWS["compile"][PROGRAM],
+        DETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+    },
     "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
     "lstm": {
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
@@ -181,6 +189,10 @@ NETWORKS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
     },
+    "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
+    "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
+    "phi3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_phi3"},
+    "qwen3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_qwen3"},
 }
 
 # the tool or format → (class of what is exported → "module:function")
@@ -209,6 +221,10 @@ EXPORTS: dict[str, dict[str, str]] = {
     "circuit": {
         TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
     },
+    "llama": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_llama"},
+    "gpt2": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_gpt2"},
+    "phi3": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_phi3"},
+    "qwen3": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_qwen3"},
 }
 
 # kind written in a saved folder's kleene.json → the loader of such a folder
@@ -223,6 +239,7 @@ LOADERS: dict[str, str] = {
     "lstm": "kleene.networks.trained.lstm:load",
     "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
+    "stock": "kleene.networks.stock.model:load",
 }
 
 
@@ -240,7 +257,7 @@ def _arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str, dic
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
+    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
@@ -249,9 +266,9 @@ def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -
         return  # the function itself rejects unknown ones
     names = [parameter.name for parameter in known if parameter.kind is Parameter.KEYWORD_ONLY]
     for option in options.keys() - set(names):
-        kind = type(thing).__name__.removesuffix("Class")
+        kind = a_type(thing).removesuffix("Class")
         there = f"; its options: {', '.join(names)}" if names else "; it has none"
-        raise NotSupported(f"{verb}: there is no option {option}= for a {kind}{there}")
+        raise NotSupported(f"{verb}: there is no option {option}= for {kind}{there}")
 
 
 # --- the verbs: one overload an arrow --------------------------------------------------------------------
@@ -271,12 +288,29 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
+    machine: ProgramClass,
+    *,
+    to: Literal["llama", "gpt2", "phi3", "qwen3"],
+    length: int | None = None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+) -> StockModel: ...
+@overload
+def compile(
     machine: DFA | NFA,
     *,
     to: Literal["rnn"] = "rnn",
     method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
     activation: Literal["relu", "slu"] = "relu",
 ) -> ExactRNN: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["transformer"],
+    depth: Literal["sequential", "logarithmic", "constant"] = "sequential",
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
 @overload
 def compile(
     machine: DFA | NFA,
@@ -323,8 +357,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     """Construct a network whose weights compute exactly what `machine` computes.
 
     - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru",
-      "linear". By default what is named first below. `NotSupported` names the theorem where an architecture cannot
-      hold a machine.
+      "linear", "llama", "gpt2", "phi3", "qwen3". By default what is named first below. `NotSupported` names the theorem
+      where an architecture cannot hold a machine.
 
     A program becomes a `Transformer`. Options:
 
@@ -336,11 +370,24 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
     - `shared`: whether the layers of an encoder share their weights.
 
+    A decoder with `to="llama"`, `"gpt2"`, `"phi3"` or `"qwen3"` becomes a `StockModel`: an unmodified class of Hugging
+    Face's transformers. Options:
+
+    - `length`: the longest sequence, with what is generated; by default 512 tokens.
+    - `dtype`: the number format of the weights, "float32" or "bfloat16".
+
     A DFA becomes an `ExactRNN`. Options:
 
     - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
       "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
     - `activation`: "relu", or "slu" (ReLU clipped at 1).
+
+    A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:
+
+    - `depth`: "sequential" loops one block, a layer a symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ + 3
+      layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
+    - `length`: the longest word ("logarithmic" and "constant"); by default 64.
+    - `dtype`: the number format of the weights.
 
     A DFA with `to="lstm"` or `to="gru"` becomes a `GatedRNN`, a plain `torch.nn.LSTM` or `GRU` with a linear read-out.
     Option:
@@ -378,7 +425,11 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
 
 @overload
-def decompile(network: Transformer, *, blind: bool = False) -> Updates | Cycle: ...
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["dfa"]) -> DFA: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["regex"]) -> str: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -426,6 +477,7 @@ def decompile(network: Any, **options: Any) -> Any:
     machine, a `Memoriser` its instruction table. Option for a transformer:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
+    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
 
     An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
     `to`. A linear RNN also gives a weighted automaton (`to="weighted"`). Options for an RNN:
@@ -446,7 +498,7 @@ def decompile(network: Any, **options: Any) -> Any:
 @overload
 def verify(
     machine: ProgramClass | Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -499,7 +551,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN,
+    machine: ExactRNN | GatedRNN | LinearRNN | Transformer,
     network: Acceptor | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -552,7 +604,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
 @overload
 def certify(
-    network: Transformer,
+    network: Transformer | StockModel,
     *,
     dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
     program: ProgramClass | None = None,
@@ -732,7 +784,7 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
 
 
 @overload
-def explain(network: Transformer, input: Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
+def explain(network: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
 @overload
 def explain(network: Decider, input: Word, *, max_steps: int = 500) -> RnnTrace: ...
 @overload
@@ -824,11 +876,27 @@ def export(
 ) -> str: ...
 @overload
 def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["llama", "gpt2", "phi3", "qwen3"],
+    path: str | Path | None = None,
+    *,
+    length: int | None = None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    symbols: Sequence[str] | None = None,
+) -> StockModel: ...
 def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) -> Any:
     """Give `thing` as another tool has it; with a `path`, also write it there.
 
     - `to`: "transformer-lens", "hugging-face", "onnx" or "circuit" for a transformer, "onnx" for an RNN, an LSTM or
       a GRU, "graphviz" for an automaton, a Turing machine or a network that holds an automaton.
+
+    A compiled decoder also becomes an unmodified class of transformers: "llama", "gpt2", "phi3" or "qwen3". Options:
+
+    - `length`: the longest sequence, with what is generated.
+    - `dtype`: the number format of the weights, "float32" or "bfloat16".
+    - `symbols`: the text of each token, for the tokenizer; by default its number.
 
     Options for "transformer-lens" and "onnx":
 
@@ -861,5 +929,5 @@ def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
         raise FileError(f"{folder}/kleene.json: unknown kind {found!r}; known: {', '.join(LOADERS)}")
     network = _resolve(LOADERS[found])(folder)
     if kind is not None and not isinstance(network, kind):
-        raise FileError(f"{folder}: holds a {type(network).__name__}, not a {kind.__name__}")
+        raise FileError(f"{folder}: holds {a_type(network)}, not a {kind.__name__}")
     return network

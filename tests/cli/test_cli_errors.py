@@ -128,6 +128,8 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
     ],
     "compile": [
         *PROGRAMS,
+        ("type", ["parity_relative", "--to", "llama"]),
+        ("type", ["dfa.json", "--to", "gpt2"]),
         ("type", ["nets/rnn"]),
         ("type", ["dfa.json", "--dtype", "float64"]),
         ("missing", ["nowhere.json"]),
@@ -269,6 +271,7 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
     ],
     "export": [(kind, [*what, "--to", "circuit"]) for kind, what in [*PROGRAMS, *NETWORKS]]
     + [
+        ("type", ["parity_relative", "--to", "llama", "-o", "out"]),
         ("type", ["parity_relative", "--to", "graphviz"]),
         ("type", ["dfa.json", "--to", "onnx", "-o", "x.onnx"]),
         ("broken", ["broken.json", "--to", "graphviz"]),

@@ -15,12 +15,13 @@ import torch
 from kleene.common.cluster import Cluster, chunks, cluster_of, gather
 from kleene.common.output import Output
 from kleene.compilers.transformer_coding import encode
-from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
+from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead, a_type
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
 from kleene.machines.program import ProgramClass, sent_program
 from kleene.machines.spec import Spec
+from kleene.networks.stock.model import StockModel
 from kleene.networks.trained.encoder_decoder import StandardTransformer
 from kleene.networks.trained.learned_mlp import LearnedTransformer
 from kleene.networks.transformer.model import Transformer
@@ -170,7 +171,7 @@ def _attempt(run: Callable[..., Output], tokens: Sequence[int], options: dict[st
 
 def verify_program(
     machine: ProgramClass,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -191,7 +192,7 @@ def verify_program(
 
 def verify_updates(
     machine: Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -212,8 +213,8 @@ def verify_updates(
 
 def _run_options(spec: Spec, network: Any, layers: int | None, max_layers: int | None) -> dict[str, Any]:
     """How both are run: as they are, unless `layers` says otherwise."""
-    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer)):
-        raise NotSupported(f"verify: cannot compare the program {spec.name} with a {type(network).__name__}")
+    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer, StockModel)):
+        raise NotSupported(f"verify: cannot compare the program {spec.name} with {a_type(network)}")
     given = (("layers", layers), ("max_layers", max_layers))
     run: dict[str, Any] = {key: value for key, value in given if value is not None}
     return run
@@ -236,9 +237,11 @@ def compare(
     if isinstance(lengths, int):
         raise InputError(f"verify: lengths={lengths}; give several, as in lengths=range(1, {lengths + 1})")
     sample = getattr(reference, "sample", None)
-    exact = isinstance(network, Transformer)  # a learned one is compared in its outputs alone
+    exact = isinstance(network, Transformer)  # learned and stock ones are compared in their outputs alone
     if not exact and (run or evaluator not in (None, "dense")):
-        raise NotSupported("verify: a learned network runs dense, as it is; evaluator and layers are for compiled ones")
+        raise NotSupported(
+            "verify: a learned or stock network runs as it is; evaluator and layers are for compiled ones"
+        )
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, network.longest)
     evaluator = evaluator or (network.preferred_evaluator() if exact else "dense")
     # an encoder has its own number of layers, whenever the program halts: their outputs are compared
@@ -377,8 +380,8 @@ def choose_inputs(
     """The inputs to check, and a description of them. A program's own `sample(chance, length)` draws inputs
     that mean something to it; the others draw every token alike. `longest` is what the network takes."""
     if inputs is not None:
-        given = [list(tokens) for tokens in inputs]
-        return iter(given), f"{len(given):,} given inputs"
+        given = [spec.encode(tokens) if isinstance(tokens, str) else list(tokens) for tokens in inputs]
+        return iter(given), f"{len(given):,} given input{'' if len(given) == 1 else 's'}"
     sizes = _check_lengths(spec, lengths, longest)
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
     if random is not None:
