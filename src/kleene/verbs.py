@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
-from kleene.errors import FileError, NotSupported
+from kleene.errors import FileError, NotSupported, a_type
 from kleene.files import read_json
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
@@ -169,7 +170,11 @@ ARROWS: dict[str, dict[str, str]] = {
 
 # the network → (class of the machine → "module:function"), for `compile(machine, to=…)`
 NETWORKS: dict[str, dict[str, str]] = {
-    "transformer": {PROGRAM: ARROWS["compile"][PROGRAM]},
+    "transformer": {
+        PROGRAM: ARROWS["compile"][PROGRAM],
+        DETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+    },
     "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
     "lstm": {
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
@@ -252,7 +257,7 @@ def _arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str, dic
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
+    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
@@ -261,9 +266,9 @@ def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -
         return  # the function itself rejects unknown ones
     names = [parameter.name for parameter in known if parameter.kind is Parameter.KEYWORD_ONLY]
     for option in options.keys() - set(names):
-        kind = type(thing).__name__.removesuffix("Class")
+        kind = a_type(thing).removesuffix("Class")
         there = f"; its options: {', '.join(names)}" if names else "; it has none"
-        raise NotSupported(f"{verb}: there is no option {option}= for a {kind}{there}")
+        raise NotSupported(f"{verb}: there is no option {option}= for {kind}{there}")
 
 
 # --- the verbs: one overload an arrow --------------------------------------------------------------------
@@ -297,6 +302,15 @@ def compile(
     method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
     activation: Literal["relu", "slu"] = "relu",
 ) -> ExactRNN: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["transformer"],
+    depth: Literal["sequential", "logarithmic", "constant"] = "sequential",
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
 @overload
 def compile(
     machine: DFA | NFA,
@@ -368,6 +382,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
       "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
     - `activation`: "relu", or "slu" (ReLU clipped at 1).
 
+    A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:
+
+    - `depth`: "sequential" loops one block, a layer a symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ + 3
+      layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
+    - `length`: the longest word ("logarithmic" and "constant"); by default 64.
+    - `dtype`: the number format of the weights.
+
     A DFA with `to="lstm"` or `to="gru"` becomes a `GatedRNN`, a plain `torch.nn.LSTM` or `GRU` with a linear read-out.
     Option:
 
@@ -404,7 +425,11 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
 
 @overload
-def decompile(network: Transformer, *, blind: bool = False) -> Updates | Cycle: ...
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["dfa"]) -> DFA: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["regex"]) -> str: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -452,6 +477,7 @@ def decompile(network: Any, **options: Any) -> Any:
     machine, a `Memoriser` its instruction table. Option for a transformer:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
+    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
 
     An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
     `to`. A linear RNN also gives a weighted automaton (`to="weighted"`). Options for an RNN:
@@ -525,7 +551,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN,
+    machine: ExactRNN | GatedRNN | LinearRNN | Transformer,
     network: Acceptor | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -758,7 +784,7 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
 
 
 @overload
-def explain(network: Transformer, input: Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
+def explain(network: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
 @overload
 def explain(network: Decider, input: Word, *, max_steps: int = 500) -> RnnTrace: ...
 @overload
@@ -903,5 +929,5 @@ def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
         raise FileError(f"{folder}/kleene.json: unknown kind {found!r}; known: {', '.join(LOADERS)}")
     network = _resolve(LOADERS[found])(folder)
     if kind is not None and not isinstance(network, kind):
-        raise FileError(f"{folder}: holds a {type(network).__name__}, not a {kind.__name__}")
+        raise FileError(f"{folder}: holds {a_type(network)}, not a {kind.__name__}")
     return network

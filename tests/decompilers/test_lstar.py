@@ -37,7 +37,7 @@ def test_a_language_that_is_not_regular() -> None:
 
 
 def test_what_cannot_be_asked() -> None:
-    with pytest.raises(kl.InputError, match="cannot ask a int"):
+    with pytest.raises(kl.InputError, match="cannot ask an int"):
         kl.extract(3, "01")
 
 

@@ -15,7 +15,7 @@ import torch
 from kleene.common.cluster import Cluster, chunks, cluster_of, gather
 from kleene.common.output import Output
 from kleene.compilers.transformer_coding import encode
-from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
+from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead, a_type
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
@@ -214,7 +214,7 @@ def verify_updates(
 def _run_options(spec: Spec, network: Any, layers: int | None, max_layers: int | None) -> dict[str, Any]:
     """How both are run: as they are, unless `layers` says otherwise."""
     if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer, StockModel)):
-        raise NotSupported(f"verify: cannot compare the program {spec.name} with a {type(network).__name__}")
+        raise NotSupported(f"verify: cannot compare the program {spec.name} with {a_type(network)}")
     given = (("layers", layers), ("max_layers", max_layers))
     run: dict[str, Any] = {key: value for key, value in given if value is not None}
     return run
@@ -380,8 +380,8 @@ def choose_inputs(
     """The inputs to check, and a description of them. A program's own `sample(chance, length)` draws inputs
     that mean something to it; the others draw every token alike. `longest` is what the network takes."""
     if inputs is not None:
-        given = [list(tokens) for tokens in inputs]
-        return iter(given), f"{len(given):,} given inputs"
+        given = [spec.encode(tokens) if isinstance(tokens, str) else list(tokens) for tokens in inputs]
+        return iter(given), f"{len(given):,} given input{'' if len(given) == 1 else 's'}"
     sizes = _check_lengths(spec, lengths, longest)
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
     if random is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, show_word, words_of
-from kleene.errors import DidNotHalt, FileError, InputError, NotSupported
+from kleene.errors import DidNotHalt, FileError, InputError, NotSupported, a_type
 from kleene.files import read_json, write_json
 from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.networks.rnn.exact import ExactRNN
@@ -158,7 +158,7 @@ def verify_dfa(
     """Compare an automaton and a network: on all words at once (exact networks, the default), on `inputs`, on
     all words of some `lengths`, or on `random` words (of these lengths, or up to `length` symbols)."""
     if not hasattr(network, "accepts_batch") or not hasattr(dfa, "accepts_batch"):
-        raise NotSupported(f"verify: cannot compare a {type(dfa).__name__} with a {type(network).__name__}")
+        raise NotSupported(f"verify: cannot compare {a_type(dfa)} with {a_type(network)}")
     dfa = as_dfa(dfa)
     if inputs is None and lengths is None and random is None:
         if not isinstance(network, ExactRNN):

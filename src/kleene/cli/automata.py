@@ -320,7 +320,7 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Write a machine's file in another format: automata, machines with output or weights, Turing machines."""
-    from kleene.errors import FileError
+    from kleene.errors import FileError, a_type
     from kleene.machines.automata.nfa import NFA
     from kleene.machines.files import as_automaton, read_machine
     from kleene.machines.turing import TuringMachine
@@ -331,7 +331,7 @@ def convert(
         machine = as_automaton(machine, file).minimise()
     for target in output:
         if not hasattr(machine, "save"):
-            raise FileError(f"{target}: a {type(machine).__name__} is not written to files")
+            raise FileError(f"{target}: {a_type(machine)} is not written to files")
         kept = machine
         if isinstance(machine, NFA) and target.suffix == ".ba":
             kept = machine.without_empty_moves()

@@ -10,7 +10,7 @@ import typer
 
 from kleene.cli import AsJson, app, print_json
 from kleene.cli.names import find_source, is_folder, read_tokens, read_word
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError, InputError, a_type
 
 
 @app.command(epilog="Example: kleene explain models/wikitext 'the chimney sweep has sick lungs' -o heatmap.png")
@@ -60,7 +60,7 @@ def explain(
         evidence = verb(network, sentence, **options)
     elif options:
         option = next(iter(options)).replace("_", "-")
-        raise InputError(f"--{option}: only for language models; {model} holds a {type(network).__name__}")
+        raise InputError(f"--{option}: only for language models; {model} holds {a_type(network)}")
     elif hasattr(network, "alphabet"):  # an RNN: the input is a word
         evidence = verb(network, read_word(network, input))
     else:
@@ -69,7 +69,7 @@ def explain(
         evidence.to_html(html)
     if output is not None:
         if not hasattr(evidence, "to_png"):
-            raise InputError(f"{output}: there is no picture of the evidence for a {type(network).__name__}")
+            raise InputError(f"{output}: there is no picture of the evidence for {a_type(network)}")
         evidence.to_png(output)
     if as_json:
         print_json(evidence.to_dict() if hasattr(evidence, "to_dict") else evidence.to_json())

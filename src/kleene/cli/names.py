@@ -13,7 +13,7 @@ from typing import Any
 
 from kleene import library, verbs
 from kleene.cli import busy
-from kleene.errors import FileError, InputError, KleeneError, ProgramError
+from kleene.errors import FileError, InputError, KleeneError, ProgramError, a_type
 from kleene.machines.kinds import MAX_VALUES
 from kleene.machines.program import Program, ProgramClass
 
@@ -68,7 +68,7 @@ def _made(name: str, found: Any, parameters: str) -> ProgramClass:
             f"{name}: raises {type(error).__name__}: {error} for {parameters or 'its defaults'}"
         ) from None
     if not isinstance(made, ProgramClass):
-        raise ProgramError(f"{name}: gives a {type(made).__name__}, not a program (a class made from kl.Program)")
+        raise ProgramError(f"{name}: gives {a_type(made)}, not a program (a class made from kl.Program)")
     return made
 
 

@@ -25,7 +25,7 @@ from kleene.cli.names import (
     library_programs,
     read_tokens,
 )
-from kleene.errors import FileError, InputError, NotSupported
+from kleene.errors import FileError, InputError, NotSupported, a_type
 from kleene.machines.program import ProgramClass
 
 PROGRAM_HELP = "addition, sort:length=20,values=10 or path/to/file.py:Name"
@@ -319,7 +319,7 @@ def compile_program(
         options["to"] = to
     elif not isinstance(machine, ProgramClass):
         for key in [*options, *(["report"] if report else [])]:
-            raise InputError(f"--{key}: only for attention programs; {program} holds a {type(machine).__name__}")
+            raise InputError(f"--{key}: only for attention programs; {program} holds {a_type(machine)}")
     if isinstance(machine, ProgramClass) and layers is not None and shape is not Shape.encoder:
         raise InputError(f"--layers {layers}: only for an encoder; add --shape encoder")
     with busy("importing torch", as_json):
@@ -474,7 +474,7 @@ def saved_machine(net: Any) -> Any:
 
     description = getattr(net, "description", {})
     if "program" not in description:
-        raise NotSupported(f"a {type(net).__name__} has no machine to compare with; name one: verify DIR PROGRAM")
+        raise NotSupported(f"{a_type(net)} has no machine to compare with; name one: verify DIR PROGRAM")
     return saved_updates(net, Spec.from_json(description["program"]))
 
 

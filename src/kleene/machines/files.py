@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kleene.errors import FileError
+from kleene.errors import FileError, a_type
 from kleene.files import as_path, read_json
 from kleene.machines.automata import jflap, text_formats
 from kleene.machines.automata.dfa import DFA
@@ -78,4 +78,4 @@ def as_automaton(machine: Machine, where: str) -> DFA:
         return machine.determinise().minimise()
     if isinstance(machine, DFA):
         return machine
-    raise FileError(f"{where}: a {type(machine).__name__}; a finite automaton is needed")
+    raise FileError(f"{where}: {a_type(machine)}; a finite automaton is needed")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError, InputError, a_type
 from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
 
@@ -264,7 +264,7 @@ class Transducer:
         compared too; that can go on for ever only if the outputs differ, which is then found.
         """
         if not isinstance(other, Transducer):
-            raise InputError(f"{other!r:.60}: a {type(other).__name__}; a Transducer is needed")
+            raise InputError(f"{other!r:.60}: {a_type(other)}; a Transducer is needed")
         if set(self.alphabet) != set(other.alphabet):
             raise InputError("Transducer: the two input alphabets differ; they must be equal")
         left, right = _living(self), _living(other)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError, InputError, a_type
 from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
@@ -114,7 +114,7 @@ class WeightedAutomaton:
 
     def _same(self, other: WeightedAutomaton) -> WeightedAutomaton:
         if not isinstance(other, WeightedAutomaton):
-            raise InputError(f"{other!r:.60}: a {type(other).__name__}; a WeightedAutomaton is needed")
+            raise InputError(f"{other!r:.60}: {a_type(other)}; a WeightedAutomaton is needed")
         if self.semiring != other.semiring or set(self.alphabet) != set(other.alphabet):
             raise InputError("WeightedAutomaton: the two need one semiring and one alphabet")
         order = [other.index[s] for s in self.alphabet]
