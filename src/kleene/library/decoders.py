@@ -1,7 +1,7 @@
 """Decoders: programs that write their answer token by token, for transformers as people use them.
 
-Each one fits every stock class (`kl.compile(program, to="llama")`): its heads have one offset, or take the latest match.
-What must be summed over a prefix (positions, depths, counts) is summed by doubling, in a logarithm of layers.
+Each one fits every stock class (`kl.compile(program, to="llama")`): its heads have one offset, or take the latest
+match. What must be summed over a prefix (positions, depths, counts) is summed by doubling, in a logarithm of layers.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def addition_decoder(digits: int = 3) -> type[TextProgram]:
 
 
 def long_addition_decoder(length: int = 40) -> type[TextProgram]:
-    """Adds two numbers of any lengths with its own output as scratchpad: after `95+7=` it writes `201`, lowest digit first.
+    """Adds numbers of any lengths, its own output as scratchpad: after `95+7=` it writes `201`, lowest digit first.
 
     The digit written last tells its carry: a + b − digit is 9 or more. `length`: the longest sequence.
     """
@@ -480,8 +480,8 @@ def sort_decoder(values: int = 10, length: int = 24) -> type[TextProgram]:
 def dyck_decoder(length: int = 64) -> type[TextProgram]:
     """Brackets `()[]` as a language model: it closes what is open, the last bracket first, and stops.
 
-    `allowed` is the set of tokens that keep the word well-formed: both opening brackets, and the closing bracket that fits
-    the last open one, or `;` where none is open.
+    `allowed` is the set of tokens that keep the word well-formed: both opening brackets, and the closing bracket
+    that fits the last open one, or `;` where none is open.
     """
     end, bits = 4, _doubling(2 * length)
     size = 1 << bits
@@ -619,11 +619,11 @@ def _shortest(dfa: DFA, steps: list[int | None], state: int) -> int:
 
 
 def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int = 128) -> type[TextProgram]:
-    """A Turing machine with a chain of thought: after the word and `:` it writes one token for every step, then its answer.
+    """A Turing machine with a chain of thought: after the word and `:` it writes a token for every step, then its answer.
 
     A token of a step is what the step changed: the new state, the symbol written and the move. The position of the head
-    is the sum of the moves, and the symbol under it is what was written there last: a head with `latest=True`. `length`:
-    the longest sequence, word and steps together. Endless tapes both ways, as far as the length reaches.
+    is the sum of the moves, and the symbol under it is what was written there last: a head with `latest=True`.
+    `length`: the longest sequence, word and steps together. Endless tapes both ways, as far as the length reaches.
     """
     machine = TuringMachine.parse(machine) if isinstance(machine, str) else machine
     effects: dict[tuple[str, str, int], int] = {}
