@@ -619,7 +619,7 @@ def _shortest(dfa: DFA, steps: list[int | None], state: int) -> int:
 
 
 def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int = 128) -> type[TextProgram]:
-    """A Turing machine with a chain of thought: after the word and `:` it writes a token for every step, then its answer.
+    """A Turing machine with a chain of thought: after the word and `:` it writes a token a step, then its answer.
 
     A token of a step is what the step changed: the new state, the symbol written and the move. The position of the head
     is the sum of the moves, and the symbol under it is what was written there last: a head with `latest=True`.
