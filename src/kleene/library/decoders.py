@@ -209,6 +209,16 @@ def long_addition_decoder(length: int = 40) -> type[TextProgram]:
     return made
 
 
+def _places(n: int) -> list[list[str]]:
+    """Which digits of which products add up to each place, lowest first. The first digit of a number is the highest."""
+    terms: list[list[str]] = [[] for _ in range(2 * n)]
+    for i, j in ((i, j) for i in range(n) for j in range(n)):
+        lowest = (n - 1 - i) + (n - 1 - j)
+        terms[lowest].append(f"low_{i}{j}")
+        terms[lowest + 1].append(f"high_{i}{j}")
+    return terms
+
+
 def multiplication_decoder(digits: int = 2) -> type[TextProgram]:
     """Multiplies two numbers of so many digits: after `12*34=` it writes `0408` and stops, without a scratchpad.
 
@@ -237,12 +247,7 @@ def multiplication_decoder(digits: int = 2) -> type[TextProgram]:
     pairs = [(i, j) for i in range(n) for j in range(n)]
     for i, j in pairs:
         body[f"low_{i}{j}"], body[f"high_{i}{j}"] = cat(10), cat(9)
-    # the first digit is the highest: a0 has the place n − 1
-    terms: list[list[str]] = [[] for _ in range(other)]
-    for i, j in pairs:
-        lowest = (n - 1 - i) + (n - 1 - j)
-        terms[lowest].append(f"low_{i}{j}")
-        terms[lowest + 1].append(f"high_{i}{j}")
+    terms = _places(n)
     for k in range(other):
         body[f"sum_{k}"], body[f"carry_{k}"] = cat(10), cat(9 * n)
     starts = [f"start_{k}" for k in range(1, n)]
