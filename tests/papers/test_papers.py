@@ -254,7 +254,7 @@ def test_every_experiment_is_there():
 
 
 def test_what_is_not_a_list_of_tasks_says_so():
-    result = CliRunner().invoke(app, ["reproduce", "interdependence.natural", "--limit", "3"])
+    result = CliRunner().invoke(app, ["reproduce", "alta.parity", "--limit", "3"])
     assert isinstance(result.exception, kl.InputError) and "runs as a whole" in str(result.exception)
 
 

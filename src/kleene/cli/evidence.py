@@ -165,9 +165,12 @@ def reproduce(
         raise FileError(f"{output}: a file; -o needs the name of a folder")
     run = experiment(name)
     known = signature(run).parameters
-    options: dict[str, Any] = {} if treebank is None else {"treebank": treebank}
-    if not options.keys() <= known.keys():
-        raise InputError(f"--treebank {treebank}: {name} reads no treebank")
+    options: dict[str, Any] = {}
+    if treebank is not None:
+        scales = getattr(getattr(run, "__self__", None), "scales", {})
+        if "treebank" not in scales.get(scale, {}):
+            raise InputError(f"--treebank {treebank}: {name} reads no treebank")
+        options["settings"] = {"treebank": str(treebank)}
     asked: dict[str, Any] = {"only": tuple(only or ()), "limit": limit, "workers": workers, "steps": steps}
     asked = {option: value for option, value in asked.items() if value not in (None, ())}
     if cluster is not None:
