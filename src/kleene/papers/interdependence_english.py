@@ -419,7 +419,8 @@ Text = Callable[[dict[str, Any]], str]
 
 def _falling(run: dict[str, Any]) -> float:
     """The share of figure 9's lines that fall."""
-    return sum(slope < 0 for *_, slope in run["lines"]) / max(1, len(run["lines"]))
+    slopes = [float(slope) for *_, slope in run["lines"]]
+    return sum(slope < 0 for slope in slopes) / max(1, len(slopes))
 
 
 def _row(name: str, paper: str, text: Text, note: Text, task: str = "lstm", criterion: Criterion | None = None) -> Row:
