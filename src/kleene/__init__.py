@@ -38,11 +38,13 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.checks.minimality import minimal as minimal
     from kleene.checks.unspecified import is_minimal as is_minimal
     from kleene.checks.unspecified import unspecified as unspecified
+    from kleene.common.text import Text as Text
     from kleene.compilers.classifier_to_synthesizer import soft_instruction as soft_instruction
     from kleene.compilers.classifier_to_synthesizer import soft_memory as soft_memory
     from kleene.decompilers.from_samples import from_samples as from_samples
     from kleene.decompilers.lstar import extract as extract
     from kleene.decompilers.mealy import extract_mealy as extract_mealy
+    from kleene.evidence.contributions import contributions as contributions
     from kleene.evidence.decomposition import decompose as decompose
     from kleene.evidence.interdependence import interdependence as interdependence
     from kleene.lowering.guarding import guarded_updates as guarded_updates
@@ -89,6 +91,7 @@ __version__ = "0.2.0.dev0"
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
     "traces": "kleene.lowering.step_traces",
+    "Text": "kleene.common.text",
     "guarded_updates": "kleene.lowering.guarding",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.size_report",
@@ -113,6 +116,7 @@ _LAZY: dict[str, str] = {
     "unspecified": "kleene.checks.unspecified",
     "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.automata.regex",
+    "contributions": "kleene.evidence.contributions",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …

@@ -128,6 +128,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
@@ -169,7 +170,11 @@ ARROWS: dict[str, dict[str, str]] = {
 
 # the network → (class of the machine → "module:function"), for `compile(machine, to=…)`
 NETWORKS: dict[str, dict[str, str]] = {
-    "transformer": {PROGRAM: ARROWS["compile"][PROGRAM]},
+    "transformer": {
+        PROGRAM: ARROWS["compile"][PROGRAM],
+        DETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+    },
     "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
     "lstm": {
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
@@ -301,6 +306,15 @@ def compile(
 def compile(
     machine: DFA | NFA,
     *,
+    to: Literal["transformer"],
+    depth: Literal["sequential", "logarithmic", "constant"] = "sequential",
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
     to: Literal["lstm", "gru"],
     dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype = "float32",
 ) -> GatedRNN: ...
@@ -368,6 +382,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
       "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
     - `activation`: "relu", or "slu" (ReLU clipped at 1).
 
+    A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:
+
+    - `depth`: "sequential" loops one block, a layer a symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ + 3
+      layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
+    - `length`: the longest word ("logarithmic" and "constant"); by default 64.
+    - `dtype`: the number format of the weights.
+
     A DFA with `to="lstm"` or `to="gru"` becomes a `GatedRNN`, a plain `torch.nn.LSTM` or `GRU` with a linear read-out.
     Option:
 
@@ -404,7 +425,11 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
 
 @overload
-def decompile(network: Transformer, *, blind: bool = False) -> Updates | Cycle: ...
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["dfa"]) -> DFA: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["regex"]) -> str: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -452,6 +477,7 @@ def decompile(network: Any, **options: Any) -> Any:
     machine, a `Memoriser` its instruction table. Option for a transformer:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
+    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
 
     An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
     `to`. A linear RNN also gives a weighted automaton (`to="weighted"`). Options for an RNN:
@@ -525,7 +551,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN,
+    machine: ExactRNN | GatedRNN | LinearRNN | Transformer,
     network: Acceptor | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -758,7 +784,7 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
 
 
 @overload
-def explain(network: Transformer, input: Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
+def explain(network: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
 @overload
 def explain(network: Decider, input: Word, *, max_steps: int = 500) -> RnnTrace: ...
 @overload

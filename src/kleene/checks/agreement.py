@@ -380,8 +380,8 @@ def choose_inputs(
     """The inputs to check, and a description of them. A program's own `sample(chance, length)` draws inputs
     that mean something to it; the others draw every token alike. `longest` is what the network takes."""
     if inputs is not None:
-        given = [list(tokens) for tokens in inputs]
-        return iter(given), f"{len(given):,} given inputs"
+        given = [spec.encode(tokens) if isinstance(tokens, str) else list(tokens) for tokens in inputs]
+        return iter(given), f"{len(given):,} given input{'' if len(given) == 1 else 's'}"
     sizes = _check_lengths(spec, lengths, longest)
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
     if random is not None:

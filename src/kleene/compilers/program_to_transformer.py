@@ -192,6 +192,8 @@ def assemble(
     if (count := count_parameters(config)) > MAX_PARAMETERS:
         raise NotSupported(f"{spec.name}: {count:,} parameters, more than the {MAX_PARAMETERS:,} of a transformer here")
     net = Transformer(config, describe(updates, lowered, halves, way), DTYPES[dtype])
+    net.encoder = None if spec.encoder is None else spec.encode
+    net.decoder = None if spec.decoder is None else spec.answer
     with torch.no_grad():
         fill_embeddings(net, spec, layout)
         for k, block in enumerate(net.blocks):

@@ -20,7 +20,7 @@ from kleene.networks.transformer.model import Transformer
 
 
 @torch.no_grad()
-def explain_transformer(net: Transformer, input: Sequence[int], *, max_layers: int = 10_000) -> Trace:
+def explain_transformer(net: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace:
     """Trace a network on an input: every variable and head, at every position and layer.
 
     >>> import kleene as kl

@@ -290,7 +290,7 @@ class RuleMachine:
             output = self.run_batch([[*tokens, *made]], **options)[0]
             made.append(output[-1])
             layers += output.layers
-        return Output(made, layers=layers)
+        return Output(made, layers, self.spec.answer)
 
     def _initial(self, given: list[list[int]], lengths: Array) -> dict[str, Array]:
         shape = (len(given), int(lengths.max()))
@@ -317,7 +317,7 @@ class RuleMachine:
 
     def _collect(self, results: list[Output | None], rows: Array, state: Any, lengths: Array, layer: int) -> None:
         for row, values, length in zip(rows.tolist(), state[self.spec.output].tolist(), lengths.tolist()):
-            results[row] = Output(values[:length], layers=layer)
+            results[row] = Output(values[:length], layer, self.spec.answer)
 
 
 def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places) -> tuple[Array, Array]:

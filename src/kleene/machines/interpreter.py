@@ -202,7 +202,7 @@ def halted(spec: Spec, states: States) -> bool:
 
 
 def layers_of(
-    program: ProgramClass, tokens: Sequence[int], layers: int | None = None, max_layers: int = 10_000
+    program: ProgramClass, tokens: str | Sequence[int], layers: int | None = None, max_layers: int = 10_000
 ) -> Iterator[tuple[RunningLayer, States]]:
     """Run layer by layer; yield each layer and the states after it."""
     spec = program.spec
@@ -222,16 +222,18 @@ def layers_of(
             return
 
 
-def run(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
+def run(
+    program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
+) -> Output:
     """Run a program; the output of each position, or the tokens that a decoder appends."""
     if program.spec.max_tokens is not None:
         return decode(program, tokens, layers=layers)
     every = [states for _, states in layers_of(program, tokens, layers, max_layers)]
     final = every[-1] if every else initial_states(program.spec, program.spec.check_input(tokens))
-    return Output((int(state[program.spec.output]) for state in final), layers=len(every))
+    return Output((int(state[program.spec.output]) for state in final), len(every), program.spec.answer)
 
 
-def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None) -> Output:
+def decode(program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None) -> Output:
     """Append the output of the last position until `stop` or `max_tokens`; return the appended tokens."""
     spec = program.spec
     sequence, number = spec.check_input(tokens), 0
@@ -241,11 +243,11 @@ def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None =
         every = [states for _, states in layers_of(program, sequence + made, layers)]
         number += len(every)
         made.append(int(every[-1][-1][spec.output]))
-    return Output(made, layers=number)
+    return Output(made, number, spec.answer)
 
 
 def trace(
-    program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
+    program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
 ) -> Trace:
     """Run a program and keep every variable, head, position and layer."""
     spec = program.spec

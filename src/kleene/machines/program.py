@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kleene.common.output import Output
+from kleene.common.text import Text
 from kleene.errors import ProgramError
 from kleene.machines.declarations import CycleLayer, Head, Variable
 from kleene.machines.spec import Spec
@@ -56,9 +57,10 @@ class ProgramClass(type):
                 type.__setattr__(cls, "step", staticmethod(step))
         return cls
 
-    def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
-        """Run the program on the interpreter. The result lists the output of each position and has `.layers`.
+    def run(cls, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
+        """Run the program on the interpreter. The result lists the outputs by position, and has `.layers` and `.text`.
 
+        - `tokens`: the input as tokens, or as text where the program has an alphabet or `encode`.
         - `layers`: run this many layers instead of until the program halts.
         - `max_layers`: raise `DidNotHalt` after this many layers.
         """
@@ -66,7 +68,7 @@ class ProgramClass(type):
 
         return run(cls, tokens, layers=layers, max_layers=max_layers)
 
-    def trace(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
+    def trace(cls, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
         """Run the program on the interpreter and keep every variable, position and layer. Options as for `run`."""
         from kleene.machines.interpreter import trace
 
@@ -102,13 +104,14 @@ class Program(metaclass=ProgramClass):
     [0, 1, 0]
     """
 
-    tokens: ClassVar[int]  # the size of the input alphabet
+    tokens: ClassVar[int | str | Sequence[str]]  # the input alphabet: its size, or its symbols
+    text: ClassVar[Text]  # how text becomes tokens, and outputs become text
     output: ClassVar[Variable[int]]  # the variable that holds the result
     halt: ClassVar[Mapping[Variable[int], int]]  # the program is done when every position has these values
     positions: ClassVar[int | None]  # the longest input
     layers: ClassVar[int | None]  # how many layers to run, without `halt`
     causal: ClassVar[bool]  # whether heads see only positions to the left
-    stop: ClassVar[int | None]  # of a decoder: the token after which it stops
+    stop: ClassVar[int | str | None]  # of a decoder: the token after which it stops
     max_tokens: ClassVar[int | None]  # of a decoder: the most tokens to append
     cycle: ClassVar[Sequence[CycleLayer]]  # the layers that take turns, instead of one `step`
 

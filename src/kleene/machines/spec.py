@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from kleene.errors import InputError
+from kleene.common.text import Text, encode_text, is_symbols
+from kleene.errors import InputError, KleeneError
 from kleene.machines.kinds import Kind, Numerical, as_int, kind_from_json
 
 
@@ -137,6 +138,9 @@ class Spec:
     max_tokens: int | None = None
     moves: dict[str, HeadSpec] = field(default_factory=dict)
     cycle: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (layer, names of its heads and moves)
+    text: Text | None = field(default=None, compare=False)  # how text becomes tokens
+    encoder: Callable[[str], Sequence[int]] | None = field(default=None, compare=False, repr=False)  # the program's own
+    decoder: Callable[[Sequence[int]], Any] | None = field(default=None, compare=False, repr=False)
     kinds: dict[str, Kind] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -183,6 +187,7 @@ class Spec:
             "causal": self.causal,
             "stop": self.stop,
             "max_tokens": self.max_tokens,
+            **({} if self.text is None else {"text": self.text.to_json()}),
         }
 
     @classmethod
@@ -212,11 +217,38 @@ class Spec:
             heads,
             moves=moves,
             cycle=cycle,
+            text=Text.from_json(content["text"]) if "text" in content else None,
             **rest,
         )
 
-    def check_input(self, tokens: Sequence[Any]) -> list[int]:
-        """Convert an input to a list of ints, or raise an InputError that says what is wrong."""
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text: by the program's own `encode`, or by its alphabet."""
+        if self.encoder is not None:
+            try:
+                return list(self.encoder(text))
+            except KleeneError:
+                raise
+            except Exception as error:
+                said = f"encode raises {type(error).__name__}: {error} for the input '{text}'"
+                raise InputError(f"{self.name}: {said}") from None
+        return encode_text(self.text, text, self.name)
+
+    def answer(self, outputs: Sequence[int]) -> str | None:
+        """The text of outputs: by the program's own `decode`, or by its `text`; None if it has neither, or it fails."""
+        if self.decoder is not None:
+            try:
+                made = self.decoder(outputs)
+            except Exception:  # the outputs of an input that `encode` would not make
+                return None
+            return made if isinstance(made, str) else " ".join(map(str, made))
+        return None if self.text is None else self.text.decode(outputs)
+
+    def check_input(self, tokens: str | Sequence[Any]) -> list[int]:
+        """Convert an input, tokens or text, to a list of ints, or raise an InputError that says what is wrong."""
+        if isinstance(tokens, str):
+            tokens = self.encode(tokens)
+        elif self.text is not None and is_symbols(tokens):
+            tokens = self.text.numbers(tokens, self.name)
         try:
             given = list(tokens)
         except TypeError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from kleene.common.text import Text, alphabet_problem
 from kleene.errors import ProgramError
 from kleene.machines.declarations import CycleLayer, Head, Variable
 from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word, as_int
@@ -60,7 +62,8 @@ class _Checker:
         for names in [names for _, names in cycle] or [tuple(every)]:
             self._check_moves([every[name] for name in names])
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
-        stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
+        text = self._text()
+        stop, max_tokens = self._stop(text), self._whole("max_tokens", at_least=1)
         self._check_end(halt, layers, max_tokens)
         return Spec(
             name=self.name,
@@ -76,9 +79,54 @@ class _Checker:
             max_tokens=max_tokens,
             moves={name: head for name, head in every.items() if head.into is not None},
             cycle=cycle,
+            text=text,
+            encoder=self._function("encode"),
+            decoder=self._function("decode"),
         )
 
+    def _function(self, name: str) -> Any:
+        """A function of the class, such as `encode`; None where there is none, or a variable of this name."""
+        found = self.body.get(name)
+        found = found.__func__ if isinstance(found, staticmethod) else found
+        return found if callable(found) and not isinstance(found, Variable | Head) else None
+
+    def _text(self) -> Text | None:
+        """The alphabet, from `tokens` as a text or a list of symbols, and how text is written, from `text`."""
+        declared, tokens = self.body.get("text"), self.body.get("tokens")
+        text = declared if isinstance(declared, Text) else None
+        alphabet = text.alphabet if text is not None and not isinstance(tokens, str | list | tuple) else tokens
+        if not isinstance(alphabet, str | list | tuple) or not alphabet:
+            return None
+        made = (text or Text()).with_alphabet(tuple(alphabet))
+        for mark, symbols in {"start": [made.start], "end": [made.end], "align": made.align}.items():
+            for symbol in symbols:
+                if symbol and symbol not in made.alphabet:
+                    raise self.fail(f"text: {mark}={symbol!r} is not in the alphabet {made.shown()}")
+        if made.align and (len(made.align) != 2 or made.spaced):
+            raise self.fail(f"text: align={made.align!r} must be a sign and a digit, such as '+0'")
+        if len(made.alphabet) != self._tokens():
+            raise self.fail(
+                f"text: the alphabet has {len(made.alphabet)} symbols, and there are {self._tokens()} tokens"
+            )
+        if self.body.get("max_tokens") is not None and not made.names:  # a decoder writes tokens
+            made = replace(made, names=made.alphabet)
+        return made
+
+    def _stop(self, text: Text | None) -> int | None:
+        stop = self.body.get("stop")
+        if isinstance(stop, str) and text is not None:
+            if stop not in text.alphabet:
+                raise self.fail(f"stop = {stop!r} is not in the alphabet {text.shown()}")
+            return text.alphabet.index(stop)
+        return self._whole("stop", at_least=0)
+
     def _tokens(self) -> int:
+        declared = self.body.get("tokens")
+        if isinstance(declared, str | list | tuple):
+            problem = alphabet_problem(declared)
+            if problem is not None:
+                raise self.fail(f"'tokens', the alphabet: {problem}")
+            return len(declared)
         tokens = self._whole("tokens", at_least=1)
         if tokens is None:
             raise self.fail("'tokens', the size of the input alphabet, is missing")
