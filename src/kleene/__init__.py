@@ -32,6 +32,7 @@ from kleene.machines.program import Program
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
 if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time `__getattr__` imports it
+    from kleene import rasp as rasp
     from kleene.checks.agreement import Report as Report
     from kleene.checks.certificates import Certificate as Certificate
     from kleene.checks.landscape import landscape as landscape
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.decompilers.from_samples import from_samples as from_samples
     from kleene.decompilers.lstar import extract as extract
     from kleene.decompilers.mealy import extract_mealy as extract_mealy
+    from kleene.evidence.contributions import contributions as contributions
     from kleene.evidence.decomposition import decompose as decompose
     from kleene.evidence.interdependence import interdependence as interdependence
     from kleene.lowering.guarding import guarded_updates as guarded_updates
@@ -115,8 +117,10 @@ _LAZY: dict[str, str] = {
     "unspecified": "kleene.checks.unspecified",
     "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.automata.regex",
+    "contributions": "kleene.evidence.contributions",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
+    "rasp": "kleene.rasp",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
     "three_address": "kleene.machines.three_address",
     "Transformer": "kleene.networks.transformer.model",
