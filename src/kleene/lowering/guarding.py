@@ -19,7 +19,7 @@ from kleene.lowering.updates import (
     simplify_guard,
 )
 from kleene.lowering.words import WordAssignment, normalised
-from kleene.machines.program import ProgramClass
+from kleene.machines.program import LayerProgram, ProgramClass
 from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
@@ -40,6 +40,8 @@ def guarded_updates(program: ProgramClass) -> Updates | Cycle:
 def _updates_of(program: Any) -> Updates:
     if (written := vars(program).get("_written")) is not None:  # rules instead of `step`
         return updates_from_rules(program.spec, written.checked())
+    second = program.second if isinstance(program, LayerProgram) else None
+    after = None if second is None else _updates_of(second)
     paths = execute(program)
     made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
     predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
@@ -49,6 +51,7 @@ def _updates_of(program: Any) -> Updates:
         _read_guards(program.spec, paths),
         tuple(update for update in made if isinstance(update, WordUpdate)),
         tuple(predicates.values()),
+        after,
     )
 
 

@@ -69,6 +69,7 @@ class Config:
     blocks: int = 1  # equal to the length of the cycle: all layers share the blocks
     stop: int | None = None
     max_tokens: int | None = None
+    counted: tuple[tuple[int, int, int], ...] = ()  # (first dimension, bits, offset): position + offset in binary
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -254,6 +255,9 @@ class Transformer(nn.Module):
         x = self.token_embedding[tokens]  # (batch, position, dim)
         if self.config.positions is not None:
             x = x + self.position_embedding[start : start + tokens.shape[1]]
+        for first, bits, offset in self.config.counted:
+            place = torch.arange(start, start + tokens.shape[1], device=x.device) + offset
+            x[..., first : first + bits] += (place[:, None] >> torch.arange(bits, device=x.device) & 1).to(x.dtype)
         return x
 
     def block(self, layer: int) -> Block:
