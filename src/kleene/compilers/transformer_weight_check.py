@@ -60,7 +60,7 @@ def _check_two_steps(program: Any, updates: Updates, net: Transformer, layer: in
             row, dim = torch.nonzero(after != wanted)[0].tolist()
             raise KleeneError(
                 f"{spec.name}: the weights differ from step in '{layout.names[dim]}' for {states[row]}: an error in "
-                "Kleene, unless step does other things with symbols than with values (isinstance, 'is', chance, globals)"
+                "Kleene, unless step does other things with symbols than with values (isinstance, 'is', chance)"
             )
         written |= set(part.variables)
 

@@ -175,7 +175,8 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
         keep_2 = attend(target, address_less_2, byte, into=o2, default=0, where=here)
         keep_3 = attend(target, address_less_3, byte, into=o3, default=0, where=here)
         clear_decoded = clear(
-            *(form, operand, op, jump, access, writes, stores_1, stores_2, stores_4, rd, rs1, rs2, immediate), where=here
+            *(form, operand, op, jump, access, writes, stores_1, stores_2, stores_4, rd, rs1, rs2, immediate),
+            where=here,
         )
         clear_operands = clear(y, x, x1, low, to_low, to_high, where=here)
         clear_results = clear(high, target, b0, b1, b2, b3, r, take, device, where=here)

@@ -108,7 +108,7 @@ class UnitBuilder:
         if variable not in self.cleared:
             return False
         known = {test.variable: test.indices for test in guard if test.variable is not None}
-        return all(known.get(name) == {index} for name, index in self.cleared[variable])
+        return all(known.get(name) == frozenset([index]) for name, index in self.cleared[variable])
 
     def size(self, name: str) -> int:
         return self.updates.size(name)
@@ -657,9 +657,11 @@ def on_cubes(builder: UnitBuilder, update: AnyUpdate) -> list[AnyUpdate]:
         if test.variable is None and atoms is not None and not _direct(builder, update, test):
             rest = [t for t in update.guard if t is not test]
             chosen = [test.form.at(_assignment(atoms, i)) in test.allowed for i in range(1 << len(atoms))]
-            parts = [(*rest, *_cube_tests(spec, atoms, cube)) for cube in cubes(chosen)]
-            made = [replace(update, guard=simplify_guard(spec, part)) for part in parts]
-            return [one for part in made for one in on_cubes(builder, part)]
+            made: list[AnyUpdate] = []
+            for cube in cubes(chosen):
+                guard = simplify_guard(spec, (*rest, *_cube_tests(spec, atoms, cube)))
+                made += on_cubes(builder, replace(update, guard=guard))
+            return made
     if isinstance(update, WordUpdate) or not update.form.terms:
         return [update]
     atoms = _bit_atoms(update.form)
@@ -765,8 +767,8 @@ def lower_two_steps(updates: Updates) -> LoweredStep:
         scratch = next((s.name for s in part.layout if s.coding == "scratch"), None)
         if scratch is not None or part.reads:
             raise NotSupported(
-                f"{updates.spec.name}: a step of a layer with two steps needs {scratch or part.reads[0][0]}, which takes "
-                "a half of the MLP block by itself; compare a few bits, or use a layer with one step"
+                f"{updates.spec.name}: a step of a layer with two steps needs {scratch or part.reads[0][0]}, which "
+                "takes a half of the MLP block by itself; compare a few bits, or use a layer with one step"
             )
     units = [replace(unit, half=1) for unit in first.units] + list(second.units)
     return LoweredStep(

@@ -111,7 +111,9 @@ class Updates:
         """Whether a guard, a table or an assignment depends on single bits of words."""
         forms = [form for u in self.updates for form in (u.form, *(test.form for test in u.guard))]
         forms += [test.form for u in self.words for test in u.guard]
-        named = {name for form in forms for name in form.variables} | {n for u in self.words for n in u.assignment.reads}
+        named = {name for form in forms for name in form.variables} | {
+            n for u in self.words for n in u.assignment.reads
+        }
         return any(bit_of_name(name) for name in named) or bool(self.second and self.second.on_bits)
 
     def size(self, name: str) -> int:

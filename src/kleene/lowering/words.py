@@ -440,9 +440,7 @@ class BitsValue(Opaque):
         return BitsValue(self.path, tuple(inverted(function) for function in self.functions))
 
     def _bitwise(self, other: Any, table: int) -> BitsValue:
-        if isinstance(other, WordValue):
-            theirs = other.functions
-        elif isinstance(other, BitsValue):
+        if isinstance(other, WordValue | BitsValue):
             theirs = other.functions
         else:
             number = whole(other)

@@ -142,8 +142,8 @@ def _shift_right(self: BitWord, by: Any) -> Any:
     return BitWord(int(self) >> int(by), self.bits)
 
 
-BitWord.__lshift__ = _shift  # type: ignore[method-assign]
-BitWord.__rshift__ = _shift_right  # type: ignore[method-assign]
+setattr(BitWord, "__lshift__", _shift)  # noqa: B010
+setattr(BitWord, "__rshift__", _shift_right)  # noqa: B010
 
 
 def joined(parts: tuple[Any, ...]) -> BitWord:

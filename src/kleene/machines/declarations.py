@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, overload
 
 from kleene.errors import ProgramError
+from kleene.machines.bitwords import BitWord
 from kleene.machines.kinds import (
     MAX_VALUES,
     MAX_WORD_BITS,
@@ -51,6 +52,18 @@ class Variable(Declaration, Generic[T]):
         def __get__(self, instance: object, owner: Any) -> T: ...
         def __get__(self, instance: object, owner: Any) -> Any: ...
         def __set__(self, instance: object, value: T) -> None: ...
+
+
+class WordVariable(Variable[int]):
+    """A declared word, made by `kl.word`. `z.w` reads a number that has bits and slices."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> WordVariable: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> BitWord: ...
+        def __get__(self, instance: object, owner: Any) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +271,7 @@ def word(
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
-) -> Variable[int]:
+) -> WordVariable:
     """Declare a variable that holds an integer 0 … 2**bits − 1 in binary, in `bits` dimensions.
 
     - `token`: a function from a token to the initial value.
@@ -270,7 +283,8 @@ def word(
     """
     if as_int(bits) is None or not 1 <= int(bits) <= MAX_WORD_BITS:
         raise ProgramError(f"word: bits must be 1 … {MAX_WORD_BITS}, not {bits!r}")
-    return _variable(Word(int(bits)), token, position, default)
+    made = _variable(Word(int(bits)), token, position, default)
+    return WordVariable(made.kind, made.token, made.position, made.default)
 
 
 @overload

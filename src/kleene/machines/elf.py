@@ -70,12 +70,14 @@ def read_executable(data: bytes, name: str = "program") -> Executable:
     if flags & COMPRESSED:
         raise FileError(f"{name}: has compressed instructions; compile with -march=rv32i")
     if header_size != 32 or not 0 < header_count <= MAX_SEGMENTS:
-        raise FileError(f"{name}: has {header_count} program headers of {header_size} bytes, not 1 … {MAX_SEGMENTS} of 32")
+        raise FileError(
+            f"{name}: has {header_count} program headers of {header_size} bytes, not 1 … {MAX_SEGMENTS} of 32"
+        )
     parts = []
     for number in range(header_count):
         fields = _fields(data, headers + 32 * number, "<IIIIIIII", name)
         if fields[0] == LOAD and fields[5]:
-            parts.append(_part(data, *fields[1:6], name))
+            parts.append(_part(data, fields, name))
     if not parts:
         raise FileError(f"{name}: loads nothing into memory")
     symbols = _symbols(data, sections, section_size, section_count, name) if section_count else {}
@@ -88,8 +90,9 @@ def _fields(data: bytes, offset: int, layout: str, name: str) -> tuple[int, ...]
     return struct.unpack_from(layout, data, offset)
 
 
-def _part(data: bytes, offset: int, _: int, address: int, in_file: int, in_memory: int, name: str) -> tuple[int, bytes]:
+def _part(data: bytes, fields: tuple[int, ...], name: str) -> tuple[int, bytes]:
     """The bytes of one segment, filled up with zeros. It is loaded at its physical address."""
+    _, offset, _, address, in_file, in_memory, *_ = fields
     if in_file > in_memory or offset + in_file > len(data):
         raise FileError(f"{name}: a segment of {in_file:,} bytes at {offset} does not lie in the file")
     if in_memory > 1 << 30 or address + in_memory > 1 << 32:

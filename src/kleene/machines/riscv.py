@@ -143,7 +143,9 @@ class Environment:
                 return None
             return (found & MASK).to_bytes(4, "little")
         what = "stores to" if stores else "loads from"
-        raise RangeError(f"riscv: the instruction at {pc:#x} {what} {address:#x}, where there is neither memory nor a device")
+        raise RangeError(
+            f"riscv: the instruction at {pc:#x} {what} {address:#x}, where there is neither memory nor a device"
+        )
 
 
 class Computer:
@@ -162,7 +164,8 @@ class Computer:
     def _place_arguments(self, arguments: tuple[str, ...]) -> int:
         """Put the arguments at the end of memory, as main(argc, argv) finds them; the first address of the stack."""
         texts = [text.encode() + b"\0" for text in (self.program.name, *arguments)]
-        places, top = [], self.size - 16
+        places: list[int] = []
+        top = self.size - 16
         for text in reversed(texts):
             top -= len(text)
             places.insert(0, BASE + top)
@@ -326,7 +329,11 @@ def _run(cells, values, size, most, beyond):  # type: ignore[no-untyped-def]
         for k in range(4):
             i |= np.uint32(cells[16 + place + k]) << np.uint32(8 * k)
         opcode, f3 = i & np.uint32(127), (i >> np.uint32(12)) & np.uint32(7)
-        rd, rs1, rs2 = (i >> np.uint32(7)) & np.uint32(31), (i >> np.uint32(15)) & np.uint32(31), (i >> np.uint32(20)) & np.uint32(31)
+        rd, rs1, rs2 = (
+            (i >> np.uint32(7)) & np.uint32(31),
+            (i >> np.uint32(15)) & np.uint32(31),
+            (i >> np.uint32(20)) & np.uint32(31),
+        )
         a, b = values[rs1], values[rs2]
         bit25, bit30 = (i >> np.uint32(25)) & np.uint32(1), (i >> np.uint32(30)) & np.uint32(1)
         immediate = np.uint32(np.int32(i) >> np.int32(20))

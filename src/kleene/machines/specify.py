@@ -62,7 +62,9 @@ class _Checker:
         cycle = self._cycle({**every, **clears}) if has_cycle else ()
         for names in [names for _, names in cycle] or [tuple(every)]:
             self._check_moves([every[name] for name in names if name in every])
-            self._check_clears([clears[name] for name in names if name in clears], [every[n] for n in names if n in every])
+            self._check_clears(
+                [clears[name] for name in names if name in clears], [every[n] for n in names if n in every]
+            )
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
         stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
         self._check_end(halt, layers, max_tokens, cycle)
@@ -142,7 +144,9 @@ class _Checker:
     def _check_moves(self, heads: list[HeadSpec]) -> None:
         """Reject two heads of a layer that write one variable, and heads that write where a head of the layer looks."""
         written: dict[str, str] = {}
-        first_of: dict[str, HeadSpec] = {}  # heads that replace may share a variable; the interpreter rejects two at once
+        first_of: dict[
+            str, HeadSpec
+        ] = {}  # heads that replace may share a variable; the interpreter rejects two at once
         for head in heads:
             if head.into is None:
                 continue
@@ -240,8 +244,8 @@ class _Checker:
             if not isinstance(kind, Word):
                 raise self.fail(f"'{name}' counts positions; only a kl.word can")
             assert positions is not None
-            by_position: Any = Counting(variable.position.offset % (1 << kind.bits), kind.bits, positions)
-            return VariableSpec(name, kind, None, by_position, 0)
+            counted = Counting(variable.position.offset % (1 << kind.bits), kind.bits, positions)
+            return VariableSpec(name, kind, None, counted, 0)
         if variable.position is not None:
             assert positions is not None
             by_position = tuple(

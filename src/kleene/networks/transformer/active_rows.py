@@ -69,7 +69,9 @@ def find_active_rows(net: Transformer, x: torch.Tensor) -> ActiveRows:
     blocks = [block for block in net.blocks if isinstance(block, Block)]
     start = x.detach().cpu().numpy()
     written = _written(blocks)
-    heads = [[_lookup_head(net, b, h, start, written) for h in range(len(block.heads))] for b, block in enumerate(blocks)]
+    heads = [
+        [_lookup_head(net, b, h, start, written) for h in range(len(block.heads))] for b, block in enumerate(blocks)
+    ]
     looking = {row for lookups in heads for head in lookups for row in head.looking or ()}
     reached = np.zeros(start.shape[1], dtype=bool)  # dimensions that may change at rest
     for lookups in heads:

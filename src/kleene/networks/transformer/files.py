@@ -101,7 +101,7 @@ def _check_config(config: Config) -> None:
         raise ValueError("a size in its config is not a whole number")
     if config.shape not in ("universal", "encoder", "decoder") or config.output_coding not in ("one-hot", "bits"):
         raise ValueError("its config has an unknown shape or coding")
-    if any(not (0 <= first and 1 <= bits <= 62 and first + bits <= config.dim) for first, bits, _ in config.counted):
+    if any(not (first >= 0 and 1 <= bits <= 62 and first + bits <= config.dim) for first, bits, _ in config.counted):
         raise ValueError("its config counts positions in dimensions that it lacks")
     if min(config.dim, config.tokens, config.blocks, len(config.cycle)) < 1:
         raise ValueError("its config has no dimensions, tokens or blocks")

@@ -105,9 +105,9 @@ class _Writer:
                 yield f"for k in range({stop - start}): new[{start} + k] = here{row}[{start} + k]{_added(terms)}"
         for found, _, head in maybe:
             yield f"if {found} >= 0:"
-            sums: Sums = {}
-            _collect(head, found, sums)
-            for start, stop, terms in _runs(sums):
+            added: Sums = {}
+            _collect(head, found, added)
+            for start, stop, terms in _runs(added):
                 yield f"    for k in range({stop - start}): new[{start} + k] = new[{start} + k]{_added(terms)}"
         for found, row, head in into_resting:
             yield from _write_resting(found, row, head)

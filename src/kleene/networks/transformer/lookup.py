@@ -23,7 +23,6 @@ from kleene.networks.transformer.active_rows import (
 from kleene.networks.transformer.model import Block, Transformer
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
 
-
 ROWS_AT_ONCE = 1 << 15
 
 
