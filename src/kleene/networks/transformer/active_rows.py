@@ -62,12 +62,44 @@ class ActiveRows:
     resting_done: bool  # whether every row at rest has the halt value
 
 
-def find_active_rows(net: Transformer, x: torch.Tensor) -> ActiveRows:
-    """Find the rows that can change in a run that starts from the residual stream `x` (position, dim)."""
+class MatrixRows:
+    """The first residual stream as a matrix (position, dim)."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x.detach().cpu().numpy()
+        self.shape = self.x.shape
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def columns(self, dims: Any) -> Array:
+        made: Array = self.x[:, dims]
+        return made
+
+    def words(self, dims: Any) -> Array:
+        return words_held(self.x, dims)
+
+    def rows(self, chosen: Any) -> Array:
+        made: Array = self.x[chosen]
+        return made
+
+    def kinds(self, dims: Array) -> tuple[Array, Array]:
+        """Rows that are alike in some dimensions: the first row of each kind, and the kind of each row."""
+        held = np.ascontiguousarray(self.x[:, dims].astype(np.int8))
+        plain = len(dims) and (held.astype(self.x.dtype) == self.x[:, dims]).all()
+        alike = held.view(np.dtype((np.void, held.shape[1]))).ravel() if plain else np.arange(len(self.x))
+        _, first, kind = np.unique(alike, return_index=True, return_inverse=True)
+        return first, kind.ravel()
+
+
+def find_active_rows(net: Transformer, x: Any) -> ActiveRows:
+    """Find the rows that can change in a run that starts from the residual stream `x` (position, dim).
+
+    `x` is a tensor, or something with the methods of `MatrixRows`."""
     if net.config.causal:
         raise NotSupported(f"{net.config.name}: a causal network has no rows at rest; use 'dense'")
     blocks = [block for block in net.blocks if isinstance(block, Block)]
-    start = x.detach().cpu().numpy()
+    start = MatrixRows(x) if isinstance(x, torch.Tensor) else x
     written = _written(blocks)
     heads = [
         [_lookup_head(net, b, h, start, written) for h in range(len(block.heads))] for b, block in enumerate(blocks)
@@ -91,23 +123,20 @@ def find_active_rows(net: Transformer, x: torch.Tensor) -> ActiveRows:
     if reached[np.nonzero(halt)[0]].any():
         raise NotSupported(f"{net.config.name}: rows at rest decide when it halts; use 'dense'")
     used = np.nonzero(halt)[0]
-    done = start[:, used][rest] @ halt[used] + bias > 0
+    done = start.columns(used)[rest] @ halt[used] + bias > 0
     return ActiveRows(tuple(working), tuple(tuple(lookups) for lookups in heads), bool(done.all()))
 
 
-def _working_rows(blocks: list[Block], x: Array, reached: Array) -> set[int]:
+def _working_rows(blocks: list[Block], x: Any, reached: Array) -> set[int]:
     """The rows that units can change. Rows that are alike in what units read are tried once."""
     read = np.zeros(x.shape[1], dtype=bool)
     for block in blocks:
         for into in (block.in1, block.in2):
             read |= (into != 0).any(dim=0).cpu().numpy()
     kept = np.nonzero(read & ~reached)[0]
-    held = np.ascontiguousarray(x[:, kept].astype(np.int8))
-    same = held.astype(x.dtype) == x[:, kept]
-    alike = held.view(np.dtype((np.void, held.shape[1]))).ravel() if len(kept) and same.all() else np.arange(len(x))
-    _, first, kind = np.unique(alike, return_index=True, return_inverse=True)
-    works = _can_work(blocks, x[first].astype(np.float64), reached)
-    return set(np.nonzero(works[kind.ravel()])[0].tolist())
+    first, kind = x.kinds(kept)
+    works = _can_work(blocks, x.rows(first).astype(np.float64), reached)
+    return set(np.nonzero(works[kind])[0].tolist())
 
 
 def _written(blocks: list[Block]) -> Array:
@@ -135,7 +164,7 @@ def _can_work(blocks: list[Block], x: Array, reached: Array) -> Array:
     return works
 
 
-def _lookup_head(net: Transformer, b: int, h: int, x: Array, written: Array) -> LookupHead:
+def _lookup_head(net: Transformer, b: int, h: int, x: Any, written: Array) -> LookupHead:
     """Read one head as a lookup; NotSupported where it is none of the kinds known here."""
     block = net.block(b)
     try:
@@ -169,7 +198,7 @@ class _HeadReader:
 
     A limit is an entry of the key that only one side reads: it takes score away from the rows that lack something."""
 
-    def __init__(self, block: Block, h: int, x: Array, written: Array, has_default: bool) -> None:
+    def __init__(self, block: Block, h: int, x: Any, written: Array, has_default: bool) -> None:
         names = ("query", "query_bias", "key", "key_bias", "relative", "null_score", "null_value", "value", "out")
         self.one = {name: getattr(block, name)[h].double().cpu().numpy() for name in names}
         self.x, self.written, self.own_offset = x, written, block.window + 1
@@ -229,7 +258,7 @@ class _HeadReader:
             self.switch += tuple(changing.tolist())
             bias += float(weights[changing].sum())
             used = used[~self.written[used]]
-        cost = (self.x[:, used] @ weights[used] + bias) * times
+        cost = (self.x.columns(used) @ weights[used] + bias) * times
         self.limits[side] = self.limits.get(side, np.zeros(len(self.x))) + cost
 
     def _bit(self, place: int) -> _Bit:
@@ -279,10 +308,10 @@ class RowTable:
 MOST_WORDS = 1 << 27  # of a table of rows
 
 
-def row_by_word(net: Transformer, x: Array, dims: tuple[int, ...], which: Array | None = None) -> RowTable:
+def row_by_word(net: Transformer, x: Any, dims: tuple[int, ...], which: Array | None = None) -> RowTable:
     """Map each word to the row that holds it in these dimensions; `which` rows count (None: all)."""
     rows = np.arange(len(x)) if which is None else np.nonzero(which)[0]
-    found = words_held(x, dims)[rows]
+    found = (words_held(x, dims) if isinstance(x, np.ndarray) else x.words(dims))[rows]
     if len(np.unique(found)) < len(found):
         raise NotSupported(f"{net.config.name}: two rows have the same key; use 'dense'")
     first, last = (int(found.min()), int(found.max())) if len(found) else (0, 0)

@@ -33,7 +33,7 @@ from kleene.networks.transformer.by_name import (
 if TYPE_CHECKING:
     from kleene.networks.transformer.sparse import SparseTransformer
 
-Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated"]
+Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated", "lanes"]
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 UNDERFLOW = 745.2  # exp(−745.2) is zero in float64
