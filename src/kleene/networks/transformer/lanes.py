@@ -363,12 +363,12 @@ class _Source:
         return f"{letter}{self.names}"
 
     def text(self) -> str:
-        lines = [PRELUDE, f"#define DIM {self.dim}", f"#define WIDTH {self.width}", f"#define COUNT {self.count}"]
+        lines = [f"#define DIM {self.dim}", f"#define WIDTH {self.width}", f"#define COUNT {self.count}", PRELUDE]
         lines += ["int64_t run(int8_t *h, int8_t *mem, int32_t **tables, int64_t layers, int64_t place,"]
         lines += ["            int64_t watch_place, int64_t watch_dim, int64_t *why) {"]
-        lines += ["  int8_t old[DIM + 128] __attribute__((aligned(64))); int8_t *o = old + 64;"]
+        lines += ["  int8_t old[DIM + 192] __attribute__((aligned(64))); int8_t *o = old + 64;"]
         lines += ["  memset(old, 0, sizeof old); why[0] = why[1] = 0; int64_t count = 0;"]
-        lines += ["  if (layers <= 0) return 0;", "  switch (place) {"]
+        lines += ["  if (layers <= 0) return 0;", "  copy(o, h);", "  switch (place) {"]
         for place, lookups in enumerate(self.known.blocks):
             lines.append(f"  case {place}: again{place}: {{")
             lines += [f"    {line}" for line in self.attention(lookups)]
@@ -384,7 +384,6 @@ class _Source:
 
     def attention(self, lookups: Sequence[LookupHead]) -> Iterator[str]:
         """First where every head looks, then what each adds; rows at rest last."""
-        yield "memcpy(o, h, DIM);"
         looked: list[tuple[str, LookupHead]] = []
         for head in lookups:
             found = self.name("row")
@@ -487,14 +486,21 @@ class _Source:
             return
         yield "{"
         self.packs: dict[int, str] = {}
-        body, writes = [], []
+        body: list[str] = []
+        changes: dict[tuple[int, int], list[str]] = {}  # (lanes, first dimension) → what is taken away there
         for family in self._families(units):
             body += family.code
-            writes += list(self._write_lanes(family))
+            for lanes, at, value in self._changes(family):
+                changes.setdefault((lanes, at), []).append(value)
         for start, name in self.packs.items():
             yield f"uint32_t {name} = pack32(h + {start});"
         yield from body
-        yield from writes
+        for (lanes, at), values in sorted(changes.items()):
+            total = " + ".join(values)
+            if lanes > 1:
+                yield f"store{lanes}(h + ({at}), load{lanes}(h + ({at})) - ({total}));"
+            else:
+                yield f"h[{at}] -= {total};"
         yield "}"
 
     def _units(self, into: Tensor, bias: Tensor, out: Tensor) -> list[Unit]:
@@ -609,14 +615,18 @@ class _Source:
         family.code.append(f"int {family.name} = -(int)(({' '.join(terms)}) >= {unit.threshold});")
         return family
 
-    def _write_lanes(self, family: Family) -> Iterator[str]:
-        """Add what the units of a family write: neighbouring lanes to neighbouring dimensions as one vector."""
+    def _changes(self, family: Family) -> Iterator[tuple[int, int, str]]:
+        """What the units of a family write: (lanes, first dimension, what to take away).
+
+        Neighbouring lanes write to neighbouring dimensions as one vector."""
         if len(family.units) == 1 and family.name.startswith("u"):
             for start, stop, weight in _level(family.units[0].writes):
                 if stop - start >= FEW:
-                    yield f"for (int k = {start}; k < {stop}; k++) h[k] -= {weight} * {family.name};"
+                    lanes = _lanes_for(stop - start, 8)
+                    mask = ", ".join(str(weight if k < stop - start else 0) for k in range(lanes))
+                    yield lanes, start, f"((v{lanes}){{{mask}}} * (int8_t){family.name})"
                 else:
-                    yield from (f"h[{dim}] -= {weight} * {family.name};" for dim in range(start, stop))
+                    yield from ((1, dim, f"{weight} * {family.name}") for dim in range(start, stop))
             return
         lanes = _lanes_for(len(family.units), 8 if family.name.startswith("M") else 16)
         streams: dict[tuple[int, int, int], list[int]] = {}
@@ -629,8 +639,7 @@ class _Source:
                 backward.setdefault((-1, key[1] + 2 * lane, key[2]), []).append(lane)
         for (step, base, weight), members in (*streams.items(), *backward.items()):
             if len(members) < FEW:
-                for lane in members:
-                    yield f"h[{base + step * lane}] -= {weight} * {family.name}[{lane}];"
+                yield from ((1, base + step * lane, f"{weight} * {family.name}[{lane}]") for lane in members)
                 continue
             every = len(members) == len(family.units)
             mask = ", ".join("-1" if k in members else "0" for k in range(lanes))
@@ -638,13 +647,13 @@ class _Source:
             at = base if step > 0 else base - lanes + 1
             value = value if step > 0 else f"reverse{lanes}({value})"
             factor = "" if weight == 1 else f" * (int8_t){weight}"
-            yield f"store{lanes}(h + ({at}), load{lanes}(h + ({at})) - {value}{factor});"
+            yield lanes, at, f"{value}{factor}"
 
     # --- after a layer ---
 
     def after(self, place: int) -> Iterator[str]:
         yield "count++;"
-        yield "{ int8_t held = 0; for (int k = 0; k < DIM; k++) held |= h[k]; if (held & ~1) { why[1] = 3; return count - 1; } }"
+        yield "if (copy(o, h)) { why[1] = 3; return count - 1; }"
         weights = self.net.halt_weight.cpu().numpy()
         if self.net.config.halts and self.known.resting_done:
             items = tuple((int(d), int(weights[d])) for d in np.nonzero(weights)[0])
@@ -729,5 +738,13 @@ static inline uint32_t pack8(const int8_t *p) {
 static inline uint32_t pack32(const int8_t *p) {
   return pack8(p) | pack8(p + 8) << 8 | pack8(p + 16) << 16 | pack8(p + 24) << 24; }
 #endif
-static inline void unpack64(uint64_t c, int8_t *b) { for (int k = 0; k < 64; k++) b[k] = c >> k & 1; }
+static inline void unpack64(uint64_t c, int8_t *b) {
+  for (int k = 0; k < 8; k++) {
+    uint64_t x = ((c >> 8 * k & 255) * 0x0101010101010101ULL & 0x8040201008040201ULL) + 0x7f7f7f7f7f7f7f7fULL;
+    x = x >> 7 & 0x0101010101010101ULL; memcpy(b + 8 * k, &x, 8); } }
+static inline int copy(int8_t *o, const int8_t *h) { /* and whether something is neither 0 nor 1 */
+  v64 held = {0};
+  for (int k = 0; k < DIM; k += 64) { v64 v = load64(h + k); held |= v; store64(o + k, v); }
+  uint64_t x[8], all = 0; memcpy(x, &held, 64); for (int k = 0; k < 8; k++) all |= x[k];
+  return (all & 0xfefefefefefefefeULL) != 0; }
 """
