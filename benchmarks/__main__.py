@@ -45,7 +45,7 @@ def meets(row: Row) -> bool | None:
 
 
 def main() -> None:
-    """Measure, print the table, save it as results/bench/bench.json and bench.md."""
+    """Measure, print the table, save it as results/bench/bench.json and bench.md; a part under the part's name."""
     from rich.console import Console
     from rich.table import Table
 
@@ -61,10 +61,10 @@ def main() -> None:
     for row in measured:
         table.add_row(*_cells(row))
     console.print(table)
-    folder = Path("results/bench")
-    write_json(folder / "bench.json", {"machine": machine(), "commit": commit(), "rows": measured})
-    write_text(folder / "bench.md", _markdown(measured))
-    console.print(f"saved as {folder}/bench.json and bench.md")
+    folder, name = Path("results/bench"), only or "bench"
+    write_json(folder / f"{name}.json", {"machine": machine(), "commit": commit(), "rows": measured})
+    write_text(folder / f"{name}.md", _markdown(measured, only))
+    console.print(f"saved as {folder}/{name}.json and {name}.md")
     if any(row["meets"] is False for row in measured):
         sys.exit(1)
 
@@ -80,10 +80,14 @@ def _cells(row: Row) -> list[str]:
     return [row["name"], str(row.get("others") or "–"), ours, limit, {True: "yes", False: "no", None: ""}[row["meets"]]]
 
 
-def _markdown(measured: list[Row]) -> str:
+PLOTS = {None: ("growth", "certificates"), "programs": ("growth",), "certificates": ("certificates",)}
+
+
+def _markdown(measured: list[Row], only: str | None = None) -> str:
     about = machine()
+    plots = PLOTS.get(only, ())
     lines = [
-        "# make bench",
+        f"# python -m benchmarks {only}" if only else "# make bench",
         "",
         f"One run on {about['cores']} CPU cores, {about['processor']}, Python {about['python']}, at {commit()}. "
         "One thread, and CPU seconds of the process, unless a row says otherwise.",
@@ -92,10 +96,8 @@ def _markdown(measured: list[Row]) -> str:
         "|---|---|---|---|---|",
         *("| " + " | ".join(cell.replace("|", r"\|") for cell in _cells(row)) + " |" for row in measured),
         "",
-        "How sizes and times grow:",
-        "",
-        "![growth](growth.png)",
-        "",
+        *(["How sizes and times grow:", ""] if plots else []),
+        *(line for plot in plots for line in (f"![{plot}]({plot}.png)", "")),
     ]
     return "\n".join(lines)
 

@@ -10,7 +10,8 @@ Everything that follows (tables, sums, the walk, the comparison) is done by func
 In scope: the MLP blocks as far as they write categorical variables, the clearing of heads and scratch values, and heads
 that select by categorical variables.
 Taken as given: the buckets of averages and comparisons of words, which are variables with values of their own here.
-Left out, and listed: variables that are words, heads that select by words, heads that write into variables.
+Left out, and listed: variables that are words, heads that select by words, heads that write into variables, heads that
+prefer some of the positions that match (latest, earliest, nearest).
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ class Block:
             self.halves.append((whole(reads[keep]), whole(bias[keep]), whole(writes[:, keep])))
 
     def selects_one(self, head: Any) -> bool:
-        """Whether a head selects at most one position: one offset, or a key that is the position and stays so."""
-        if head["offsets"] is not None and len(head["offsets"]) == 1:
+        """Whether a head selects at most one position: one offset, a preference, or a key that is the position and stays so."""
+        if head.get("prefer") or (head["offsets"] is not None and len(head["offsets"]) == 1):
             return True
         if head["key"] is None or self.variables[head["query"]]["kind"] == "subset":
             return False
@@ -251,7 +252,7 @@ class Block:
         selections = {
             json.dumps([self.heads[n][k] for k in ("query", "key", "offsets", "where", "among")]) for n in names
         }
-        if len(selections) != 1:
+        if len(selections) != 1 or any(self.heads[n].get("prefer") for n in names):
             self.left_out.append(f"head {label}")
             return None
         query, key, offsets, where, among = json.loads(selections.pop())

@@ -272,8 +272,8 @@ def moved_offsets(block: Any, spec: Any, layout: Any) -> None:
 def lost_limit(side: str) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         right = attention.fill_limits
-        lost = lambda block, h, spec, head, layout: right(  # noqa: E731
-            block, h, spec, dataclasses.replace(head, **{side: ()}), layout
+        lost = lambda block, h, spec, head, layout, gap: right(  # noqa: E731
+            block, h, spec, dataclasses.replace(head, **{side: ()}), layout, gap
         )
         monkeypatch.setattr(attention, "fill_limits", lost)
 

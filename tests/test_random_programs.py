@@ -95,6 +95,7 @@ class Source:
         offsets = ""
         if self.draw(st.booleans()):
             offsets = f", offsets={sorted(self.draw(st.sets(st.integers(-3, 3), min_size=1, max_size=4)))}"
+        options += self.preference()
         if shape == "match":
             query, key = self.pick(*queries)
             self.lines.append(f"    {name} = kl.attend({query}, {key}, {value}{offsets}{options}{default})")
@@ -103,6 +104,10 @@ class Source:
         else:
             self.lines.append(f"    {name} = kl.relative({value}, {self.number(-2, 2)}{default})")
         self.heads.add(name)
+
+    def preference(self) -> str:
+        """Which of several positions a head selects."""
+        return self.pick("", "", "", ", latest=True", ", earliest=True", ", nearest=True")
 
     def asks(self, name: str) -> int:
         return self.cats[name] if name in self.cats else self.sets[name][0]
@@ -231,6 +236,7 @@ class Moved(Source):
                     by = self.pick("b", "c")
                     options += f", {limit}={{{by}: {self.number(0, self.cats[by] - 1)}}}"
             ways = [f"None, None, a, offsets=[{self.number(-1, 1)}]", "d, d, a", "c, c, a, offsets=[-1, 1]"]
+            options += self.preference()
             self.lines.append(f"    {name} = kl.attend({self.pick(*ways)}{options}, into={into})")
         self.lines += ["    output = a", f"    layers = {self.number(1, 3)}", "    def step(z):"]
         self.block(0, "        ")
@@ -252,7 +258,8 @@ class Guarded(Source):
         for name in ("h", "i", "j")[: self.number(1, 3)]:
             key, value = self.pick(*variables), self.pick(*variables)
             query = self.pick(*[n for n in variables if self.cats[n] == self.cats[key]])
-            ways = [f"attend({query}, {key}, {value})"] * 2 + [f"relative({value}, {self.pick(-1, 1)})"]
+            ways = [f"attend({query}, {key}, {value}{self.preference()})"] * 2
+            ways.append(f"relative({value}, {self.pick(-1, 1)})")
             self.lines.append(f"    {name} = kl.{self.pick(*ways)}")
             self.cats[name] = self.cats[value]
             self.heads.add(name)
@@ -281,7 +288,7 @@ class Worded(Source):
     """Draws a program on words: compared, added, taken by heads that may select several positions."""
 
     def text(self) -> str:
-        bits = self.number(2, 3)
+        bits = self.number(1, 3)
         size, self.words = 1 << bits, ["a", "b"]
         self.lines = ["class Random(kl.Program):", f"    tokens = {size}", f"    positions = {LENGTH}"]
         self.lines.append(f"    a = kl.word({bits}, token=lambda t: t)")
@@ -292,7 +299,7 @@ class Worded(Source):
         for name in ("h", "i", "j")[: self.number(1, 3)]:
             word, group = self.pick("a", "b"), self.pick("c", "d")
             ways = [f"relative({word}, {self.pick(-1, 1)})", f"attend({group}, {group}, {word})"]
-            ways.append(f"attend(a, b, {word})")
+            ways.append(f"attend(a, b, {word}{self.preference()})")
             self.lines.append(f"    {name} = kl.{self.pick(*ways)}")
             self.words.append(name)
         if averaged := self.draw(st.booleans()):

@@ -51,11 +51,13 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.checks.minimality import minimal as minimal
     from kleene.checks.unspecified import is_minimal as is_minimal
     from kleene.checks.unspecified import unspecified as unspecified
+    from kleene.common.text import Text as Text
     from kleene.compilers.classifier_to_synthesizer import soft_instruction as soft_instruction
     from kleene.compilers.classifier_to_synthesizer import soft_memory as soft_memory
     from kleene.decompilers.from_samples import from_samples as from_samples
     from kleene.decompilers.lstar import extract as extract
     from kleene.decompilers.mealy import extract_mealy as extract_mealy
+    from kleene.evidence.contributions import contributions as contributions
     from kleene.evidence.decomposition import decompose as decompose
     from kleene.evidence.interdependence import interdependence as interdependence
     from kleene.lowering.guarding import guarded_updates as guarded_updates
@@ -79,14 +81,22 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.machines.turing import TuringMachine as TuringMachine
     from kleene.networks.rnn.decider import Decider as Decider
     from kleene.networks.rnn.exact import ExactRNN as ExactRNN
+    from kleene.networks.rnn.gated import GatedRNN as GatedRNN
+    from kleene.networks.rnn.linear import LinearRNN as LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
+    from kleene.networks.stock.model import StockModel as StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer as LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel as LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier as WordClassifier
     from kleene.networks.transformer.model import Transformer as Transformer
     from kleene.training.memorise import memorise as memorise
+    from kleene.truth.causal_graph import causal_graph as causal_graph
+    from kleene.truth.shapley import effects as effects
+    from kleene.truth.shapley import interactions as interactions
+    from kleene.truth.shapley import shapley as shapley
 
 __version__ = "0.2.0.dev0"
 
@@ -94,6 +104,7 @@ __version__ = "0.2.0.dev0"
 _LAZY: dict[str, str] = {
     "rules": "kleene.lowering.rules",
     "traces": "kleene.lowering.step_traces",
+    "Text": "kleene.common.text",
     "guarded_updates": "kleene.lowering.guarding",
     "RuleBuilder": "kleene.lowering.rules",
     "explain_size": "kleene.lowering.size_report",
@@ -118,6 +129,7 @@ _LAZY: dict[str, str] = {
     "unspecified": "kleene.checks.unspecified",
     "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.automata.regex",
+    "contributions": "kleene.evidence.contributions",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
@@ -125,11 +137,19 @@ _LAZY: dict[str, str] = {
     "Transformer": "kleene.networks.transformer.model",
     "ExactRNN": "kleene.networks.rnn.exact",
     "Decider": "kleene.networks.rnn.decider",
+    "GatedRNN": "kleene.networks.rnn.gated",
+    "LinearRNN": "kleene.networks.rnn.linear",
+    "StockModel": "kleene.networks.stock.model",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",
     "LanguageModel": "kleene.networks.trained.lstm",
     "LearnedTransformer": "kleene.networks.trained.learned_mlp",
+    "WordClassifier": "kleene.networks.trained.word_classifier",
     "StandardTransformer": "kleene.networks.trained.encoder_decoder",
+    "shapley": "kleene.truth.shapley",
+    "interactions": "kleene.truth.shapley",
+    "effects": "kleene.truth.shapley",
+    "causal_graph": "kleene.truth.causal_graph",
     "Report": "kleene.checks.agreement",
     "Certificate": "kleene.checks.certificates",
     "Updates": "kleene.lowering.updates",

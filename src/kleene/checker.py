@@ -191,10 +191,11 @@ class Head:
     among: tuple[tuple[str, int], ...]
     into: str | None
     replacing: str | None
+    prefer: str | None  # which of several matching positions it selects: see rank_of
 
     @property
     def selection(self) -> Any:
-        return self.query, self.key, self.offsets, self.where, self.among
+        return self.query, self.key, self.offsets, self.where, self.among, self.prefer
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,12 @@ class Update:
     def mentions(self) -> frozenset[Atom]:
         """Every atom or word that it depends on."""
         bits = (atom for atoms, _ in self.functions or () for atom in atoms)
-        names: set[Atom] = {*bits, *self.terms, *(self.form.tables if self.form else ()), *([self.reads] if self.reads else ())}
+        names: set[Atom] = {
+            *bits,
+            *self.terms,
+            *(self.form.tables if self.form else ()),
+            *([self.reads] if self.reads else ()),
+        }
         return frozenset(names.union(*(test.form.tables for test in self.guard)))
 
 
@@ -352,6 +358,8 @@ class Program:
         need(data["into"] is None or kind.name != "num", f"the head '{name}' writes averages into a variable")
         default = None if data["default"] is None else integer(data["default"], 0, kind.count - 1, "a default")
         need(data["replacing"] is None or default is None, f"the head '{name}' replaces, and has a default")
+        prefer = data.get("prefer")
+        need(prefer is None or prefer in PREFERENCES, f"the head '{name}' prefers {prefer!r}")
         return Head(
             name,
             data["query"],
@@ -364,6 +372,7 @@ class Program:
             among,
             data["into"],
             data["replacing"],
+            prefer,
         )
 
     def _fit(self, asked: Kind, held: Kind) -> bool:
@@ -461,9 +470,7 @@ class Program:
             need(not terms and not constant and modulus is None, "an assignment is both a sum and bitwise")
             need(len(entry["functions"]) <= kind.size, f"'{entry['variable']}' has fewer bits than are assigned")
             functions = tuple(self._function(atoms, table) for atoms, table in entry["functions"])
-        return Update(
-            entry["variable"], guard, terms=terms, constant=constant, modulus=modulus, functions=functions
-        )
+        return Update(entry["variable"], guard, terms=terms, constant=constant, modulus=modulus, functions=functions)
 
     def _function(self, names: Any, table: Any) -> tuple[tuple[Atom, ...], int]:
         atoms = tuple(atom_of(name) for name in names)
@@ -483,13 +490,15 @@ class Program:
         return factors
 
     def selects_one(self, head: Head) -> bool:
-        """Whether a head selects at most one position, always: one offset, or a key that is the position."""
-        if head.offsets is not None and len(head.offsets) == 1:
+        """Whether a head selects at most one position, always: one offset, a preference, or the position as its key."""
+        if head.prefer is not None or (head.offsets is not None and len(head.offsets) == 1):
             return True
         if head.key is None or head.query is None or self.kinds[head.query].name == "subset":
             return False
         how, values = self.initial(head.key)
-        changed: set[str | None] = {u.variable for layer in self.layers for u in (*layer.updates, *(layer.second or ()))}
+        changed: set[str | None] = {
+            u.variable for layer in self.layers for u in (*layer.updates, *(layer.second or ()))
+        }
         changed |= {move.into for layer in self.layers for move in layer.moves.values()}
         changed |= {name for layer in self.layers for name in layer.clears}
         if how == "counted":
@@ -981,15 +990,18 @@ def lowest_bit(*arrays: Array) -> int:
 
 
 def prove_hard_attention(net: Net) -> dict[str, Any]:
-    """Every head selects as declared: match, null key and mismatch are further apart than exp can hold."""
-    smallest, pairs, heads = float("inf"), 0, 0
+    """Every head selects as declared: match, null key and mismatch are further apart than exp can hold, and so are two
+    matches of a head with a preference, at every length up to the longest."""
+    smallest, pairs, heads, ranked = float("inf"), 0, 0, False
     for block in net.blocks:
         if block.same:
             continue
         for h, selection in network_heads(net, block).items():
             above, below, seen = Selection(net, block, h, selection).prove()
             smallest, pairs, heads = min(smallest, above, below), pairs + seen, heads + 1
-    return {"heads": heads, "pairs": pairs, "gap": None if not heads else smallest, "needed": net.format.gap}
+            ranked = ranked or selection[-1] is not None
+    numbers = {"heads": heads, "pairs": pairs, "gap": None if not heads else smallest, "needed": net.format.gap}
+    return numbers | ({"length": net.longest} if ranked else {})
 
 
 def network_heads(net: Net, block: Block) -> dict[int, Any]:
@@ -1013,9 +1025,19 @@ def network_heads(net: Net, block: Block) -> dict[int, Any]:
         written = block.raw["out"][:, net.layout[variable].slice].any(axis=(1, 2))
         for number in np.nonzero(written)[0].tolist():
             if number not in found:
-                claim(number, (None, None, frozenset([0]), where, ()))
+                claim(number, (None, None, frozenset([0]), where, (), None))
     need(len(found) == len(block.heads), "a head of the network is none of the program's")
     return found
+
+
+PREFERENCES = ("latest", "earliest", "nearest")
+
+
+def rank_of(prefer: str | None, offset: int) -> int:
+    """The order in which a head with a preference selects one of several matching positions: the highest rank."""
+    if prefer == "nearest":  # the left one of two that are equally near
+        return -2 * abs(offset) - (offset > 0)
+    return -offset if prefer == "earliest" else offset
 
 
 class Selection:
@@ -1023,10 +1045,12 @@ class Selection:
 
     def __init__(self, net: Net, block: Block, h: int, selection: Any) -> None:
         self.net, self.block, self.h = net, block, h
-        self.query, self.key, self.offsets, self.where, self.among = selection
+        self.query, self.key, self.offsets, self.where, self.among, self.prefer = selection
         self.name = block.heads[h]
         self.sides = [(block["query"][h], block["query_bias"][h]), (block["key"][h], block["key_bias"][h])]
         self.conditions: list[tuple[int, int | None]] = []  # (score where it holds, largest score where it fails)
+        self.spread = 0  # how much matches that differ by rank alone differ in score
+        self.step: int | None = None  # the least of these differences
         self.pairs, self.never = 0, False
 
     def refuse(self, why: str) -> Refused:
@@ -1048,17 +1072,22 @@ class Selection:
         reach += int(np.abs(qb[~matching]) @ np.abs(kb[~matching]))
         reach += self.relative()
         self.exact(reach)
-        selected = sum(ok for ok, _ in self.conditions)
+        selected = sum(ok for ok, _ in self.conditions) - self.spread  # the worst match; without ranks, every match
         best = [max(ok, ok if bad is None else bad) for ok, bad in self.conditions]
         missed = [sum(best) - most_ + bad for (_, bad), most_ in zip(self.conditions, best) if bad is not None]
         null, gap = int(self.block["null_score"][self.h]), net.format.gap
+        if self.step is not None and self.step < gap:
+            raise self.refuse(
+                f"of two matches the one to select scores {self.step} more; {net.format.name} needs {gap}"
+            )
         if selected - null < gap and not self.never:
             raise self.refuse(f"a match scores {selected}, the null key {null}; {net.format.name} needs a gap of {gap}")
         if null - max(missed, default=null - gap) < gap:
             raise self.refuse(
                 f"the null key scores {null}, a mismatch up to {max(missed)}; {net.format.name} needs a gap of {gap}"
             )
-        return gap if self.never else selected - null, null - max(missed, default=null - gap), self.pairs
+        above = gap if self.never else min(selected - null, self.step or selected - null)
+        return above, null - max(missed, default=null - gap), self.pairs
 
     def match(self, places: Array) -> int:
         """Every pair of codes of the query and the key; of words bit by bit."""
@@ -1131,7 +1160,9 @@ class Selection:
         """Scores of offsets; the ends of the table are all offsets further away."""
         table, window = self.block["relative"][self.h], int(self.block.shape["window"])
         offsets = np.arange(-window - 1, window + 2)
-        if self.offsets is None:
+        if self.prefer is not None:
+            self.ranked(table, offsets, window)
+        elif self.offsets is None:
             if (table != table[0]).any():
                 raise self.refuse("offsets have different scores")
             self.conditions.append((int(table[0]), None))
@@ -1144,6 +1175,21 @@ class Selection:
             self.conditions.append((int(table[allowed][0]), int(table[~allowed].max())))
         self.pairs += len(table)
         return int(np.abs(table).max(initial=0))
+
+    def ranked(self, table: Array, offsets: Array, window: int) -> None:
+        """Scores of offsets grow with their rank by more than exp can hold, at every offset that an input can have."""
+        longest = self.net.longest
+        if longest is None or longest > window + 1:
+            raise self.refuse(f"it prefers positions up to the offset {window}, and inputs can be longer")
+        reached = (np.abs(offsets) < longest) & ((offsets <= 0) | (not self.net.config["causal"]))
+        allowed = reached if self.offsets is None else reached & np.isin(offsets, list(self.offsets))
+        scores = table[allowed][np.argsort([rank_of(self.prefer, int(o)) for o in offsets[allowed]])]
+        others = table[reached & ~allowed]
+        bad = int(others.max()) if len(others) else None
+        self.never = self.never or not len(scores)  # no offset that an input can have is allowed
+        self.conditions.append((int(scores.max()) if len(scores) else bad or 0, bad))
+        if len(scores) > 1:
+            self.spread, self.step = int(scores.max() - scores.min()), int(np.diff(scores).min())
 
     def exact(self, reach: int) -> None:
         """Queries, keys and scores are multiples of a power of two that the format adds up exactly."""
@@ -1256,7 +1302,7 @@ def add_clearing_of_move(block: Block, move: Head, h: int, heads: dict[int, Any]
     """Another head takes the old value away where the new one comes, and the default where neither does."""
     target = block.net.layout[move.into or ""]
     null = default_code(move, target.size)
-    own = (None, None, frozenset([0]), move.where, ())
+    own = (None, None, frozenset([0]), move.where, (), None)
     writes = [n for n in range(len(block.heads)) if block.raw["out"][n, target.start].any() and n != h]
     need(len(writes) == 1 and heads[writes[0]] == own, f"nothing takes the old value of '{move.into}' away")
     for i in range(target.size):
@@ -1484,10 +1530,8 @@ class Bits:
         for _, steps in self.directions.values():
             steps.sort()
 
-    def prove(
-        self, spec: dict[int, int], constant: int, wanted: Callable[[int, int], int | None], what: str
-    ) -> int:
-        """base + Σ columns of the units that are on = wanted(constant + Σ spec, which is a sum of bits), for all bits."""
+    def prove(self, spec: dict[int, int], constant: int, wanted: Callable[[int, int], int | None], what: str) -> int:
+        """base + Σ columns of the units that are on = wanted(constant + Σ spec, a sum of bits), for all bits."""
         place = self.places
         forms = [spec, *(weights for weights, _ in self.directions.values())]
         steps = [[], *(steps for _, steps in self.directions.values())]
@@ -1608,7 +1652,9 @@ class Cases:
         self.rows, self.bias = block[f"in{half}"][units], block[f"bias{half}"][units]
         self.cleared = block.layer.clears.get(name)  # where heads have cleared it, and nothing has written it since
         if half == 2 and block.layer.second is not None:
-            written = block.raw["out1"][self.segment.slice].any() or any(u.variable == name for u in block.layer.updates)
+            written = block.raw["out1"][self.segment.slice].any() or any(
+                u.variable == name for u in block.layer.updates
+            )
             self.cleared = None if written else self.cleared
         self.columns = out[:, units].T.astype(np.float64)  # (unit, own dimension)
         self.scratch = [d for d in block.scratch if d not in block.predicates and self.rows[:, d].any()]
@@ -1779,7 +1825,11 @@ class Cases:
 
     def _dead(self, update: Update, domain: Domain) -> bool:
         for test in update.guard:
-            if test.single is None and all(len(domain[a]) == 1 for a in test.form.tables) and not self._vague(test, domain):
+            if (
+                test.single is None
+                and all(len(domain[a]) == 1 for a in test.form.tables)
+                and not self._vague(test, domain)
+            ):
                 value = test.form.constant + sum(table[domain[a][0]] for a, table in test.form.tables.items())
                 if value not in test.allowed:
                     return True

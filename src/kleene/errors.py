@@ -78,3 +78,14 @@ class NotSupported(KleeneError):
 
 class KleeneWarning(UserWarning):
     """Kleene did something that the user should know: it completed an automaton, or found an empty language."""
+
+
+def a_type(thing: object) -> str:
+    """The name of a thing's class with its article, for messages.
+
+    >>> a_type(3), a_type("word")
+    ('an int', 'a str')
+    """
+    name = type(thing).__name__
+    spelled = len(name) > 1 and name[:2].isupper() and name[0] in "FHLMNRSX"  # an NFA, an LSTM
+    return f"{'an' if spelled or name[0] in 'AEIOUaeiou' else 'a'} {name}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError, InputError, a_type
 
 MAX_JSON_BYTES = 256 * 1024 * 1024
 MAX_PARAMETERS = 2_000_000_000  # the most in a network that is built or loaded
@@ -57,7 +57,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def as_path(path: object) -> Path:
     """Convert what a user gave to a path."""
     if not isinstance(path, str | os.PathLike) or isinstance(path, bytes):
-        raise InputError(f"path {path!r:.60}: a {type(path).__name__}; it should be a file's name")
+        raise InputError(f"path {path!r:.60}: {a_type(path)}; it should be a file's name")
     return Path(path)
 
 

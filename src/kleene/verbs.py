@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
-from kleene.errors import FileError, NotSupported
+from kleene.errors import FileError, NotSupported, a_type
 from kleene.files import read_json
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from kleene.checks.bisimulation import Bisimulation
     from kleene.checks.bisimulation import Report as WordReport
     from kleene.checks.certificates import Certificate
+    from kleene.checks.languages import WordCertificate
     from kleene.checks.memorised import TableCertificate
     from kleene.checks.steps import StepStatement
     from kleene.checks.turing_steps import StepCertificate
     from kleene.common.alphabet import Word
+    from kleene.common.cluster import Cluster
     from kleene.evidence.explanation import Explanation
     from kleene.evidence.rnn_traces import RnnTrace
     from kleene.exporters.transformer_to_lens import Lens
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from kleene.machines.automata.dfa import DFA
     from kleene.machines.automata.nfa import NFA
     from kleene.machines.automata.transducer import Transducer
+    from kleene.machines.automata.weighted import WeightedAutomaton
     from kleene.machines.instruction_table import InstructionTable
     from kleene.machines.multitape import MultiTapeMachine
     from kleene.machines.oracle import OracleLanguage
@@ -45,33 +48,68 @@ if TYPE_CHECKING:
     from kleene.machines.turing import TuringMachine
     from kleene.networks.rnn.decider import Decider
     from kleene.networks.rnn.exact import ExactRNN
+    from kleene.networks.rnn.gated import GatedRNN
+    from kleene.networks.rnn.linear import LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN
+    from kleene.networks.stock.model import StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer
     from kleene.networks.trained.learned_mlp import LearnedTransformer
     from kleene.networks.trained.lstm import LanguageModel
+    from kleene.networks.trained.word_classifier import WordClassifier
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
+    from kleene.truth.games import Chances
+    from kleene.truth.shapley import Truth
 
-    Network = Transformer | LearnedTransformer | StandardTransformer | ExactRNN | LanguageModel | Memoriser
+    Network = (
+        Transformer
+        | LearnedTransformer
+        | StandardTransformer
+        | ExactRNN
+        | GatedRNN
+        | LinearRNN
+        | LanguageModel
+        | WordClassifier
+        | Memoriser
+    )
 
     class Acceptor(Protocol):
         """Anything that can say which words it accepts."""
 
         def accepts_batch(self, words: Sequence[Word]) -> np.ndarray: ...
 
-    N = TypeVar("N", Transformer, LearnedTransformer, StandardTransformer, ExactRNN, Decider, LanguageModel, Memoriser)
+    N = TypeVar(
+        "N",
+        Transformer,
+        LearnedTransformer,
+        StandardTransformer,
+        ExactRNN,
+        Decider,
+        GatedRNN,
+        LinearRNN,
+        LanguageModel,
+        WordClassifier,
+        Memoriser,
+    )
 
 TRANSFORMER = "kleene.networks.transformer.model.Transformer"
+LINEAR, WEIGHTED = "kleene.networks.rnn.linear.LinearRNN", "kleene.machines.automata.weighted.WeightedAutomaton"
+GATED = "kleene.networks.rnn.gated.GatedRNN"
+PROGRAM = "kleene.machines.program.ProgramClass"
+DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
+TURING = "kleene.machines.turing.TuringMachine"
+STOCK = "kleene.networks.stock.model.StockModel"
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
-        "kleene.machines.program.ProgramClass": "kleene.compilers.program_to_transformer:compile_program",
-        "kleene.machines.automata.dfa.DFA": "kleene.compilers.dfa_to_rnn:compile_dfa",
-        "kleene.machines.automata.nfa.NFA": "kleene.compilers.nfa_to_rnn:compile_nfa",
-        "kleene.machines.turing.TuringMachine": "kleene.compilers.turing_to_rnn:compile_turing",
+        PROGRAM: "kleene.compilers.program_to_transformer:compile_program",
+        DETERMINISTIC: "kleene.compilers.dfa_to_rnn:compile_dfa",
+        NONDETERMINISTIC: "kleene.compilers.nfa_to_rnn:compile_nfa",
+        WEIGHTED: "kleene.compilers.dfa_to_linear:compile_weighted",
+        TURING: "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
         "kleene.machines.instruction_table.InstructionTable": "kleene.compilers.table_to_memoriser:compile_table",
@@ -79,6 +117,8 @@ ARROWS: dict[str, dict[str, str]] = {
     "decompile": {
         TRANSFORMER: "kleene.decompilers.transformer_to_updates:decompile_transformer",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
+        GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
+        LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
         "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -86,7 +126,11 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
-        "kleene.machines.automata.dfa.DFA": "kleene.checks.bisimulation:verify_dfa",
+        DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        TRANSFORMER: "kleene.checks.languages:verify_networks",
+        GATED: "kleene.checks.languages:verify_networks",
+        LINEAR: "kleene.checks.languages:verify_networks",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
@@ -95,7 +139,10 @@ ARROWS: dict[str, dict[str, str]] = {
     "certify": {
         "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
         TRANSFORMER: "kleene.checks.certificates:certify_transformer",
+        STOCK: "kleene.checks.stock:certify_stock",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
+        GATED: "kleene.checks.languages:certify_gated",
+        LINEAR: "kleene.checks.languages:certify_linear",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
@@ -107,7 +154,45 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.rnn.exact.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
         "kleene.networks.rnn.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
         "kleene.networks.trained.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
+        **dict.fromkeys(
+            (
+                PROGRAM,
+                DETERMINISTIC,
+                NONDETERMINISTIC,
+                "kleene.machines.automata.alternating.AFA",
+                "kleene.machines.automata.transducer.Transducer",
+                "kleene.machines.automata.weighted.WeightedAutomaton",
+            ),
+            "kleene.truth.shapley:explain_machine",
+        ),
     },
+}
+
+# the network → (class of the machine → "module:function"), for `compile(machine, to=…)`
+NETWORKS: dict[str, dict[str, str]] = {
+    "transformer": {
+        PROGRAM: ARROWS["compile"][PROGRAM],
+        DETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+    },
+    "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
+    "lstm": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
+    },
+    "linear": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
+        WEIGHTED: ARROWS["compile"][WEIGHTED],
+    },
+    "gru": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
+    },
+    "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
+    "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
+    "phi3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_phi3"},
+    "qwen3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_qwen3"},
 }
 
 # the tool or format → (class of what is exported → "module:function")
@@ -121,6 +206,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "onnx": {
         TRANSFORMER: "kleene.exporters.transformer_to_onnx:export_onnx",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
+        GATED: "kleene.exporters.gated_to_onnx:export_onnx",
     },
     "graphviz": {
         "kleene.machines.automata.dfa.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
@@ -129,10 +215,16 @@ EXPORTS: dict[str, dict[str, str]] = {
         "kleene.machines.automata.transducer.Transducer": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
+        GATED: "kleene.exporters.machine_to_graphviz:export_decompiled",
+        LINEAR: "kleene.exporters.machine_to_graphviz:export_decompiled",
     },
     "circuit": {
         TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
     },
+    "llama": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_llama"},
+    "gpt2": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_gpt2"},
+    "phi3": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_phi3"},
+    "qwen3": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_qwen3"},
 }
 
 # kind written in a saved folder's kleene.json → the loader of such a folder
@@ -142,8 +234,12 @@ LOADERS: dict[str, str] = {
     "standard": "kleene.networks.trained.encoder_decoder:load",
     "rnn": "kleene.networks.rnn.files:load",
     "decider": "kleene.networks.rnn.decider:load",
+    "gated": "kleene.networks.rnn.gated:load",
+    "linear": "kleene.networks.rnn.linear:load",
     "lstm": "kleene.networks.trained.lstm:load",
+    "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
+    "stock": "kleene.networks.stock.model:load",
 }
 
 
@@ -161,7 +257,7 @@ def _arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str, dic
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take a {type(thing).__name__}; it takes: {kinds}")
+    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
@@ -170,9 +266,9 @@ def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -
         return  # the function itself rejects unknown ones
     names = [parameter.name for parameter in known if parameter.kind is Parameter.KEYWORD_ONLY]
     for option in options.keys() - set(names):
-        kind = type(thing).__name__.removesuffix("Class")
+        kind = a_type(thing).removesuffix("Class")
         there = f"; its options: {', '.join(names)}" if names else "; it has none"
-        raise NotSupported(f"{verb}: there is no option {option}= for a {kind}{there}")
+        raise NotSupported(f"{verb}: there is no option {option}= for {kind}{there}")
 
 
 # --- the verbs: one overload an arrow --------------------------------------------------------------------
@@ -182,6 +278,7 @@ def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -
 def compile(
     machine: ProgramClass,
     *,
+    to: Literal["transformer"] = "transformer",
     lowering: Literal["thresholds", "rules"] = "thresholds",
     shape: Literal["universal", "encoder", "decoder"] | None = None,
     layers: int | None = None,
@@ -191,13 +288,60 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
+    machine: ProgramClass,
+    *,
+    to: Literal["llama", "gpt2", "phi3", "qwen3"],
+    length: int | None = None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+) -> StockModel: ...
+@overload
+def compile(
     machine: DFA | NFA,
     *,
+    to: Literal["rnn"] = "rnn",
     method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
     activation: Literal["relu", "slu"] = "relu",
 ) -> ExactRNN: ...
 @overload
-def compile(machine: TuringMachine, *, form: Literal["compact", "literal"] = "compact", base: int = 3) -> Decider: ...
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["transformer"],
+    depth: Literal["sequential", "logarithmic", "constant"] = "sequential",
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["lstm", "gru"],
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype = "float32",
+) -> GatedRNN: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["linear"],
+    transitions: Literal["products", "positive", "signed"] = "products",
+    factors: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
+) -> LinearRNN: ...
+@overload
+def compile(
+    machine: WeightedAutomaton,
+    *,
+    to: Literal["linear"] = "linear",
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float64",
+) -> LinearRNN: ...
+@overload
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["rnn"] = "rnn",
+    form: Literal["compact", "literal"] = "compact",
+    base: int = 3,
+) -> Decider: ...
 @overload
 def compile(machine: MultiTapeMachine, *, base: int = 3) -> Decider: ...
 @overload
@@ -209,8 +353,12 @@ def compile(
     method: Literal["grid", "yun"] = "grid",
     dtype: Literal["float32", "float64"] | torch.dtype | None = None,
 ) -> Memoriser: ...
-def compile(machine: Any, **options: Any) -> Any:
+def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     """Construct a network whose weights compute exactly what `machine` computes.
+
+    - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru",
+      "linear", "llama", "gpt2", "phi3", "qwen3". By default what is named first below. `NotSupported` names the theorem
+      where an architecture cannot hold a machine.
 
     A program becomes a `Transformer`. Options:
 
@@ -222,11 +370,38 @@ def compile(machine: Any, **options: Any) -> Any:
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
     - `shared`: whether the layers of an encoder share their weights.
 
+    A decoder with `to="llama"`, `"gpt2"`, `"phi3"` or `"qwen3"` becomes a `StockModel`: an unmodified class of Hugging
+    Face's transformers. Options:
+
+    - `length`: the longest sequence, with what is generated; by default 512 tokens.
+    - `dtype`: the number format of the weights, "float32" or "bfloat16".
+
     A DFA becomes an `ExactRNN`. Options:
 
     - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
       "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
     - `activation`: "relu", or "slu" (ReLU clipped at 1).
+
+    A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:
+
+    - `depth`: "sequential" loops one block, a layer a symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ + 3
+      layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
+    - `length`: the longest word ("logarithmic" and "constant"); by default 64.
+    - `dtype`: the number format of the weights.
+
+    A DFA with `to="lstm"` or `to="gru"` becomes a `GatedRNN`, a plain `torch.nn.LSTM` or `GRU` with a linear read-out.
+    Option:
+
+    - `dtype`: the number format of the weights.
+
+    A DFA with `to="linear"` becomes a `LinearRNN`, whose state is multiplied by a matrix of the input's. Options:
+
+    - `transitions`: "products" of matrices that swap or merge two states, in one layer; "positive" for layers of
+      diagonal matrices with entries in [0, 1]; "signed" for entries in [−1, 1].
+    - `factors`: the most factors of a product; by default as many as are needed.
+    - `dtype`: the number format of the weights.
+
+    A weighted automaton becomes a `LinearRNN` with its own matrices. Option: `dtype`.
 
     A Turing machine with one or several tapes becomes a `Decider`, an oracle language an `OracleRNN`. Options:
 
@@ -242,11 +417,19 @@ def compile(machine: Any, **options: Any) -> Any:
     >>> kl.compile(kl.library.parity_relative).run([2, 1, 0, 1])
     [0, 1, 1, 0]
     """
-    return _arrow("compile", machine, options)(machine, **options)
+    if to is None:
+        return _arrow("compile", machine, options)(machine, **options)
+    if to not in NETWORKS:
+        raise NotSupported(f"compile: there is no network {to!r}; there are {', '.join(NETWORKS)}")
+    return _arrow(to, machine, options, NETWORKS)(machine, **options)
 
 
 @overload
-def decompile(network: Transformer, *, blind: bool = False) -> Updates | Cycle: ...
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["dfa"]) -> DFA: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["regex"]) -> str: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -274,6 +457,18 @@ def decompile(
     to: Literal["regex"],
 ) -> str: ...
 @overload
+def decompile(network: GatedRNN, *, to: Literal["dfa"] = "dfa", limit: int = 100_000) -> DFA: ...
+@overload
+def decompile(network: GatedRNN, *, to: Literal["regex"], limit: int = 100_000) -> str: ...
+@overload
+def decompile(network: LinearRNN, *, to: None = None, limit: int = 100_000) -> DFA | WeightedAutomaton: ...
+@overload
+def decompile(network: LinearRNN, *, to: Literal["dfa"], limit: int = 100_000) -> DFA: ...
+@overload
+def decompile(network: LinearRNN, *, to: Literal["regex"], limit: int = 100_000) -> str: ...
+@overload
+def decompile(network: LinearRNN, *, to: Literal["weighted"], limit: int = 100_000) -> WeightedAutomaton: ...
+@overload
 def decompile(network: Memoriser) -> InstructionTable: ...
 def decompile(network: Any, **options: Any) -> Any:
     """Read the machine that the weights of `network` implement.
@@ -282,8 +477,10 @@ def decompile(network: Any, **options: Any) -> Any:
     machine, a `Memoriser` its instruction table. Option for a transformer:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
+    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
 
-    An RNN gives a DFA. Options for an RNN:
+    An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
+    `to`. A linear RNN also gives a weighted automaton (`to="weighted"`). Options for an RNN:
 
     - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
       and ones (integer weights with SLU).
@@ -301,7 +498,7 @@ def decompile(network: Any, **options: Any) -> Any:
 @overload
 def verify(
     machine: ProgramClass | Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -310,11 +507,12 @@ def verify(
     evaluator: Evaluator | None = None,
     layers: int | None = None,
     max_layers: int | None = None,
+    cluster: Cluster | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report: ...
 @overload
 def verify(
-    machine: DFA,
+    machine: DFA | NFA,
     network: Acceptor,
     *,
     inputs: Iterable[Word] | None = None,
@@ -353,8 +551,8 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN,
-    network: ExactRNN | DFA | None,
+    machine: ExactRNN | GatedRNN | LinearRNN | Transformer,
+    network: Acceptor | None = None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -366,7 +564,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(machine: InstructionTable, network: Memoriser | Synthesizer) -> WordReport: ...
-def verify(machine: Any, network: Any, **options: Any) -> Any:
+def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     """Count how often `machine` and `network` agree; the report has the shortest counterexample.
 
     A program, or guarded updates, and a transformer. Options:
@@ -378,11 +576,12 @@ def verify(machine: Any, network: Any, **options: Any) -> Any:
     - `evaluator`: which evaluator runs the network ("dense", "sparse", …); by default the quickest.
     - `layers`: run this many layers instead of until both halt.
     - `max_layers`: give up on an input after so many layers.
+    - `cluster`: check on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
     - `progress`: a function that is called with the number of inputs checked so far.
 
-    A DFA and an exact RNN, by default on the words of every length at once; or a DFA and anything that has
-    `accepts_batch(words)`. Instead of a DFA, `verify` takes the RNN itself and compares it with the automaton that
-    was saved with it. Options:
+    An automaton and a network that accepts words, by default on the words of every length at once where the weights
+    tell their automaton, or on chosen words. Instead of an automaton, `verify` takes a network, and compares it with
+    another network, or with the automaton that was saved with it. Options:
 
     - `inputs`, `lengths`, `random`, `seed`, `progress`: as above, with words for inputs.
     - `length`: the longest random word where `lengths` is not given.
@@ -405,7 +604,7 @@ def verify(machine: Any, network: Any, **options: Any) -> Any:
 
 @overload
 def certify(
-    network: Transformer,
+    network: Transformer | StockModel,
     *,
     dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
     program: ProgramClass | None = None,
@@ -416,6 +615,23 @@ def certify(  # type: ignore[overload-overlap]
 ) -> StepCertificate: ...
 @overload
 def certify(network: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000_000) -> Bisimulation: ...
+@overload
+def certify(
+    network: GatedRNN,
+    *,
+    machine: DFA | None = None,
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
+    limit: int = 1_000_000,
+) -> WordCertificate: ...
+@overload
+def certify(
+    network: LinearRNN,
+    *,
+    machine: DFA | WeightedAutomaton | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+    limit: int = 1_000_000,
+    tolerance: float = 1e-6,
+) -> WordCertificate: ...
 @overload
 def certify(
     network: ProgramClass, *, updates: Updates | Cycle | None = None, limit: int = 1_000_000
@@ -435,10 +651,13 @@ def certify(network: Any, **options: Any) -> Any:
     - `dtype`: certify the network as if its weights were converted to this number format.
     - `program`: show also that the saved guarded updates do what this program's `step` does.
 
-    Options for an RNN, whose certificate is a bisimulation with an automaton:
+    Options for an RNN, whose certificate is a bisimulation with an automaton, and for an LSTM or GRU, whose certificate
+    shows that every gate saturates (in the format `dtype`), and for a linear RNN, whose numbers stay whole:
 
     - `machine`: the automaton, by default the one that was saved with the network.
     - `limit`: the most pairs of a state and a hidden vector to visit.
+    - `tolerance`: the largest error of a weight, for the linear RNN of a weighted automaton; `max_length` says up to
+      which length it is certain.
 
     Options for a program, whose `step` is checked against the guarded updates that it compiles to:
 
@@ -565,7 +784,7 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
 
 
 @overload
-def explain(network: Transformer, input: Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
+def explain(network: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
 @overload
 def explain(network: Decider, input: Word, *, max_steps: int = 500) -> RnnTrace: ...
 @overload
@@ -579,6 +798,14 @@ def explain(
     bias_rule: Literal["focus", "murdoch"] = "focus",
     read: Literal["right", "end"] = "right",
 ) -> Explanation: ...
+@overload
+def explain(
+    network: DFA | NFA | AFA | Transducer | WeightedAutomaton | ProgramClass,
+    input: Word | Sequence[int],
+    *,
+    distribution: Chances = None,
+    position: int | None = None,
+) -> Truth: ...
 def explain(network: Any, input: Any, **options: Any) -> Any:
     """Show which parts of `input` did what, with the evidence that fits the kind of `network`.
 
@@ -596,6 +823,12 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
     - `bias_rule`: "focus" gives words in focus the product of the gates' biases; "murdoch", the original rule,
       does not.
     - `read`: where a pair is read, at its "right" word or at the "end" of the sentence.
+
+    An automaton or an attention program gives exact Shapley values, interactions and effects of interventions. Options:
+
+    - `distribution`: how the symbols outside a coalition are drawn: uniformly, or with the probabilities of a mapping,
+      or of one mapping a position.
+    - `position`: the position of an attention program whose output counts; by default the last.
 
     >>> import kleene as kl
     >>> kl.explain(kl.compile(kl.library.parity_relative), [2, 1, 1]).outputs
@@ -634,20 +867,36 @@ def export(
     max_layers: int = 10_000,
 ) -> ModelProto: ...
 @overload
-def export(thing: ExactRNN, to: Literal["onnx"], path: str | Path | None = None) -> ModelProto: ...
+def export(thing: ExactRNN | GatedRNN, to: Literal["onnx"], path: str | Path | None = None) -> ModelProto: ...
 @overload
 def export(
-    thing: DFA | NFA | AFA | Transducer | TuringMachine | ExactRNN,
+    thing: DFA | NFA | AFA | Transducer | TuringMachine | ExactRNN | GatedRNN | LinearRNN,
     to: Literal["graphviz"],
     path: str | Path | None = None,
 ) -> str: ...
 @overload
 def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["llama", "gpt2", "phi3", "qwen3"],
+    path: str | Path | None = None,
+    *,
+    length: int | None = None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    symbols: Sequence[str] | None = None,
+) -> StockModel: ...
 def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) -> Any:
     """Give `thing` as another tool has it; with a `path`, also write it there.
 
-    - `to`: "transformer-lens", "hugging-face", "onnx" or "circuit" for a transformer, "onnx" for an RNN, "graphviz" for
-      an automaton, a Turing machine or an RNN.
+    - `to`: "transformer-lens", "hugging-face", "onnx" or "circuit" for a transformer, "onnx" for an RNN, an LSTM or
+      a GRU, "graphviz" for an automaton, a Turing machine or a network that holds an automaton.
+
+    A compiled decoder also becomes an unmodified class of transformers: "llama", "gpt2", "phi3" or "qwen3". Options:
+
+    - `length`: the longest sequence, with what is generated.
+    - `dtype`: the number format of the weights, "float32" or "bfloat16".
+    - `symbols`: the text of each token, for the tokenizer; by default its number.
 
     Options for "transformer-lens" and "onnx":
 
@@ -680,5 +929,5 @@ def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
         raise FileError(f"{folder}/kleene.json: unknown kind {found!r}; known: {', '.join(LOADERS)}")
     network = _resolve(LOADERS[found])(folder)
     if kind is not None and not isinstance(network, kind):
-        raise FileError(f"{folder}: holds a {type(network).__name__}, not a {kind.__name__}")
+        raise FileError(f"{folder}: holds {a_type(network)}, not a {kind.__name__}")
     return network

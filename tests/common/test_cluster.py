@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -83,6 +84,49 @@ def test_a_cluster_gives_the_numbers_of_one_machine(nodes: Any, tmp_path: Path) 
     assert json.loads((tmp_path / "shared/with-seed-0/newest.json").read_text())["files"]
     parts = [([1, 2],), ([3],), ([],)]
     assert spread_map(Cluster(nodes.address), sum, parts) == [3, 3, 0]
+
+
+@pytest.mark.slow
+def test_verify_and_interdependence_use_a_cluster(nodes: Any) -> None:
+    import torch
+
+    import kleene as kl
+    from kleene.evidence.interdependence import interdependence
+
+    nodes.add_node(num_cpus=2)
+    nodes.wait_for_nodes()
+    program = kl.library.sort(5)  # a class that no other process can import
+    net = kl.compile(program)
+    here = kl.verify(program, net, random=20_000, lengths=range(1, 6))
+    on = kl.verify(program, net, random=20_000, lengths=range(1, 6), cluster=nodes.address)
+    assert on == here and on.holds and on.checked == 20_000
+    with torch.no_grad():
+        some = next(weights for weights in net.blocks[0].parameters() if weights.numel())
+        some.view(-1)[0] += 1  # a wrong network has the same shortest disagreement
+    here, on = (kl.verify(program, net, lengths=range(1, 4), cluster=where) for where in (None, nodes.address))
+    assert on == here
+    torch.manual_seed(0)
+    lstm, decoder = torch.nn.LSTM(3, 4), torch.nn.Linear(4, 9)
+    sentences = [torch.randn(1 + n % 9, 3) for n in range(600)]
+    for one, other in zip(
+        interdependence(lstm, decoder, sentences).matrices,
+        interdependence(lstm, decoder, sentences, cluster=nodes.address).matrices,
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_programs_travel() -> None:
+    import kleene as kl
+    from kleene.checks.agreement import InterpreterReference
+    from kleene.library.parity import parity_relative
+
+    for program in (parity_relative, kl.library.sort(5), kl.library.dyck1(8), kl.library.scan):
+        again = ray.cloudpickle.loads(ray.cloudpickle.dumps(InterpreterReference(program, {})))
+        assert again.spec.name == program.spec.name
+        words = [program.sample(Random(n), 4) for n in range(5)] if hasattr(program, "sample") else [[0, 1, 1]]
+        assert [str(x) for x in again.run_batch(words)] == [
+            str(x) for x in InterpreterReference(program, {}).run_batch(words)
+        ]
 
 
 def test_checkpoints_travel(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ PROGRAMS = {
     "dyck1": lambda: LIBRARY.dyck1(8),
     "dyck2": lambda: LIBRARY.dyck2(8),
     "subleq": lambda: LIBRARY.subleq(-8, 8, 6),
+    "scan": LIBRARY.scan,
 }
 
 
@@ -121,7 +122,7 @@ def _possible(update: GuardedUpdate) -> bool:
     return all(set(test.form.values) & test.allowed for test in update.guard)
 
 
-LONG = {"addition", "addition_scratchpad", "subleq"}
+LONG = {"addition", "addition_scratchpad", "subleq", "scan"}
 LONG_AS_RULES = {"most_frequent", "parity_scratchpad", "histogram", "sort_unique"}
 CASES = [pytest.param(name, "thresholds", marks=[pytest.mark.slow] * (name in LONG)) for name in PROGRAMS]
 CASES += [

@@ -161,3 +161,56 @@ def test_a_fractional_default_is_read_back():
 
     net = kl.compile(Third)
     assert kl.decompile(net) == guarded_updates(Third) and kl.certify(net).holds
+
+
+def test_words_of_one_bit_are_read_back():
+    """(a + 1) % 2 and 1 − a are one function of a single bit."""
+
+    class Flips(kl.Program):
+        tokens, layers = 2, 1
+        a = kl.word(1, token=lambda t: t)
+        b = kl.word(1)
+        output = b
+
+        def step(z):
+            z.b = (z.a + 1) % 2
+
+    assert kl.decompile(kl.compile(Flips)) == guarded_updates(Flips)
+
+
+def test_updates_that_mention_different_comparisons_are_compared():
+    def compares(limit: int) -> Any:
+        class Compares(kl.Program):
+            tokens, layers = 8, 1
+            a = kl.word(3, token=lambda t: t)
+            b = kl.cat(2)
+            output = b
+
+            def step(z):
+                if z.a >= limit:
+                    z.b = 1
+
+        return Compares
+
+    assert guarded_updates(compares(3)) != guarded_updates(compares(4))
+    assert guarded_updates(compares(0)) != guarded_updates(compares(4))
+    assert kl.decompile(kl.compile(compares(4))) == guarded_updates(compares(4))
+
+
+@pytest.mark.parametrize("options", [{}, {"default": 2}, {"default": 2, "latest": True}])
+def test_a_head_that_asks_for_nothing_and_writes_is_certified_and_read_back(options):
+    class Asks(kl.Program):
+        tokens, layers = 3, 1
+        a = kl.cat(3, token=lambda t: t)
+        b = kl.cat(3)
+        never = kl.subset(3, [set()])
+        put = kl.attend(never, a, a, into=b, where={a: 1}, **options)
+        output = b
+
+        def step(z):
+            pass
+
+    net = kl.compile(Asks)
+    assert kl.certify(net).holds
+    assert kl.decompile(net) == guarded_updates(Asks)
+    assert kl.verify(Asks, net, lengths=range(1, 4)).holds

@@ -60,7 +60,7 @@ def test_a_program_must_end():
 
 
 @pytest.mark.parametrize("attribute", ["tokens", "layers", "positions"])
-@pytest.mark.parametrize("value", [0, -1, 1.5, "three"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, b"3"])
 def test_sizes_are_whole_numbers_of_at_least_one(attribute, value):
     refused(f"'{attribute}'", "at least 1", repr(value), **{attribute: value})
 

@@ -545,10 +545,10 @@ def test_jflap_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "rows, says",
     [
-        ({"go": {0: ("yes", "_", 1)}}, "0 is a int"),
-        ({"go": {"_": ("yes", 0, 1)}}, "0 is a int"),
-        ({"go": {"_": (1, "_", 1)}}, "1 is a int"),
-        ({0: {"_": ("yes", "_", 1)}}, "0 is a int"),
+        ({"go": {0: ("yes", "_", 1)}}, "0 is an int"),
+        ({"go": {"_": ("yes", 0, 1)}}, "0 is an int"),
+        ({"go": {"_": (1, "_", 1)}}, "1 is an int"),
+        ({0: {"_": ("yes", "_", 1)}}, "0 is an int"),
         ({"go": {"_": ("yes", 1)}}, r"it should be \(state, symbol, move\)"),
         ({"go": {"_": "R"}}, r"it should be \(state, symbol, move\)"),
         ({"go": {"_": ("yes", "_", [1])}}, "moves"),

@@ -61,6 +61,18 @@ def test_a_conversion_needs_a_certificate_and_a_wider_format_none():
         narrow.run([1, 0, 1])
 
 
+def test_a_saved_network_keeps_the_format_that_it_was_made_for(tmp_path):
+    kl.compile(PARITY).bfloat16().save(tmp_path / "narrow")
+    net = kl.load(tmp_path / "narrow")
+    with pytest.raises(kl.NotExact, match="made for float32 and has no certificate in bfloat16"):
+        net.run([2, 1])
+    assert kl.certify(net).holds and net.run([2, 1]) == [0, 1]
+    kl.compile(PARITY, dtype="bfloat16").save(tmp_path / "made")
+    assert kl.load(tmp_path / "made").run([2, 1]) == [0, 1]
+    kl.compile(kl.library.parity_sum(400)).bfloat16().save(tmp_path / "wide")
+    assert not kl.certify(kl.load(tmp_path / "wide")).holds
+
+
 def test_an_rnn_in_another_format_says_so():
     module = kl.compile(kl.regex("(0|10*1)*", alphabet="01")).torch()
     assert module.accepts("11") and module.double().accepts("11")

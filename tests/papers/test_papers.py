@@ -19,7 +19,7 @@ import kleene as kl
 from kleene.cli import app
 from kleene.errors import InputError
 from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
-from kleene.networks.trained.frozen_inside import AssistedTransformer
+from kleene.networks.trained.hybrid_transformer import HybridTransformer
 from kleene.papers import EXPERIMENTS, experiment
 from kleene.papers.alta_addition import ADDITION, short_sums
 from kleene.papers.alta_parity import Cells, every_cell, words
@@ -127,7 +127,7 @@ def test_the_frozen_block_stays_and_is_read():
     torch.manual_seed(0)
     config = StandardConfig(3, 2, width=8, hidden=8, heads=1, head_size=8, layers=1)
     compiled = kl.compile(kl.library.parity_relative)
-    net = AssistedTransformer(config, compiled)
+    net = HybridTransformer(config, compiled)
     net.join.weight.data.zero_()
     plain = StandardTransformer(config)
     plain.load_state_dict({k: v for k, v in net.state_dict().items() if k in plain.state_dict()})

@@ -11,6 +11,7 @@ from onnx import ModelProto
 import kleene as kl
 from kleene.checks.bisimulation import Bisimulation
 from kleene.checks.bisimulation import Report as WordReport
+from kleene.checks.languages import WordCertificate
 from kleene.checks.minimality import MinimalProgram
 from kleene.checks.steps import StepStatement
 from kleene.checks.turing_steps import StepCertificate
@@ -130,6 +131,11 @@ assert_type(net.sizes.hidden, int)
 assert_type(kl.compile(Everything), kl.Transformer)
 assert_type(kl.compile(Pipeline), kl.Transformer)
 assert_type(kl.compile(ByRules), kl.Transformer)
+stock = kl.compile(Everything, to="llama", length=64, dtype="bfloat16")
+assert_type(stock, kl.StockModel)
+assert_type(kl.certify(stock, dtype="float32", program=Everything), kl.Certificate)
+assert_type(kl.verify(Everything, stock, random=10), kl.Report)
+assert_type(kl.export(net, "gpt2", symbols="012"), kl.StockModel)
 dfa = kl.regex("(0|10*1)*", alphabet="01")
 assert_type(dfa, kl.DFA)
 assert_type(dfa.accepts("01"), bool)
@@ -151,6 +157,18 @@ assert_type(memoriser, kl.Memoriser)
 def several_tapes(machine: kl.MultiTapeMachine, language: kl.OracleLanguage) -> None:
     assert_type(kl.compile(machine, base=5), kl.Decider)
     assert_type(kl.compile(language), kl.OracleRNN)
+    gated = kl.compile(kl.regex("a*"), to="lstm", dtype="float64")
+    assert_type(gated, kl.GatedRNN)
+    assert_type(kl.decompile(gated), kl.DFA)
+    assert_type(kl.certify(gated, dtype="bfloat16"), WordCertificate)
+    assert_type(kl.verify(gated), WordReport)
+    linear = kl.compile(kl.regex("a*"), to="linear", transitions="positive")
+    assert_type(linear, kl.LinearRNN)
+    assert_type(kl.decompile(linear, to="dfa"), kl.DFA)
+    assert_type(kl.compile(kl.WeightedAutomaton([1], {"a": [[2]]}, [1])), kl.LinearRNN)
+    deep = kl.compile(kl.regex("a*"), to="transformer", depth="logarithmic", length=8)
+    assert_type(deep, kl.Transformer)
+    assert_type(kl.decompile(deep, to="dfa"), kl.DFA)
 
 
 # decompile

@@ -46,7 +46,7 @@ class TwoParameters(kl.Program):
 
 
 class WrongAttributes(kl.Program):
-    tokens = "three"  # wrong
+    tokens = 3.5  # wrong
     value = kl.cat(2)
     left = kl.relative(value, -1)
     output = left  # wrong (pyright)
@@ -66,7 +66,7 @@ kl.relative(Parity.parity_left, -1)  # wrong
 kl.attend(Parity.parity, Parity.done)  # wrong
 kl.table([1, 2])["x"]  # wrong
 Parity.rnu([2, 1])  # wrong
-Parity.run("101")  # wrong
+Parity.run(101)  # wrong
 kl.compile(Parity, lowerng="rules")  # wrong
 kl.compile(Parity, lowering="rule")  # wrong
 kl.compile(Parity, method="minsky")  # wrong
@@ -91,11 +91,13 @@ kl.decompile(dfa)  # wrong
 kl.learn(Parity, [[2, 1]], supervision="traces")  # wrong
 kl.learn(Parity, [[2, 1]], supervision="end-to-end", depth=3)  # wrong
 kl.learn(Parity, [[2, 1]], layers=3)  # wrong
-kl.explain(net, "101")  # wrong
+kl.explain(net, 101)  # wrong
 kl.explain(rnn, [0, 1])  # wrong
 kl.export(net, "graphviz")  # wrong
 kl.export(dfa, "onnx")  # wrong
 kl.export(net, "tensorflow")  # wrong
+kl.compile(Parity, to="bert")  # wrong
+kl.compile(Parity, to="llama", lowering="rules")  # wrong
 kl.load("parity").run([2, 1])  # wrong
 kl.load("parity", kl.DFA)  # wrong
 kl.minimal(Parity, [[2, 1]], definition="whole")  # wrong

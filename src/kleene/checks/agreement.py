@@ -6,26 +6,29 @@ import random as random_module
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
 
+from kleene.common.cluster import Cluster, chunks, cluster_of, gather
 from kleene.common.output import Output
 from kleene.compilers.transformer_coding import encode
-from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead
+from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead, a_type
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
-from kleene.machines.program import ProgramClass
+from kleene.machines.program import ProgramClass, sent_program
 from kleene.machines.spec import Spec
+from kleene.networks.stock.model import StockModel
 from kleene.networks.trained.encoder_decoder import StandardTransformer
 from kleene.networks.trained.learned_mlp import LearnedTransformer
 from kleene.networks.transformer.model import Transformer
 
 MAX_EXHAUSTIVE = 50_000_000
 CHUNK = 512
+CLUSTER_CHUNK = 8 * CHUNK  # inputs of a call on a cluster
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,9 @@ class InterpreterReference:
     options: dict[str, Any]
     name = "the interpreter"
 
+    def __reduce__(self) -> Any:  # a class made inside of a function travels as its body
+        return _interpreted, (*sent_program(self.program), self.options)
+
     @property
     def spec(self) -> Spec:
         return self.program.spec
@@ -152,6 +158,10 @@ class UpdatesReference:
         return [{}, *kept]
 
 
+def _interpreted(make: Callable[..., ProgramClass], arguments: Any, options: dict[str, Any]) -> InterpreterReference:
+    return InterpreterReference(make(*arguments), options)
+
+
 def _attempt(run: Callable[..., Output], tokens: Sequence[int], options: dict[str, Any]) -> Output | KleeneError:
     try:
         return run(tokens, **options)
@@ -161,7 +171,7 @@ def _attempt(run: Callable[..., Output], tokens: Sequence[int], options: dict[st
 
 def verify_program(
     machine: ProgramClass,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -170,19 +180,19 @@ def verify_program(
     evaluator: str | None = None,
     layers: int | None = None,
     max_layers: int | None = None,
+    cluster: Cluster | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Compare a network with a program, run by the interpreter. `kl.verify` documents the options."""
     run = _run_options(machine.spec, network, layers, max_layers)
     chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "seed": seed}
-    return compare(
-        InterpreterReference(machine, run), network, **chosen, evaluator=evaluator, progress=progress, run=run
-    )
+    chosen |= {"evaluator": evaluator, "cluster": cluster, "progress": progress}
+    return compare(InterpreterReference(machine, run), network, **chosen, run=run)
 
 
 def verify_updates(
     machine: Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -191,18 +201,20 @@ def verify_updates(
     evaluator: str | None = None,
     layers: int | None = None,
     max_layers: int | None = None,
+    cluster: Cluster | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Compare a network with guarded updates, run by the rule machine. `kl.verify` documents the options."""
     run = _run_options(machine.spec, network, layers, max_layers)
     chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "seed": seed}
-    return compare(UpdatesReference(machine, run), network, **chosen, evaluator=evaluator, progress=progress, run=run)
+    chosen |= {"evaluator": evaluator, "cluster": cluster, "progress": progress}
+    return compare(UpdatesReference(machine, run), network, **chosen, run=run)
 
 
 def _run_options(spec: Spec, network: Any, layers: int | None, max_layers: int | None) -> dict[str, Any]:
     """How both are run: as they are, unless `layers` says otherwise."""
-    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer)):
-        raise NotSupported(f"verify: cannot compare the program {spec.name} with a {type(network).__name__}")
+    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer, StockModel)):
+        raise NotSupported(f"verify: cannot compare the program {spec.name} with {a_type(network)}")
     given = (("layers", layers), ("max_layers", max_layers))
     run: dict[str, Any] = {key: value for key, value in given if value is not None}
     return run
@@ -218,28 +230,27 @@ def compare(
     seed: int = 0,
     evaluator: str | None = None,
     run: dict[str, Any] | None = None,
+    cluster: Cluster | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
     if isinstance(lengths, int):
         raise InputError(f"verify: lengths={lengths}; give several, as in lengths=range(1, {lengths + 1})")
     sample = getattr(reference, "sample", None)
-    exact = isinstance(network, Transformer)  # a learned one is compared in its outputs alone
+    exact = isinstance(network, Transformer)  # learned and stock ones are compared in their outputs alone
     if not exact and (run or evaluator not in (None, "dense")):
-        raise NotSupported("verify: a learned network runs dense, as it is; evaluator and layers are for compiled ones")
+        raise NotSupported(
+            "verify: a learned or stock network runs as it is; evaluator and layers are for compiled ones"
+        )
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, network.longest)
     evaluator = evaluator or (network.preferred_evaluator() if exact else "dense")
     # an encoder has its own number of layers, whenever the program halts: their outputs are compared
     halts_alone = exact and network.config.shape == "encoder" and bool(reference.spec.halt)
     counted = exact and (not halts_alone or "layers" in (run or {}))
     tally = _Tally(counted)
-    while chunk := list(islice(chosen, CHUNK)):
-        expected = reference.run_batch(chunk)
-        if exact:
-            found = _run_network(network, chunk, expected, evaluator, run or {})
-            tally.count(zip(chunk, expected, found))
-        else:
-            tally.count(_run_learned(network, chunk, expected))
+    work = _Comparison(reference, network, evaluator, run or {}, counted)
+    for counts in _counted(work, chosen, cluster_of(cluster)):
+        tally.add(counts)
         if progress is not None:
             progress(tally.checked)
     counterexample = None
@@ -260,6 +271,36 @@ def compare(
     )
 
 
+def _counted(work: _Comparison, inputs: Iterable[list[int]], cluster: Cluster | None) -> Iterator[_Tally]:
+    """What was counted on chunks of the inputs, here or on a cluster."""
+    if cluster is None:
+        return map(work, chunks(inputs, CHUNK))
+    calls = ((str(number), (work, (part,))) for number, part in enumerate(chunks(inputs, CLUSTER_CHUNK)))
+    return (counts for _, counts in gather(cluster, calls))
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Runs a reference and a network on some inputs, here or on a cluster, and counts."""
+
+    reference: Any
+    network: Any
+    evaluator: str
+    run: dict[str, Any]
+    layers: bool  # whether the numbers of layers are compared
+
+    def __call__(self, inputs: list[list[int]]) -> _Tally:
+        tally = _Tally(self.layers)
+        for chunk in chunks(inputs, CHUNK):
+            expected = self.reference.run_batch(chunk)
+            if isinstance(self.network, Transformer):
+                found = _run_network(self.network, chunk, expected, self.evaluator, self.run)
+                tally.count(zip(chunk, expected, found))
+            else:
+                tally.count(_run_learned(self.network, chunk, expected))
+        return tally
+
+
 class _Tally:
     """Counts agreement, and keeps the shortest disagreement. `layers`: the numbers of layers are compared, too."""
 
@@ -278,6 +319,14 @@ class _Tally:
             key = (len(tokens), tuple(tokens))
             if not same and (self.worst is None or key < self.worst[0]):
                 self.worst = key, wanted, given
+
+    def add(self, other: _Tally) -> None:
+        """Add what another one counted."""
+        self.checked += other.checked
+        self.mismatches += other.mismatches
+        self.raised += other.raised
+        if other.worst is not None and (self.worst is None or other.worst[0] < self.worst[0]):
+            self.worst = other.worst
 
 
 def _run_learned(network: Any, chunk: list[list[int]], expected: list[Any]) -> Iterator[tuple[list[int], Any, Any]]:
@@ -331,8 +380,8 @@ def choose_inputs(
     """The inputs to check, and a description of them. A program's own `sample(chance, length)` draws inputs
     that mean something to it; the others draw every token alike. `longest` is what the network takes."""
     if inputs is not None:
-        given = [list(tokens) for tokens in inputs]
-        return iter(given), f"{len(given):,} given inputs"
+        given = [spec.encode(tokens) if isinstance(tokens, str) else list(tokens) for tokens in inputs]
+        return iter(given), f"{len(given):,} given input{'' if len(given) == 1 else 's'}"
     sizes = _check_lengths(spec, lengths, longest)
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
     if random is not None:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, show_word, words_of
-from kleene.errors import DidNotHalt, FileError, InputError, NotSupported
+from kleene.errors import DidNotHalt, FileError, InputError, NotSupported, a_type
 from kleene.files import read_json, write_json
-from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Vector, number_from_json, number_to_json
 
@@ -157,13 +157,14 @@ def verify_dfa(
 ) -> Report:
     """Compare an automaton and a network: on all words at once (exact networks, the default), on `inputs`, on
     all words of some `lengths`, or on `random` words (of these lengths, or up to `length` symbols)."""
-    if not isinstance(dfa, DFA) or not hasattr(network, "accepts_batch"):
-        raise NotSupported(f"verify: cannot compare a {type(dfa).__name__} with a {type(network).__name__}")
+    if not hasattr(network, "accepts_batch") or not hasattr(dfa, "accepts_batch"):
+        raise NotSupported(f"verify: cannot compare {a_type(dfa)} with {a_type(network)}")
+    dfa = as_dfa(dfa)
     if inputs is None and lengths is None and random is None:
         if not isinstance(network, ExactRNN):
-            raise InputError(
-                "verify: say which words: inputs=, lengths= or random=; only exact networks are compared on all"
-            )
+            from kleene.checks.languages import verify_networks
+
+            return verify_networks(network, dfa)
         pairs, problem = _explore(dfa, network, limit)
         if problem is None:
             how = f"words of every length ({len(pairs):,} pairs of state and hidden vector)"
@@ -206,9 +207,13 @@ def chosen_words(
 
 
 def verify_saved(rnn: ExactRNN, machine: Any = None, **options: Any) -> Report:
-    """Compare a network with the automaton saved with it (None, or the network itself), or with another
-    one."""
-    return verify_dfa(machine_of(rnn) if machine is None or machine is rnn else machine, rnn, **options)
+    """Compare a network with the automaton saved with it (None, or the network itself), or with another automaton or
+    network."""
+    if machine is None or machine is rnn or not hasattr(machine, "about"):
+        return verify_dfa(machine_of(rnn) if machine is None or machine is rnn else machine, rnn, **options)
+    from kleene.checks.languages import verify_networks
+
+    return verify_networks(rnn, machine, **options)
 
 
 def check_files(folder: str | Path) -> bool:

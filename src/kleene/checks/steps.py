@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -25,6 +25,7 @@ from kleene.lowering.forms import Form, Number
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.symbolic import Branch, Path, execute
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate
+from kleene.lowering.value_sets import ValueSets, initial_values
 from kleene.machines.interpreter import checked_write, class_constant
 from kleene.machines.kinds import Word
 from kleene.machines.spec import Spec
@@ -86,7 +87,11 @@ def certify_step(program: Any, *, updates: Updates | Cycle | None = None, limit:
     seen = ("variables", "heads", "moves", "cycle")  # what step sees; an encoder, say, has other layers
     if any(getattr(given.spec, part) != getattr(program.spec, part) for part in seen):
         raise InputError(f"{program.spec.name}: the updates are of another program, {given.spec.name}")
-    parts = [_Check(part, own, limit).statement() for part, own in zip(program.by_layer, given.by_layer)]
+    before = [own.before for own in guarded_updates(program).by_layer]
+    parts = []
+    for i, (part, own) in enumerate(zip(program.by_layer, given.by_layer)):
+        limited = replace(own, spec=part.spec, before=before[i])
+        parts.append(_Check(part, limited, limit, i == 0, before[(i + 1) % len(before)]).statement())
     return parts[0] if len(parts) == 1 else _of_all_layers(program.spec.name, parts)
 
 
@@ -110,8 +115,12 @@ def _of_all_layers(name: str, parts: list[StepStatement]) -> StepStatement:
 class _Check:
     """One layer's updates against its step."""
 
-    def __init__(self, program: Any, updates: Updates, limit: int) -> None:
+    def __init__(self, program: Any, updates: Updates, limit: int, first: bool, following: ValueSets | None) -> None:
         self.program, self.updates, self.spec, self.limit = program, updates, updates.spec, limit
+        self.first, self.following = (
+            first,
+            following,
+        )  # the values that may come out, where those that go in are limited
         self.checked, self.filled = 0, False
         self.known = _Known(updates.spec)
 
@@ -119,6 +128,8 @@ class _Check:
         method, paths, reached = "all values", None, None
         try:
             shown = [check_exclusive(self.updates), check_total(self.updates)]
+            if self.updates.before is not None:
+                shown.append(self._check_reached())
             if self._cases() <= self.limit:
                 shown.append(self._replay_all())
             else:
@@ -138,11 +149,23 @@ class _Check:
         """About how many cases there are: the mean of what random ones say (Knuth's estimate of a tree)."""
         chance, total = random.Random(0), 0.0
         for _ in range(200):
-            read, _, _ = self._run(lambda name, size: chance.randrange(size))
-            total += prod(float(len(self.spec.kinds[name])) for name in read)
+            read, _, _ = self._run(lambda name: chance.choice(self.updates.values(name)))
+            total += prod(float(len(self.updates.values(name))) for name in read)
         return total / 200
 
-    def _run(self, choose: Callable[[str, int], int]) -> Case:
+    def _check_reached(self) -> str:
+        """Runs do not start with a value that is left out; that `step` makes none is seen when it is run."""
+        before, kinds = self.updates.before or {}, self.spec.kinds
+        for name, values in initial_values(self.spec).items() if self.first else ():
+            if not values <= before[name]:
+                raise _Differs(f"'{name}' starts with a value that is left out as one that no run reaches")
+        left = {n: sorted({*range(len(kinds[n]))} - values) for n, values in before.items()}
+        told = "; ".join(
+            f"{n} = {', '.join(str(kinds[n].values[i]) for i in some)}" for n, some in left.items() if some
+        )
+        return f"no run reaches {told}: no variable starts there, and step was not seen to lead there"
+
+    def _run(self, choose: Callable[[str], int]) -> Case:
         """`step` on values that are chosen when it reads them."""
         state = Plain(self.program, self.known, choose)
         try:
@@ -160,12 +183,13 @@ class _Check:
         chosen: list[list[int]] = []  # [index, how many] of each reading
         place = 0
 
-        def choose(name: str, size: int) -> int:
+        def choose(name: str) -> int:
             nonlocal place
+            values = self.updates.values(name)
             if place == len(chosen):
-                chosen.append([0, size])
+                chosen.append([0, len(values)])
             place += 1
-            return chosen[place - 1][0]
+            return values[chosen[place - 1][0]]
 
         cases: list[Case] = []
         while True:
@@ -185,13 +209,13 @@ class _Check:
 
     def _replay_sample(self) -> tuple[int, int, str]:
         """A state for each path, so that both sides of every branch are taken, and random ones."""
-        chance, paths = random.Random(0), execute(self.program)
+        chance, paths = random.Random(0), execute(self.program, self.updates.reached)
         reached, states = 0, []
         for path in paths:
             found = [state for _ in range(2) if (state := witness(self.updates, path, chance)) is not None]
             reached += bool(found)
             states += found
-        states += [_random_state(self.spec, chance) for _ in range(RANDOM)]
+        states += [_random_state(self.updates, chance) for _ in range(RANDOM)]
         for start in range(0, len(states), CHUNK):
             self._compare([self._run(_given(state)) for state in states[start : start + CHUNK]])
         why = (
@@ -215,6 +239,17 @@ class _Check:
             for name in self.spec.variables:
                 wanted = np.array([row.get(name, KEPT) for row in written], dtype=np.int64)
                 self._compare_variable(name, columns, wanted)
+                self._compare_reached(name, columns, wanted)
+
+    def _compare_reached(self, name: str, columns: Columns, wanted: Array) -> None:
+        """Where values are left out as ones that no run reaches, step does not make them."""
+        if self.following is None or name not in self.following:
+            return
+        kept = columns[name][wanted == KEPT] if name in columns else np.array(self.updates.values(name))
+        made = {*wanted.tolist(), *(kept.tolist() if (wanted == KEPT).any() else ())} - {KEPT}
+        if not made <= self.following[name]:
+            value = self.spec.kinds[name].values[min(made - self.following[name])]
+            raise _Differs(f"step makes '{name}' {value}, which is left out as a value that no run reaches")
 
     def _compare_variable(self, name: str, columns: Columns, wanted: Array) -> None:
         updates: list[GuardedUpdate | WordUpdate] = [*self.updates.of(name), *self.updates.of_word(name)]
@@ -239,15 +274,15 @@ class _Check:
     def _filled(self, columns: Columns, names: Sequence[str], wanted: Array) -> tuple[dict[str, Array], Array]:
         """The same rows with every value of more variables; with random ones where that is too much."""
         made = dict(columns)
-        sizes = [len(self.spec.kinds[name]) for name in names]
-        if prod(sizes) * len(wanted) <= MAX_JOINT:
-            grid = np.stack([a.ravel() for a in np.meshgrid(*map(np.arange, sizes), indexing="ij")])
+        values = [np.array(self.updates.values(name)) for name in names]
+        if prod(map(len, values)) * len(wanted) <= MAX_JOINT:
+            grid = np.stack([a.ravel() for a in np.meshgrid(*values, indexing="ij")])
             made = {name: np.repeat(column, grid.shape[1]) for name, column in made.items()}
             made |= {name: np.tile(grid[i], len(wanted)) for i, name in enumerate(names)}
             return made, np.repeat(wanted, grid.shape[1])
         self.filled = True
         chance = np.random.default_rng(0)
-        made |= {name: chance.integers(size, size=len(wanted)) for name, size in zip(names, sizes)}
+        made |= {name: chance.choice(some, size=len(wanted)) for name, some in zip(names, values)}
         return made, wanted
 
     def _compare_rows(self, name: str, updates: Sequence[Any], columns: Columns, wanted: Array) -> None:
@@ -321,14 +356,14 @@ class _Check:
 class Plain:
     """`z` in `step` on plain values, each chosen when it is first read. Values that are known are plain attributes."""
 
-    def __init__(self, program: Any, known: _Known, choose: Callable[[str, int], int]) -> None:
+    def __init__(self, program: Any, known: _Known, choose: Callable[[str], int]) -> None:
         vars(self).update(_program=program, _known=known, _choose=choose, _read={}, _written={})
 
     def __getattr__(self, name: str) -> Any:
         values = self._known.values.get(name)
         if values is None:
             return class_constant(self._program, name)
-        index = self._choose(name, len(values))
+        index = self._choose(name)
         self._read[name], vars(self)[name] = index, values[index]
         return values[index]
 
@@ -358,8 +393,8 @@ class _Known:
         return found
 
 
-def _given(state: Mapping[str, int]) -> Callable[[str, int], int]:
-    return lambda name, size: state[name]
+def _given(state: Mapping[str, int]) -> Callable[[str], int]:
+    return lambda name: state[name]
 
 
 def _values(form: Form, columns: Columns, count: int) -> Array:
@@ -472,13 +507,16 @@ def _impossible(updates: Updates, domains: Mapping[str, frozenset[int]]) -> bool
 # --- states of a sample -----------------------------------------------------------------------------------
 
 
-def _random_state(spec: Spec, chance: random.Random) -> dict[str, int]:
+def _random_state(updates: Updates, chance: random.Random) -> dict[str, int]:
     """Small and large words are as likely as others: what depends on them changes there."""
     state = {}
-    for name, kind in spec.kinds.items():
+    for name, kind in updates.spec.kinds.items():
+        if not isinstance(kind, Word):
+            state[name] = chance.choice(updates.values(name))
+            continue
         top = len(kind) - 1
         near = min(top, chance.choice((0, 1, 2, 3)))
-        ends = isinstance(kind, Word) and chance.random() < 0.3
+        ends = chance.random() < 0.3
         state[name] = chance.choice((near, top - near)) if ends else chance.randint(0, top)
     return state
 
@@ -490,7 +528,7 @@ def witness(updates: Updates, path: Path, chance: random.Random) -> dict[str, in
         e.form.variables[0]: e.taken == 0 for e in path.events if isinstance(e, Branch) and _is_predicate(path, e)
     }
     for _ in range(20):
-        state = _random_state(spec, chance)
+        state = _random_state(updates, chance)
         state |= {name: chance.choice(sorted(allowed)) for name, allowed in path.domains.items() if name in spec.kinds}
         for _ in range(20):
             failed = [test for test in path.tests if test[0].at(state) not in test[1]]

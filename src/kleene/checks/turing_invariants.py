@@ -10,7 +10,7 @@ from typing import Any
 
 from kleene.checks.bisimulation import Report, chosen_words
 from kleene.common.alphabet import Word, all_words, show_word
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError, NotSupported, a_type
 from kleene.machines.turing import Configuration, TuringMachine
 from kleene.networks.rnn.decider import ANSWERS, Decider, code
 from kleene.networks.rnn.matrix import Vector
@@ -39,7 +39,7 @@ def verify_turing(
     `lengths`, on
     `random` words of up to `length` symbols; by default on all words of up to 4 symbols, at most 50."""
     if not isinstance(machine, TuringMachine) or not isinstance(net, Decider):
-        raise NotSupported(f"verify: cannot compare a {type(machine).__name__} with a {type(net).__name__}")
+        raise NotSupported(f"verify: cannot compare {a_type(machine)} with {a_type(net)}")
     if inputs is None and lengths is None and random is None:
         words = _words(machine, None)
         how = f"the {len(words)} shortest words, of up to {max(map(len, words))} symbols"

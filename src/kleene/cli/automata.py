@@ -72,7 +72,7 @@ def _is_rnn(folder: str) -> bool:
     """Whether a folder holds a network that reads words."""
     path = Path(folder) / "kleene.json"
     content = read_json(path) if path.is_file() else None
-    return isinstance(content, dict) and content.get("kind") in ("rnn", "decider")
+    return isinstance(content, dict) and content.get("kind") in ("rnn", "decider", "gated", "linear")
 
 
 def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:
@@ -280,23 +280,36 @@ def _answer_lines(dfa: Any, asked: dict[str, Any], compared: dict[str, Any]) -> 
 
 
 def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_json: bool) -> None:
-    """`kleene decompile DIR --to regex`: the automaton of a network's weights, as a pattern."""
-    from kleene import verbs
+    """`kleene decompile DIR --to regex`: the automaton of a network as a pattern, with what is known of it."""
     from kleene.errors import InputError
     from kleene.files import write_text
 
     if to != "regex":
         raise InputError(f"--to {to}: it should be regex")
     with busy(f"decompiling {name}", as_json):
-        dfa = verbs.decompile(net)
+        dfa = read_network(net)
         if not hasattr(dfa, "to_regex"):
             raise InputError(f"{name}: it holds no finite automaton, so it has no regular expression")
         pattern = dfa.to_regex()
     if output is not None:
         write_text(output, pattern + "\n")
     if as_json:
-        return print_json({"network": name, "regex": pattern, "states": len(dfa), "alphabet": list(dfa.alphabet)})
+        said = {"network": name, "regex": pattern, "states": len(dfa), "alphabet": list(dfa.alphabet)}
+        return print_json(said | dfa.measured if hasattr(dfa, "measured") else said | {"exact": True})
     print(pattern)
+    if hasattr(dfa, "measured"):
+        typer.echo(f"extracted by queries, not proved: {dfa.confidence}", err=True)
+
+
+def read_network(net: Any, blind: bool = False) -> Any:
+    """What a network does: read from the weights, or by queries where it is a trained classifier of words."""
+    from kleene import verbs
+    from kleene.decompilers.lstar import extract
+    from kleene.networks.trained.word_classifier import WordClassifier
+
+    if isinstance(net, WordClassifier):
+        return extract(net, net.alphabet)
+    return verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
 
 
 @app.command(epilog="Example: kleene convert machine.jff -o machine.json")
@@ -307,7 +320,7 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Write a machine's file in another format: automata, machines with output or weights, Turing machines."""
-    from kleene.errors import FileError
+    from kleene.errors import FileError, a_type
     from kleene.machines.automata.nfa import NFA
     from kleene.machines.files import as_automaton, read_machine
     from kleene.machines.turing import TuringMachine
@@ -318,7 +331,7 @@ def convert(
         machine = as_automaton(machine, file).minimise()
     for target in output:
         if not hasattr(machine, "save"):
-            raise FileError(f"{target}: a {type(machine).__name__} is not written to files")
+            raise FileError(f"{target}: {a_type(machine)} is not written to files")
         kept = machine
         if isinstance(machine, NFA) and target.suffix == ".ba":
             kept = machine.without_empty_moves()

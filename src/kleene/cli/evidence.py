@@ -9,13 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from kleene.cli import AsJson, app, print_json
-from kleene.cli.names import read_tokens, read_word
-from kleene.errors import FileError, InputError
+from kleene.cli.names import find_source, is_folder, read_tokens, read_word
+from kleene.errors import FileError, InputError, a_type
 
 
 @app.command(epilog="Example: kleene explain models/wikitext 'the chimney sweep has sick lungs' -o heatmap.png")
 def explain(
-    model: Annotated[Path, typer.Argument(help="folder of a saved network")],
+    model: Annotated[
+        str, typer.Argument(help="folder of a saved network, the file of an automaton, or a program's name")
+    ],
     input: Annotated[
         list[str], typer.Argument(help="a sentence (language model with words), a word (RNN), else tokens: [2,1,0]")
     ],
@@ -26,16 +28,30 @@ def explain(
         str | None, typer.Option(help="who gets the product of the gates' biases: focus (default) or murdoch")
     ] = None,
     read: Annotated[str | None, typer.Option(help="where pairs are read: right (default) or end")] = None,
+    distribution: Annotated[
+        str | None,
+        typer.Option(metavar="SYMBOL=P,…", help="machines: how other symbols are drawn; uniformly by default"),
+    ] = None,
+    position: Annotated[int | None, typer.Option(help="programs: the position whose output counts; the last")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which parts of an input did what in a saved network."""
+    """Show which parts of an input did what in a saved network, or exactly, in a machine.
+
+    A machine gives the exact Shapley value of each symbol, and the symbol that it interacts with most.
+    """
     from kleene.verbs import explain as verb
     from kleene.verbs import load
 
-    network: Any = load(model)
     given = {"target": target, "bias_rule": bias_rule, "read": read}
+    drawn = {"distribution": distribution, "position": position}
+    if not is_folder(model):
+        return _explain_machine(model, input, given, drawn, output or html, as_json)
+    if any(value is not None for value in drawn.values()):
+        option = next(option for option, value in drawn.items() if value is not None)
+        raise InputError(f"--{option}: only for machines; {model} is a saved network")
+    network: Any = load(model)
     options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
     evidence: Any
     if _is_language_model(network):
@@ -44,7 +60,7 @@ def explain(
         evidence = verb(network, sentence, **options)
     elif options:
         option = next(iter(options)).replace("_", "-")
-        raise InputError(f"--{option}: only for language models; {model} holds a {type(network).__name__}")
+        raise InputError(f"--{option}: only for language models; {model} holds {a_type(network)}")
     elif hasattr(network, "alphabet"):  # an RNN: the input is a word
         evidence = verb(network, read_word(network, input))
     else:
@@ -53,7 +69,7 @@ def explain(
         evidence.to_html(html)
     if output is not None:
         if not hasattr(evidence, "to_png"):
-            raise InputError(f"{output}: there is no picture of the evidence for a {type(network).__name__}")
+            raise InputError(f"{output}: there is no picture of the evidence for {a_type(network)}")
         evidence.to_png(output)
     if as_json:
         print_json(evidence.to_dict() if hasattr(evidence, "to_dict") else evidence.to_json())
@@ -61,6 +77,41 @@ def explain(
         typer.echo(f"saved {html}")
     else:
         typer.echo(str(evidence))
+
+
+def _explain_machine(
+    name: str, words: list[str], networks: dict[str, Any], given: dict[str, Any], picture: Path | None, as_json: bool
+) -> None:
+    """The exact effects of the symbols of a word, or of the tokens of a program's input."""
+    from kleene.machines.program import ProgramClass
+    from kleene.truth.shapley import explain_machine
+
+    for option, value in networks.items():
+        if value is not None:
+            raise InputError(f"--{option.replace('_', '-')}: only for language models; {name} is a machine")
+    if picture is not None:
+        raise InputError(f"{picture}: there is no picture of the effects in a machine; --json gives the numbers")
+    machine = find_source(name)
+    program = isinstance(machine, ProgramClass)
+    word: Any = read_tokens(machine, " ".join(words)) if program else read_word(machine, words)
+    found = explain_machine(
+        machine, word, distribution=_chances(given["distribution"], program), position=given["position"]
+    )
+    print_json(found.to_dict()) if as_json else typer.echo(str(found))
+
+
+def _chances(text: str | None, program: bool) -> dict[Any, float] | None:
+    """`0=0.25,1=0.75` as a distribution; the symbols of a program are whole numbers."""
+    if text is None:
+        return None
+    chances: dict[Any, float] = {}
+    for part in text.split(","):
+        symbol, _, chance = part.rpartition("=")
+        try:
+            chances[int(symbol) if program else symbol] = float(chance)
+        except ValueError:
+            raise InputError(f"--distribution: {part!r} is not symbol=probability, as in 0=0.25,1=0.75") from None
+    return chances
 
 
 def _is_language_model(network: object) -> bool:

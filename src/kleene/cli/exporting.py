@@ -20,9 +20,18 @@ class Target(StrEnum):
     onnx = "onnx"
     graphviz = "graphviz"
     circuit = "circuit"
+    llama = "llama"
+    gpt2 = "gpt2"
+    phi3 = "phi3"
+    qwen3 = "qwen3"
 
 
-OPTIONS = {Target.transformer_lens: ("layers", "length"), Target.onnx: ("layers",)}
+STOCK = (Target.llama, Target.gpt2, Target.phi3, Target.qwen3)
+OPTIONS = {
+    Target.transformer_lens: ("layers", "length"),
+    Target.onnx: ("layers",),
+    **dict.fromkeys(STOCK, ("length",)),
+}
 PRINTED = (Target.graphviz, Target.circuit)  # text: printed if no file is given
 
 
@@ -38,14 +47,17 @@ def export(
     layers: Annotated[
         int | None, typer.Option(min=1, help="Unroll this many layers (transformer-lens; without it, onnx loops).")
     ] = None,
-    length: Annotated[int | None, typer.Option(min=1, help="The longest input (transformer-lens).")] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, help="The longest input (transformer-lens, llama, gpt2, phi3, qwen3).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Export a network or a machine to another tool.
 
     transformer-lens: the folder of a HookedTransformer. hugging-face: a folder for from_pretrained. onnx: a file for
     onnxruntime, looped with halting, or unrolled with --layers. graphviz: an automaton's .dot. circuit: circuit.json,
-    which heads and units implement which variable. Without -o, the last two are printed.
+    which heads and units implement which variable. Without -o, these two are printed. llama, gpt2, phi3, qwen3: a
+    decoder as an unmodified class of transformers.
 
     Example: kleene export addition --to onnx -o addition.onnx
     """

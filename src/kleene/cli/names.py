@@ -13,7 +13,7 @@ from typing import Any
 
 from kleene import library, verbs
 from kleene.cli import busy
-from kleene.errors import FileError, InputError, KleeneError, ProgramError
+from kleene.errors import FileError, InputError, KleeneError, ProgramError, a_type
 from kleene.machines.kinds import MAX_VALUES
 from kleene.machines.program import Program, ProgramClass
 
@@ -24,8 +24,11 @@ def library_programs() -> dict[str, Any]:
     return {name: made for name, made in every.items() if isinstance(made, ProgramClass) or inspect.isfunction(made)}
 
 
-def find_program(name: str) -> ProgramClass:
-    """Find a program by name: `addition`, `sort:length=20` or `path/to/file.py:Name`."""
+def find_program(name: str, wanted: str = "program") -> ProgramClass:
+    """Find a program by name: `addition`, `sort:length=20` or `path/to/file.py:Name`.
+
+    - `wanted`: what the name could have been, for the message where there is no such program.
+    """
     in_file = re.fullmatch(r"(?P<path>.+\.py)(?::(?P<name>[^:]*))?(?::(?P<parameters>[^:]*))?", name)
     if in_file is not None:
         path, inside = in_file["path"], in_file["name"]
@@ -38,7 +41,7 @@ def find_program(name: str) -> ProgramClass:
         raise FileError(f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name")
     close = difflib.get_close_matches(plain, programs, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "'kleene list' shows all"
-    raise InputError(f"there is no program '{plain}'; {hint}")
+    raise InputError(f"there is no {wanted} '{plain}'; {hint}")
 
 
 def _made(name: str, found: Any, parameters: str) -> ProgramClass:
@@ -65,7 +68,7 @@ def _made(name: str, found: Any, parameters: str) -> ProgramClass:
             f"{name}: raises {type(error).__name__}: {error} for {parameters or 'its defaults'}"
         ) from None
     if not isinstance(made, ProgramClass):
-        raise ProgramError(f"{name}: gives a {type(made).__name__}, not a program (a class made from kl.Program)")
+        raise ProgramError(f"{name}: gives {a_type(made)}, not a program (a class made from kl.Program)")
     return made
 
 
@@ -125,7 +128,7 @@ def _imported(path: Path) -> Any:
     return module
 
 
-MACHINES = (".att", ".fst", ".mata", ".ba", ".regex", ".re", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff")
+MACHINES = (".att", ".fst", ".mata", ".ba", ".regex", ".re", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff", ".jflap")
 
 
 def find_machine(name: str) -> Any:
@@ -143,10 +146,10 @@ def find_machine(name: str) -> Any:
     return machine.determinise().minimise() if isinstance(machine, NFA) else machine
 
 
-def find_source(name: str) -> Any:
+def find_source(name: str, wanted: str = "program") -> Any:
     """Find the machine in a file, or the program of this name."""
     machine = find_machine(name)
-    return find_program(name) if machine is None else machine
+    return find_program(name, wanted) if machine is None else machine
 
 
 def is_folder(name: str) -> bool:
@@ -166,7 +169,7 @@ def find_network(name: str, quiet: bool = False) -> Any:
     """Load a network from a folder, or compile it from a machine's file or a program."""
     if is_folder(name):
         return verbs.load(name)
-    machine = find_source(name)
+    machine = find_source(name, "folder or program")
     with busy(f"compiling {name}", quiet):
         return verbs.compile(machine)
 

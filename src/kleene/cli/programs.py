@@ -25,7 +25,7 @@ from kleene.cli.names import (
     library_programs,
     read_tokens,
 )
-from kleene.errors import FileError, InputError, NotSupported
+from kleene.errors import FileError, InputError, NotSupported, a_type
 from kleene.machines.program import ProgramClass
 
 PROGRAM_HELP = "addition, sort:length=20,values=10 or path/to/file.py:Name"
@@ -72,6 +72,15 @@ class Dtype(StrEnum):
     float32 = "float32"
     float64 = "float64"
     bfloat16 = "bfloat16"
+
+
+class Network(StrEnum):
+    """Unmodified classes of Hugging Face's transformers."""
+
+    llama = "llama"
+    gpt2 = "gpt2"
+    phi3 = "phi3"
+    qwen3 = "qwen3"
 
 
 class CertifiedDtype(StrEnum):
@@ -141,7 +150,7 @@ def run_program(
         if on not in (None, Evaluator.network):
             raise InputError(f"{program}: a saved network runs only --on network; name a program for --on {on}")
         machine, evaluator = find_network(program), Evaluator.network
-        tokens, runner = read_tokens(None, text), machine
+        tokens, runner = read_tokens(machine, text), machine
         options = network_options(program, machine, layers, max_layers)
     else:
         machine, evaluator = find_program(program), on or Evaluator.interpreter
@@ -167,7 +176,8 @@ def run_program(
         )
     show(outputs_text(outputs if decoded is None else decoded))
     learned = evaluator is Evaluator.network and "check" not in options
-    show(f"by the {'learned network' if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
+    kind = "stock model" if type(runner).__name__ == "StockModel" else "learned network"
+    show(f"by the {kind if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
 
 
 def network_options(name: str, network: Any, layers: int | None, max_layers: int) -> dict[str, Any]:
@@ -176,6 +186,10 @@ def network_options(name: str, network: Any, layers: int | None, max_layers: int
     if kind == "StandardTransformer":
         if layers is not None:
             raise InputError(f"{name}: a trained transformer has a fixed number of layers; leave --layers out")
+        return {}
+    if kind == "StockModel":
+        if layers is not None:
+            raise InputError(f"{name}: a stock model has a fixed number of layers; leave --layers out")
         return {}
     if kind not in ("Transformer", "LearnedTransformer"):
         raise NotSupported(f"{name}: holds a {kind}, which 'run' cannot take; it takes a transformer")
@@ -276,6 +290,9 @@ def compile_program(
         str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a machine's file (.json, .jff, .yaml, .att).")
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="NETWORK", help="The network's architecture, such as lstm; see the guide.")
+    ] = None,
     lowering: Annotated[Lowering | None, typer.Option(help="thresholds is compact; rules has one unit a rule.")] = None,
     shape: Annotated[Shape | None, typer.Option(help="By default the shape that fits the program.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
@@ -289,19 +306,21 @@ def compile_program(
     A program becomes a transformer; an automaton or a Turing machine becomes an RNN. The weights are constructed, not
     trained, and compute exactly what the program does.
 
-    Example: kleene compile addition -o adder
+    Example: kleene compile addition -o adder, or kleene compile parity.json --to lstm -o parity
     """
     machine = find_source(program)
     if output is not None:
         check_folder(output)
-    given = {"lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
+    given = {"to": to, "lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
     options: dict[str, Any] = {
         key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None
     }
-    if not isinstance(machine, ProgramClass):
+    if to is not None:
+        options["to"] = to
+    elif not isinstance(machine, ProgramClass):
         for key in [*options, *(["report"] if report else [])]:
-            raise InputError(f"--{key}: only for attention programs; {program} holds a {type(machine).__name__}")
-    elif layers is not None and shape is not Shape.encoder:
+            raise InputError(f"--{key}: only for attention programs; {program} holds {a_type(machine)}")
+    if isinstance(machine, ProgramClass) and layers is not None and shape is not Shape.encoder:
         raise InputError(f"--layers {layers}: only for an encoder; add --shape encoder")
     with busy("importing torch", as_json):
         import torch  # noqa: F401  (it is no part of the time that compiling takes)
@@ -311,7 +330,7 @@ def compile_program(
     result = {"program": program, "seconds": round(time.perf_counter() - start, 3), **sizes_of(net)}
     costs = explain_size(machine) if report else None
     if output is not None:
-        net.save(output)
+        save_network(net, output, program, as_json)
         result["folder"] = str(output)
     if as_json:
         return print_json(result | ({"report": costs.to_json()} if costs is not None else {}))
@@ -319,6 +338,17 @@ def compile_program(
     if costs is not None:
         show(f"\n{costs}\n")
     show(f"saved in {output}" if output is not None else "not saved; use -o DIR to save it")
+
+
+def save_network(net: Any, folder: Path, name: str, as_json: bool) -> None:
+    """Save a network; a stock model with its certificate, which the model card cites."""
+    if type(net).__name__ != "StockModel":
+        return net.save(folder)  # type: ignore[no-any-return]
+    with busy(f"certifying {name}", as_json):
+        certificate = verbs.certify(net)
+    net.save(folder, certificate=certificate)
+    if not as_json:
+        show(str(certificate).splitlines()[0])
 
 
 def check_folder(folder: Path) -> None:
@@ -345,6 +375,8 @@ def sizes_text(net: Any) -> str:
         "nonzero": "non-zero weights",
     }
     sizes = sizes_of(net).get("sizes", {})
+    if type(net).__name__ == "StockModel":
+        named = {"layers": "layers", **named, "parameters": "parameters", "bytes": "bytes"}
     return ", ".join(f"{sizes[key]:,} {name}" for key, name in named.items() if key in sizes)
 
 
@@ -370,6 +402,10 @@ def verify(
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the random inputs.")] = 0,
     inputs: Annotated[list[str] | None, typer.Option("--input", help="An input to try; may be repeated.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Check the inputs on this Ray cluster; auto: the one here."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a network with its program.
@@ -383,6 +419,8 @@ def verify(
 
     found = verify_words(first, second, read_lengths(lengths) if lengths else None, random, seed, inputs)
     if found is not None:  # an automaton, a Turing machine, or the network of one
+        if cluster is not None:
+            raise InputError("--cluster: the words of automata and Turing machines are checked here; leave it out")
         print_json(found.to_json()) if as_json else show(str(found))
         return finish(found.holds)
     if second is not None and not is_folder(first):
@@ -396,7 +434,7 @@ def verify(
     options = verify_options(tokens, read_lengths(lengths) if lengths is not None else None, random, seed)
     total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
-        report = verbs.verify(reference, net, progress=progress, **options)
+        report = verbs.verify(reference, net, progress=progress, cluster=cluster, **options)
     print_json(report.to_json()) if as_json else show(str(report))
     finish(report.holds)
 
@@ -436,7 +474,7 @@ def saved_machine(net: Any) -> Any:
 
     description = getattr(net, "description", {})
     if "program" not in description:
-        raise NotSupported(f"a {type(net).__name__} has no machine to compare with; name one: verify DIR PROGRAM")
+        raise NotSupported(f"{a_type(net)} has no machine to compare with; name one: verify DIR PROGRAM")
     return saved_updates(net, Spec.from_json(description["program"]))
 
 
@@ -474,20 +512,23 @@ def decompile(
     blind: Annotated[
         bool, typer.Option("--blind", help="Read a transformer's weights alone; everything gets new names.")
     ] = False,
-    to: Annotated[str | None, typer.Option(metavar="regex", help="Print a regular expression of an RNN.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="regex", help="Print a regular expression of an RNN or a trained classifier of words."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read from the weights what a network does.
+    """Read from the weights what a network does; a trained classifier of words is asked instead.
 
     Example: kleene decompile adder
     """
     net = find_network(network, as_json)
-    if to is not None:
-        from kleene.cli.automata import decompile_to_regex
+    from kleene.cli.automata import decompile_to_regex, read_network
 
+    if to is not None:
         return decompile_to_regex(network, net, to, output, as_json)
     with busy(f"decompiling {network}", as_json):
-        found = verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
+        found = read_network(net, blind)
     content = {"program": found.spec.to_json()} if hasattr(found, "spec") else {}
     content |= {"updates": found.to_json()} if content else found.to_json()
     if output is not None:

@@ -11,9 +11,10 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,15 @@ class Cluster:
     cpus: float = 1.0
     retries: int = 3
     storage: str | None = None
+
+
+def cluster_of(given: Cluster | str | None) -> Cluster | None:
+    """A cluster, given as such or by its address.
+
+    >>> cluster_of("auto").address
+    'auto'
+    """
+    return Cluster(given) if isinstance(given, str) else given
 
 
 @contextmanager
@@ -66,20 +76,38 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         ray.shutdown()
 
 
-def gather(cluster: Cluster, calls: Mapping[str, Call]) -> Iterator[tuple[str, Any]]:
-    """Run named calls on the cluster; each name with its result, as they arrive, every name once."""
+def gather(cluster: Cluster, calls: Iterable[tuple[str, Call]]) -> Iterator[tuple[str, Any]]:
+    """Run named calls on the cluster; each name with its result, as they arrive, every name once.
+
+    Calls are taken as the cluster gets to them, so that there may be more than fit into memory. A function that several
+    calls share is sent once.
+    """
     with connected(cluster) as ray:
         remote = ray.remote(
             num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=cluster.retries, retry_exceptions=False
         )(_call)
-        waiting = {remote.remote(function, arguments): name for name, (function, arguments) in calls.items()}
+        waiting: dict[Any, str] = {}
+        sent: dict[int, tuple[Any, Any]] = {}  # by id: a function, and where Ray has it
+        coming = iter(calls)
         try:
-            while waiting:
+            while True:
+                for name, (function, arguments) in islice(coming, max(0, _most_waiting(ray, cluster) - len(waiting))):
+                    if id(function) not in sent:
+                        sent[id(function)] = function, ray.put(function)
+                    waiting[remote.remote(sent[id(function)][1], arguments)] = name
+                if not waiting:
+                    return
                 (done, *_), _ = ray.wait(list(waiting), num_returns=1)
                 yield waiting.pop(done), _result(ray, done)
         finally:
             for reference in waiting:
                 ray.cancel(reference, force=False)
+
+
+def _most_waiting(ray: Any, cluster: Cluster) -> int:
+    """How many calls the cluster has at a time: some more than its cores take."""
+    cores = ray.cluster_resources().get("CPU", 0.0)
+    return 8 + int(2 * cores / max(cluster.cpus, 0.1))
 
 
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -95,7 +123,7 @@ def _result(ray: Any, reference: Any) -> Any:
 
 def spread_map(cluster: Cluster, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]) -> list[Any]:
     """`function` of each part, on the cluster, in the parts' order."""
-    found = dict(gather(cluster, {str(number): (function, part) for number, part in enumerate(parts)}))
+    found = dict(gather(cluster, ((str(number), (function, part)) for number, part in enumerate(parts))))
     return [found[str(number)] for number in range(len(parts))]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 
 class Output(list[int]):
@@ -14,9 +15,17 @@ class Output(list[int]):
 
     layers: int
 
-    def __init__(self, values: Iterable[int], layers: int) -> None:
+    def __init__(self, values: Iterable[int], layers: int, answer: Callable[[Sequence[int]], str | None] | None = None):
         super().__init__(values)
-        self.layers = layers
+        self.layers, self.answer = layers, answer
+
+    @property
+    def text(self) -> str | None:
+        """The answer as text; None where the program does not say how its outputs are written."""
+        return None if self.answer is None else self.answer(self)
+
+    def __reduce__(self) -> Any:
+        return Output, (list(self), self.layers)  # the program that writes the text stays where it is
 
 
 def check_layers(name: str, layers: int | None, least: int = 0) -> None:

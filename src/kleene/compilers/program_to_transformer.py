@@ -33,7 +33,9 @@ from kleene.machines.spec import Counting, HeadSpec, Spec
 from kleene.networks.transformer.files import count_parameters
 from kleene.networks.transformer.model import DTYPES, Block, BlockShape, Config, Transformer
 
-DEFAULT_LENGTH = 512  # of inputs, where a numerical head needs a limit and the program has none
+DEFAULT_LENGTH = (
+    512  # of inputs, where a head needs a limit (it averages, or has a preference) and the program has none
+)
 
 
 def compile_program(
@@ -51,7 +53,7 @@ def compile_program(
     - `lowering`: "thresholds" (compact) or "rules" (one unit for each transition rule).
     - `shape`: "universal" (halts by itself), "encoder" (a fixed number of layers) or "decoder".
     - `layers`: the number of layers of an encoder.
-    - `length`: the longest input for which numerical heads must be exact.
+    - `length`: the longest input for which heads that average or have a preference must be exact.
     - `dtype`: "float32" (default), "float64" or "bfloat16".
     - `shared`: whether all layers of an encoder share one block.
     """
@@ -62,8 +64,8 @@ def compile_program(
     )  # first: this is quick, and may reject the program
     updates = guarded_updates(program)
     units = lower(updates, lowering)
-    config = configure(program.spec, units, shape, layers, shared)
-    net = assemble(as_run(updates, shape, layers), units, config, averages, length, dtype_name(dtype), lowering)
+    config = configure(program.spec, units, shape, layers, shared, length)
+    net = assemble(as_run(updates, shape, layers), units, config, averages, dtype_name(dtype), lowering)
     check_weights(program, net)
     return net
 
@@ -108,7 +110,7 @@ def dtype_name(dtype: str | torch.dtype | None) -> str:
 
 
 def configure(
-    spec: Spec, units: tuple[LoweredStep, ...], shape: str | None, layers: int | None, shared: bool
+    spec: Spec, units: tuple[LoweredStep, ...], shape: str | None, layers: int | None, shared: bool, length: int | None
 ) -> Config:
     """Choose the shape of the network."""
     if shape is None:
@@ -121,15 +123,15 @@ def configure(
     count = layers if layers is not None else spec.layers
     if shape == "encoder" and count is None:
         raise NotSupported(f"{spec.name}: shape='encoder' needs layers=, the fixed number of layers to run")
-    output, turns = spec.kinds[spec.output], len(spec.by_layer)
+    output, turns, longest = spec.kinds[spec.output], len(spec.by_layer), longest_input(spec, length)
     return Config(
         name=spec.name,
         shape=shape,
         tokens=spec.tokens,
         positions=_embedded_positions(spec),
-        max_length=None,
+        max_length=longest,
         dim=units[0].layout.size,
-        cycle=tuple(_block_shape(part) for part in spec.by_layer),
+        cycle=tuple(_block_shape(part, longest) for part in spec.by_layer),
         classes=output.bits if isinstance(output, Word) else len(output),
         output_coding="bits" if isinstance(output, Word) else "one-hot",
         causal=spec.causal,
@@ -153,9 +155,17 @@ def _counted(spec: Spec, layout: Layout) -> tuple[tuple[int, int, int], ...]:
     return tuple((layout[n].start, c.bits, c.offset) for n, c in words.items() if isinstance(c, Counting))
 
 
-def _block_shape(spec: Spec) -> BlockShape:
+def longest_input(spec: Spec, length: int | None) -> int | None:
+    """The longest input that the network takes; None: any length, since no head needs a limit."""
+    asked = [limit for limit in (length, spec.positions) if limit is not None]
+    limited = any(head.numerical or head.prefer is not None for head in (*spec.heads.values(), *spec.moves.values()))
+    return min(asked) if asked else DEFAULT_LENGTH + (spec.max_tokens or 0) if limited else None
+
+
+def _block_shape(spec: Spec, longest: int | None) -> BlockShape:
     heads = attention_heads(spec)
     offsets = [abs(offset) for head in heads for offset in head.select.offsets or ()]
+    offsets += [(longest or 1) - 1 for head in heads if head.select.prefer is not None]  # ranks need every offset
     return BlockShape(
         heads=tuple(head.name for head in heads),
         key_size=max([key_size(spec, head.select) for head in heads], default=0),
@@ -167,7 +177,7 @@ def _block_shape(spec: Spec) -> BlockShape:
 
 def resolve_averages(spec: Spec, length: int | None, dtype: str) -> dict[str, list[Boundary]]:
     """The boundaries between the values of each numerical head, for the longest input."""
-    longest = length or spec.positions or DEFAULT_LENGTH
+    longest = length or spec.positions or DEFAULT_LENGTH + (spec.max_tokens or 0)
     return {name: boundaries(spec, name, longest, dtype) for name, head in spec.heads.items() if head.numerical}
 
 
@@ -176,7 +186,6 @@ def assemble(
     lowered: tuple[LoweredStep, ...],
     config: Config,
     averages: dict[str, list[Boundary]],
-    length: int | None,
     dtype: str,
     way: str,
 ) -> Transformer:
@@ -191,12 +200,12 @@ def assemble(
         check_magnitudes(spec, units, dtype)
         halves.append(([u for u in units if u.half == 1], [u for u in units if u.half == 2]))
         shapes.append(replace(shape, hidden=(len(halves[-1][0]), len(halves[-1][1]))))
-    asked = [limit for limit in (length, spec.positions) if limit is not None]
-    limit = min(asked) if asked else DEFAULT_LENGTH if averages else None
-    config = replace(config, cycle=tuple(shapes), max_length=limit)
+    config = replace(config, cycle=tuple(shapes))
     if (count := count_parameters(config)) > MAX_PARAMETERS:
         raise NotSupported(f"{spec.name}: {count:,} parameters, more than the {MAX_PARAMETERS:,} of a transformer here")
     net = Transformer(config, describe(updates, lowered, halves, way), DTYPES[dtype])
+    net.encoder = None if spec.encoder is None else spec.encode
+    net.decoder = None if spec.decoder is None else spec.answer
     with torch.no_grad():
         fill_embeddings(net, spec, layout)
         for k, block in enumerate(net.blocks):

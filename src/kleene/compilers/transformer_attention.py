@@ -1,12 +1,16 @@
 """Attention weights: what each head selects, and what it copies.
 
-A match scores 2·GAP, the null key GAP, a mismatch 0 or less.
+A match scores 2·gap, the null key gap, a mismatch 0 or less. The gap of most heads is GAP. A head with a preference
+adds GAP · rank(offset) to every score, where |rank| is at most R up to the longest input. Its gap is (R + 1)·GAP: the
+worst match beats the null key by GAP, the null key the best mismatch by GAP, and one match the next by GAP.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from kleene.common.residual import Layout
 from kleene.compilers.transformer_coding import code, code_size
@@ -65,7 +69,7 @@ def attention_heads(spec: Spec) -> list[AttentionHead]:
     for clear in spec.clears.values():
         reset.setdefault(clear.where, []).extend(clear.variables)
     for head in spec.moves.values():
-        alike.setdefault((head.query, head.key, head.offsets, head.where, head.among), []).append(head)
+        alike.setdefault(head.selection, []).append(head)
         if head.replacing is None:
             cleared.setdefault(head.where, []).append(head)
     for moves in alike.values():
@@ -88,58 +92,71 @@ def attention_heads(spec: Spec) -> list[AttentionHead]:
 
 
 def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
-    """Fill in the weights. A match scores 2·GAP, the null key GAP, a mismatch 0 or less."""
+    """Fill in the weights. A match scores 2·gap, the null key gap, a mismatch 0 or less."""
     for h, attention in enumerate(attention_heads(spec)):
         head = attention.select
-        block.null_score[h] = GAP
+        gap = gap_of(head, block.window)
+        block.null_score[h] = gap
         if head.key is None or head.query is None:
-            block.relative[h] = 2 * GAP if head.offsets is None else 0
+            block.relative[h] = 2 * gap if head.offsets is None else 0
             for offset in head.offsets or ():
-                block.relative[h, offset + block.window + 1] = 2 * GAP
+                block.relative[h, offset + block.window + 1] = 2 * gap
         else:
-            fill_match(block, h, spec, head, layout)
+            fill_match(block, h, spec, head, layout, gap)
             if head.offsets is not None:
-                block.relative[h] = -2 * GAP
+                block.relative[h] = -2 * gap
                 for offset in head.offsets:
                     block.relative[h, offset + block.window + 1] = 0
-        fill_limits(block, h, spec, head, layout)
+        if head.prefer is not None:
+            block.relative[h] += GAP * torch.tensor(ranks(head, block.window)).to(block.relative)
+        fill_limits(block, h, spec, head, layout, gap)
         if head.numerical:
             fill_average(block, h, spec, head, layout)
         else:
             fill_copies(block, h, attention, layout)
 
 
-def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
+def ranks(head: HeadSpec, window: int) -> list[int]:
+    """The ranks of the offsets −window − 1 … window + 1."""
+    return [head.rank(offset) for offset in range(-window - 1, window + 2)]
+
+
+def gap_of(head: HeadSpec, window: int) -> int:
+    """How far a match is above the null key, and the null key above a mismatch, before ranks are added."""
+    return GAP if head.prefer is None else GAP * (max(map(abs, ranks(head, window))) + 1)
+
+
+def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout, gap: int) -> None:
     assert head.query is not None and head.key is not None
     query, key = layout[head.query], layout[head.key]
     kind = spec.kinds[head.query]
     if isinstance(kind, Word):  # bipolar bits: a match scores `bits`, and each wrong bit costs two
         for bit in range(kind.bits):
-            block.query[h, bit, query.start + bit], block.query_bias[h, bit] = 2 * GAP, -GAP
+            block.query[h, bit, query.start + bit], block.query_bias[h, bit] = 2 * gap, -gap
             block.key[h, bit, key.start + bit], block.key_bias[h, bit] = 2, -1
-        block.null_score[h] = (kind.bits - 1) * GAP
+        block.null_score[h] = (kind.bits - 1) * gap
         return
     for place in range(key.size):
         block.key[h, place, key.start + place] = 1
     for index, value in enumerate(kind.values):
         for member in value if isinstance(kind, Subset) else (value,):
-            block.query[h, member, query.start + index] = 2 * GAP
+            block.query[h, member, query.start + index] = 2 * gap
 
 
-def fill_limits(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
-    """Let each missing limit cost 2·GAP, which is more than a match scores above the null key."""
+def fill_limits(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout, gap: int) -> None:
+    """Let each missing limit cost 2·gap, which is more than a match scores above the null key."""
     place = 0 if head.key is None else code_size(spec.kinds[head.key])
     if head.where:
         for name, index in head.where:
-            block.query[h, place, layout[name].start + index] = 2 * GAP
-        block.query_bias[h, place] = -2 * GAP * len(head.where)
+            block.query[h, place, layout[name].start + index] = 2 * gap
+        block.query_bias[h, place] = -2 * gap * len(head.where)
         block.key_bias[h, place] = 1
         place += 1
     if head.among:
         for name, index in head.among:
             block.key[h, place, layout[name].start + index] = 1
         block.key_bias[h, place] = -len(head.among)
-        block.query_bias[h, place] = 2 * GAP
+        block.query_bias[h, place] = 2 * gap
 
 
 def fill_average(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:

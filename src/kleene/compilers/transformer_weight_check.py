@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -110,7 +110,7 @@ def _states(
     - `samples`: how many random states; more where a variable has more values, up to `MAX_SAMPLES`.
     """
     spec = updates.spec
-    ranges: dict[str, Sequence[int]] = {name: range(len(kind)) for name, kind in spec.kinds.items()}
+    ranges: dict[str, Sequence[int]] = {name: updates.values(name) for name in spec.kinds}
     ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
     sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
     samples = min(max(samples, *sizes), MAX_SAMPLES) if sizes else samples
@@ -142,24 +142,27 @@ def _with_undefined(
 def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:
     """For each guarded update, a state that passes its tests on single variables."""
     for update in updates:
-        yield _with_bits(update.guard, updates.spec, chance)
+        yield from _with_bits(update.guard, updates, chance)
     for word in updates.words:
-        yield _with_bits(word.guard, updates.spec, chance)
+        yield from _with_bits(word.guard, updates, chance)
 
 
-def _with_bits(guard: Iterable[Test], spec: Spec, chance: random.Random) -> dict[str, int]:
-    """Values that pass the tests on single variables, and on single bits of words."""
+def _with_bits(guard: Iterable[Test], updates: Updates, chance: random.Random) -> Iterator[dict[str, int]]:
+    """Values that pass the tests on single variables, and on single bits of words; none where no value does."""
     state: dict[str, int] = {}
     for test in guard:
         if test.variable is None:
             continue
-        index, bit = chance.choice(sorted(test.indices)), bit_of_name(test.variable)
-        if bit is None:
-            state[test.variable] = index
-        else:
-            word = state.setdefault(bit[0], chance.randrange(len(spec.kinds[bit[0]])))
-            state[bit[0]] = word & ~(1 << bit[1]) | index << bit[1]
-    return state
+        bit = bit_of_name(test.variable)
+        if bit is not None:
+            word = state.setdefault(bit[0], chance.randrange(len(updates.spec.kinds[bit[0]])))
+            state[bit[0]] = word & ~(1 << bit[1]) | chance.choice(sorted(test.indices)) << bit[1]
+        elif test.variable in updates.spec.kinds:
+            ways = sorted(test.indices.intersection(updates.values(test.variable)))
+            if not ways:
+                return
+            state[test.variable] = chance.choice(ways)
+    yield state
 
 
 class _Given(RunningLayer):

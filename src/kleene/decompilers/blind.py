@@ -10,7 +10,7 @@ network makes of random inputs. Then the network is put in order, and read as an
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -208,22 +208,58 @@ def _joined(net: Transformer, blocks: list[Block], sets: _Sets, states: np.ndarr
 
 
 def _attach(blocks: list[Block], groups: list[list[int]], idle: list[list[int]]) -> None:
-    """Values that were never seen: what clears them is guarded as what clears the other values of their variable."""
-    guards: dict[int, set[Any]] = {}
+    """Join values that were never seen to their variable.
+
+    What clears them is guarded as what clears the other values of their variable. Where several variables are cleared
+    alike, what writes them decides: its guard is that of another value's writer but for one dimension.
+    """
+    clearing, writing = _guards(blocks)
+    cleared = [_union(clearing, group) for group in groups]
+    written = [_union(writing, group) for group in groups]
+    for part in idle:
+        wanted = _union(clearing, part)
+        fitting = [i for i, told in enumerate(cleared) if wanted and wanted <= told]
+        if len(fitting) > 1:
+            fitting = [i for i in fitting if _written_alike(_union(writing, part), written[i])]
+        if len(fitting) == 1:
+            groups[fitting[0]] += part
+
+
+Guard = tuple[int, float, frozenset[tuple[int, float]]]  # block, bias, and (dimension, weight) of what a unit reads
+
+
+def _guards(blocks: list[Block]) -> tuple[dict[int, set[Guard]], dict[int, set[Guard]]]:
+    """By dimension, the guards of the units that clear it (without itself) and of those that write it."""
+    clearing: dict[int, set[Guard]] = {}
+    writing: dict[int, set[Guard]] = {}
     for number, block in enumerate(blocks):
         reads, bias, writes = _numbers(block.in2), _numbers(block.bias2), _numbers(block.out2)
         for unit in range(len(bias)):
-            cleared = np.nonzero(writes[:, unit])[0]
-            if len(cleared) == 1 and writes[cleared[0], unit] < 0 and reads[unit, cleared[0]] > 0:
-                guard = reads[unit].copy()
-                guard[cleared[0]] = 0
-                guards.setdefault(int(cleared[0]), set()).add((number, guard.tobytes(), float(bias[unit])))
-    known = [set().union(*(guards.get(dim, set()) for dim in group)) for group in groups]
-    for part in idle:
-        wanted = set().union(*(guards.get(dim, set()) for dim in part))
-        fitting = [i for i, told in enumerate(known) if wanted and wanted <= told]
-        if len(fitting) == 1:
-            groups[fitting[0]] += part
+            read = {(int(dim), float(reads[unit, dim])) for dim in np.nonzero(reads[unit])[0]}
+            changed = np.nonzero(writes[:, unit])[0].tolist()
+            if len(changed) == 1 and writes[changed[0], unit] < 0 and reads[unit, changed[0]] > 0:
+                guard = frozenset(pair for pair in read if pair[0] != changed[0])
+                clearing.setdefault(changed[0], set()).add((number, float(bias[unit]), guard))
+            for dim in changed:
+                if writes[dim, unit] > 0:
+                    writing.setdefault(dim, set()).add((number, float(bias[unit]), frozenset(read)))
+    return clearing, writing
+
+
+def _union(guards: dict[int, set[Guard]], dims: Iterable[int]) -> set[Guard]:
+    return set().union(*(guards.get(dim, set()) for dim in dims))
+
+
+def _written_alike(guards: set[Guard], others: set[Guard]) -> bool:
+    """Whether each guard is one of the others but for one dimension."""
+    known = {without for guard in others for without in _without_one(guard)}
+    return all(any(without in known for without in _without_one(guard)) for guard in guards)
+
+
+def _without_one(guard: Guard) -> Iterator[Guard]:
+    """The guard without each of the dimensions that it reads."""
+    number, bias, read = guard
+    return ((number, bias, read - {pair}) for pair in read)
 
 
 def _coloured(on: np.ndarray, apart: np.ndarray) -> list[int] | None:

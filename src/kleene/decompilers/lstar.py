@@ -55,7 +55,9 @@ class ExtractedDFA(DFA):
         ):
             object.__setattr__(self, key, value)
 
-    def __str__(self) -> str:
+    @property
+    def confidence(self) -> str:
+        """How well the classifier agreed, and what was not settled, in words."""
         agrees = f"agrees on {self.agreement:.4%} of {self.compared:,} words, after {self.queries:,} queries"
         bound = f"with {CONFIDENCE:.0%} confidence differs on less than {self.error_bound:.3%} of such words"
         left = ""
@@ -63,13 +65,21 @@ class ExtractedDFA(DFA):
             left = f"\nnot settled: stopped at {self.stopped}, counterexamples remain"
         if self.counterexample is not None:
             left += f", such as {show_word(self.counterexample)}"
-        return f"{super().__str__()}\n{agrees}; {bound}{left}"
+        return f"{agrees}; {bound}{left}"
+
+    @property
+    def measured(self) -> dict[str, object]:
+        """How well the classifier agreed, and what was not settled, as plain data."""
+        counted = {"agreement": self.agreement, "compared": self.compared, "queries": self.queries}
+        settled = {"complete": self.complete, "counterexample": self.counterexample, "stopped": self.stopped}
+        return {**counted, **settled, "error_bound": self.error_bound, "confidence": CONFIDENCE}
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.confidence}"
 
     def to_json(self) -> dict[str, object]:
         """Plain data, how well they agreed included."""
-        counted = {"agreement": self.agreement, "compared": self.compared, "queries": self.queries}
-        settled = {"complete": self.complete, "counterexample": self.counterexample, "stopped": self.stopped}
-        return {**super().to_json(), **counted, **settled, "error_bound": self.error_bound}
+        return {**super().to_json(), **self.measured}
 
 
 def extract(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import encode_batch
-from kleene.errors import InputError
+from kleene.errors import InputError, a_type
 
 Ask = Callable[[list[str]], np.ndarray]
 BATCH = 8192  # words that a torch module is asked about at once
@@ -41,9 +41,7 @@ def asker(model: Any, alphabet: tuple[str, ...]) -> Ask:
         return lambda words: _ask_module(model, words, alphabet)
     if callable(model):
         return lambda words: _answers(model(words), words)
-    raise InputError(
-        f"extract: cannot ask a {type(model).__name__}; give a torch module, a function of words, or accepts_batch"
-    )
+    raise InputError(f"extract: cannot ask {a_type(model)}; give a torch module, a function of words, or accepts_batch")
 
 
 def _answers(given: Any, words: list[str]) -> np.ndarray:

@@ -19,27 +19,43 @@ import numpy as np
 import torch
 
 from kleene.common.residual import Layout
+from kleene.compilers.transformer_attention import GAP, gap_of, ranks
 from kleene.decompilers.blind import put_in_order
 from kleene.decompilers.weights import FINE, Half, State, WeightsFunction, whole_halves
-from kleene.errors import NotExact
+from kleene.errors import NotExact, NotSupported
 from kleene.lowering.forms import Form, Grid, variable_form
 from kleene.lowering.guarding import leaves, merged, merged_words
 from kleene.lowering.symbolic import Assignment
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate, simplify_guard
 from kleene.lowering.words import WordAssignment, WordPredicate, normalised
 from kleene.machines.kinds import Kind, Numerical, Subset, Word
-from kleene.machines.spec import HeadSpec, Spec, VariableSpec
+from kleene.machines.spec import PREFERENCES, HeadSpec, Spec, VariableSpec
 from kleene.networks.transformer.model import Block, Transformer
 
 MAX_GRID = 20_000
 MAX_TRIED = 50_000_000  # numbers of a leaf that are held at once
 
 
-def decompile_transformer(net: Transformer, *, blind: bool = False) -> Updates | Cycle:
+def decompile_transformer(net: Transformer, *, blind: bool = False, to: str = "updates") -> Any:
     """The guarded updates that the weights implement, with the Spec read from the weights too.
 
     blind: use no saved description; variables, heads and their values get new names (see blind.py).
+    to: "updates", or "dfa" or "regex" for the words of a network that holds an automaton.
     """
+    if to in ("dfa", "regex"):
+        from kleene.decompilers.transformer_to_dfa import described, read_automaton
+
+        if blind:
+            raise NotSupported("decompile: blind=True gives new names, from which no automaton is read; leave to= out")
+        dfa = read_automaton(described(net.description.get("words")), read_updates_of(net)).minimise()
+        return dfa if to == "dfa" else dfa.to_regex()
+    if to != "updates":
+        raise NotSupported(f"decompile: to={to!r}; it should be 'updates', 'dfa' or 'regex'")
+    return read_updates_of(net, blind)
+
+
+def read_updates_of(net: Transformer, blind: bool = False) -> Updates | Cycle:
+    """The guarded updates of the weights."""
     if blind:
         net, _ = put_in_order(net)
     spec = read_spec(net)
@@ -159,14 +175,29 @@ class _Selection:
             elif keeps and not reads and bool(block.query_bias[h, place]):
                 self.among, key[place] = self._limits(layout, key[place]), 0
         self.query, self.key = _segment(layout, query), _segment(layout, key)
+        self.prefer, base = _preference(block, h)
         reach = block.window + 1
-        open_ = [int(i) - reach for i in torch.nonzero(block.relative[h] == block.relative[h].max()).flatten()]
+        open_ = [int(i) - reach for i in torch.nonzero(base == base.max()).flatten()]
         self.offsets = None if len(open_) == 2 * reach + 1 else frozenset(open_)
 
     @staticmethod
     def _limits(layout: Layout, row: torch.Tensor) -> tuple[tuple[str, int], ...]:
         dims = torch.nonzero(row).flatten().tolist()
         return tuple(sorted((s.name, dim - s.start) for dim in dims for s in layout if s.start <= dim < s.stop))
+
+
+def _preference(block: Block, h: int) -> tuple[str | None, torch.Tensor]:
+    """Which of several positions a head selects (None: all), and the scores of its offsets without their ranks."""
+    table = block.relative[h].double()
+    if len(table.unique()) <= 2:
+        return None, table
+    for prefer in PREFERENCES:
+        head = HeadSpec("", None, None, "", None, None, Word(1), prefer=prefer)
+        base = table - GAP * torch.tensor(ranks(head, block.window)).to(table)
+        low, high = float(base.min()), float(base.max())
+        if bool(((base == low) | (base == high)).all()) and high - low in (0, 2 * gap_of(head, block.window)):
+            return prefer, base
+    raise NotExact(f"the head '{block.heads[h]}' has scores of offsets that make up no selection and no preference")
 
 
 def _null(block: Block, h: int, layout: Layout, target: str) -> torch.Tensor:
@@ -207,7 +238,7 @@ def _read_head(
     # A query that matches nothing (empty sets only) is all zeros: which variable it is, only the declaration says.
     query = spec.heads[name].query if s.query is None and s.key is not None else s.query
     value = next(iter(reads), spec.heads[name].value)  # an average of zeros reads nothing, whatever it is of
-    return HeadSpec(name, query, s.key, value, s.offsets, default, kind, s.where, s.among)
+    return HeadSpec(name, query, s.key, value, s.offsets, default, kind, s.where, s.among, prefer=s.prefer)
 
 
 def _read_move(
@@ -225,7 +256,7 @@ def _read_move(
     s = selection
     return HeadSpec(
         declared.name,
-        s.query,
+        declared.query if s.query is None and s.key is not None else s.query,  # empty sets only: as in _read_head
         s.key,
         value[0],
         s.offsets,
@@ -235,6 +266,7 @@ def _read_move(
         s.among,
         declared.into,
         replaced[0] if replaced else None,
+        s.prefer,
     )
 
 

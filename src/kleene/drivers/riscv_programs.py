@@ -41,7 +41,10 @@ def compile_c(path: str) -> Executable:
             f"{path}: no RISC-V compiler here ({', '.join(COMPILERS)}); on Debian: "
             "apt install gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
         )
-    with as_file(files("kleene.library") / "riscv_programs" / "support") as support, tempfile.TemporaryDirectory() as made:
+    with (
+        as_file(files("kleene.library") / "riscv_programs" / "support") as support,
+        tempfile.TemporaryDirectory() as made,
+    ):
         out = Path(made) / "program.elf"
         parts = [str(support / "start.S"), str(support / "console.c"), path]
         command = [chosen, *FLAGS, *LIBRARY, f"-T{support / 'memory.ld'}", *parts, "-lm", "-o", str(out)]

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError, NotSupported, a_type
 
 BIAS_RULES = ("focus", "murdoch")
 LIMITS = {torch.float64: 650.0, torch.float32: 80.0}  # e^r of the largest gate inputs must be a number
@@ -81,7 +81,7 @@ def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[LSTML
     if dtype not in LIMITS:
         raise NotSupported(f"decompose: cannot be in {dtype}; it is in torch.float64 or torch.float32")
     if not isinstance(lstm, nn.LSTM):
-        raise NotSupported(f"decompose: needs a torch.nn.LSTM, not a {type(lstm).__name__}")
+        raise NotSupported(f"decompose: needs a torch.nn.LSTM, not {a_type(lstm)}")
     if lstm.bidirectional or lstm.proj_size:
         what = "a bidirectional LSTM" if lstm.bidirectional else "an LSTM with proj_size"
         raise NotSupported(f"decompose: cannot take {what}; it takes LSTMs that read left to right, unprojected")

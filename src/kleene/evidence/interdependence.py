@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from kleene.common.cluster import Cluster, chunks, cluster_of, spread_map
 from kleene.errors import InputError
 from kleene.evidence.decomposition import (
     LSTMLayer,
@@ -32,6 +33,7 @@ from kleene.evidence.decomposition import (
 
 READS = ("right", "end")
 NOISE_SAMPLE = 8  # sentences on which float32 is compared with float64
+SENTENCES = 256  # of one call on a cluster
 ROWS = 20_000  # the most pairs in a batch: bounds the memory
 
 
@@ -94,6 +96,7 @@ def interdependence(
     bias_rule: Literal["focus", "murdoch"] = "focus",
     dtype: torch.dtype = torch.float64,
     noise: bool = True,
+    cluster: Cluster | str | None = None,
 ) -> Interdependence:
     """Measure the interdependence of all pairs of words of all sentences, each a tensor of time × features.
 
@@ -103,6 +106,7 @@ def interdependence(
       does not.
     - `dtype`: the number format of the computation.
     - `noise`: in float32, measure the error on the first sentences and keep it with the result.
+    - `cluster`: measure on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
 
     >>> _ = torch.manual_seed(0); lstm = nn.LSTM(3, 4); decoder = nn.Linear(4, 9)
     >>> found = interdependence(lstm, decoder, [torch.randn(5, 3), torch.randn(2, 3)])
@@ -117,12 +121,39 @@ def interdependence(
     pairs = sum(len(sentence) * (len(sentence) - 1) // 2 for sentence in vectors)
     with torch.no_grad():
         frame = triangle(weight) if pairs > lstm.hidden_size else weight  # QR costs about that many products
-        matrices = all_pairs(layers, frame, vectors, read, bias_rule)
+        where = cluster_of(cluster)
+        if where is None:
+            matrices = all_pairs(layers, frame, vectors, read, bias_rule)
+        else:
+            matrices = _spread(where, _AllPairs(layers, frame, read, bias_rule), vectors)
     if dtype == torch.float64 or not vectors or not noise:
         return Interdependence(matrices)
     exact = interdependence(lstm, decoder, list(sentences)[:NOISE_SAMPLE], read=read, bias_rule=bias_rule)
     error = max(float((a.double() - b).abs().max()) for a, b in zip(matrices, exact.matrices))
     return Interdependence(matrices, error)
+
+
+@dataclass(frozen=True)
+class _AllPairs:
+    """`all_pairs` of some sentences, as a call on a cluster."""
+
+    layers: Sequence[LSTMLayer]
+    frame: Tensor | None
+    read: str
+    bias_rule: str
+
+    def __call__(self, sentences: Sequence[Tensor]) -> list[Tensor]:
+        with torch.no_grad():
+            return all_pairs(self.layers, self.frame, sentences, self.read, self.bias_rule)
+
+
+def _spread(cluster: Cluster, work: _AllPairs, sentences: Sequence[Tensor]) -> list[Tensor]:
+    """Sentences of similar length go to one call."""
+    order = sorted(range(len(sentences)), key=lambda s: -len(sentences[s]))
+    parts = list(chunks(order, SENTENCES))
+    found = spread_map(cluster, work, [([sentences[s] for s in part],) for part in parts])
+    by_sentence = {s: matrix for part, matrices in zip(parts, found) for s, matrix in zip(part, matrices)}
+    return [by_sentence[s] for s in range(len(sentences))]
 
 
 def all_pairs(
@@ -236,15 +267,14 @@ def between(
     first: Iterable[int],
     second: Iterable[int],
     *,
-    read: str | int = "end",
+    read: str | int = "right",
     bias_rule: str = "focus",
     dtype: torch.dtype = torch.float64,
 ) -> float:
-    """The interdependence of two sets of words of one sentence, read at its end, at their right word, or at a
-    position.
+    """The interdependence of two sets of words of one sentence, read at their right word, at the end, or at a position.
 
     >>> _ = torch.manual_seed(0); lstm = nn.LSTM(3, 4); decoder = nn.Linear(4, 9); x = torch.randn(5, 3)
-    >>> pair = between(lstm, decoder, x, [1], [3], read="right")
+    >>> pair = between(lstm, decoder, x, [1], [3])
     >>> abs(pair - interdependence(lstm, decoder, [x])[0][1, 3].item()) < 1e-12
     True
     """

@@ -20,7 +20,7 @@ from kleene.networks.transformer.model import Transformer
 
 
 @torch.no_grad()
-def explain_transformer(net: Transformer, input: Sequence[int], *, max_layers: int = 10_000) -> Trace:
+def explain_transformer(net: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace:
     """Trace a network on an input: every variable and head, at every position and layer.
 
     >>> import kleene as kl
@@ -44,7 +44,7 @@ def explain_transformer(net: Transformer, input: Sequence[int], *, max_layers: i
         keys, values = block.keys_values(x)
         scores = block.scores(x, keys, mask)
         x = block.attend(x, scores, values)
-        heads.append(_heads(net, len(heads), spec, layout, x, scores > block.null_score[None, :, None, None]))
+        heads.append(_heads(net, len(heads), spec, layout, x, block.selected(scores)))
         x = block.second_half(block.first_half(x))
         states.append(_states(spec, layout, x))
         if count is None and bool(net.done(x, mask).all()):

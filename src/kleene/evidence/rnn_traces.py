@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kleene.common.alphabet import Word, encode, show_word
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA
 from kleene.networks.rnn.decider import ANSWERS, END, NUL, Decider
 from kleene.networks.rnn.exact import ExactRNN
@@ -123,7 +123,7 @@ def explain_decider(net: Decider, word: Word = "", *, max_steps: int = MAX_TRACE
     ('accept', 'Z')
     """
     if net.kind != "decider":
-        raise NotSupported(f"explain: a {type(net).__name__} has real numbers in it, which no trace can hold")
+        raise NotSupported(f"explain: {a_type(net)} has real numbers in it, which no trace can hold")
     if max_steps < 0:
         raise InputError(f"explain: max_steps={max_steps}; it should be at least 0")
     limit = net.lead(len(encode(word, net._letters))) + max_steps

@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from kleene.errors import InputError, NotSupported
-from kleene.exporters.choices import longest_input, number_of_layers
+from kleene.exporters.export_sizes import longest_input, number_of_layers
 from kleene.files import written_atomically
 from kleene.networks.transformer.model import Block, Transformer
 

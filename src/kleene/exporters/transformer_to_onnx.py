@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.exporters.choices import number_of_layers
+from kleene.exporters.export_sizes import number_of_layers
 from kleene.exporters.onnx_graph import Kind, OnnxGraph, onnx_model
 from kleene.networks.transformer.model import Block, Transformer
 

@@ -7,6 +7,7 @@ from kleene.library.addition import addition, addition_scratchpad
 from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
 from kleene.library.computer import computer
 from kleene.library.parity import parity_absolute, parity_count, parity_relative, parity_scratchpad, parity_sum
+from kleene.library.riscv import riscv
 from kleene.library.scan import scan
 from kleene.library.subleq import subleq, subleq_words
 
@@ -30,6 +31,7 @@ __all__ = [
     "parity_scratchpad",
     "parity_sum",
     "reverse",
+    "riscv",
     "scan",
     "sort",
     "sort_unique",

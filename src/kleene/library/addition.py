@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from kleene.common.text import Text
 from kleene.errors import InputError
 from kleene.library.encoding import TextProgram
 from kleene.machines.declarations import attend, cat, relative
@@ -30,7 +31,8 @@ def parse_sum(text: str) -> tuple[str, str]:
 class addition(TextProgram):
     """Schoolbook addition: pointers walk left over both numbers, one digit in each layer. It takes N + 2 layers."""
 
-    tokens = 13
+    tokens = "0123456789+^="
+    text = Text(start="^", end="=", align="+0", example="34+58", part=(None, -1), strip="0")
     token = cat(13, token=lambda t: t)
     stage = cat(3)
     ptr_a = cat(2)  # 1 at the next digit of the first number
@@ -92,7 +94,8 @@ def addition_scratchpad(digits: int = 8) -> type[TextProgram]:
     size = 3 * digits + 4
 
     class addition_scratchpad(TextProgram):
-        tokens = 13
+        tokens = "0123456789+=."
+        text = Text(end="=", align="+0", example="34+58", omit=(".",), reverse=True, strip="0")
         positions = size
         stop = end
         max_tokens = digits + 2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from kleene.common.text import Text
 from kleene.errors import InputError
 from kleene.library.encoding import TextProgram
 from kleene.lowering.symbolic import table
@@ -231,7 +232,8 @@ def dyck1(length: int = 20) -> type[TextProgram]:
     """Decide for each prefix of a text of ( and ): balanced (2), can still become balanced (1), or cannot (0)."""
 
     class dyck1(TextProgram):
-        tokens = 2
+        tokens = "()"
+        text = Text(example="(()())", names=tuple("FPT"))
         positions = length
         token = cat(2, token=lambda t: t)
         depth = cat(length + 1)
@@ -261,7 +263,8 @@ def dyck2(length: int = 20) -> type[TextProgram]:
     """Shuffle-Dyck-2: ( and ) must balance, and [ and ] must balance separately. Outputs are as for dyck1."""
 
     class dyck2(TextProgram):
-        tokens = 4
+        tokens = "()[]"
+        text = Text(example="([)]", names=tuple("FPT"))
         positions = length
         token = cat(4, token=lambda t: t)
         round_depth = cat(length + 1)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from random import Random
 
+from kleene.common.text import Text
 from kleene.library.encoding import TextProgram
 from kleene.machines.declarations import attend, cat, num, relative
 
 START = 2
+BITS = Text(start="^", example="1011", part=(-1, None))  # the answer is the output of the last position
 
 
 def bits_after_start(text: str) -> list[int]:
@@ -40,7 +42,8 @@ def last_bit(outputs: Sequence[int]) -> str:
 class parity_relative(TextProgram):
     """Running parity by relative attention, one position in each layer. It halts when every position is done."""
 
-    tokens = 3
+    tokens = "01^"
+    text = BITS
     parity = cat(2, token=lambda t: 0 if t == START else t)
     done = cat(2, token=lambda t: t == START)
     parity_left = relative(parity, -1)
@@ -60,7 +63,8 @@ def parity_absolute(length: int = 50) -> type[TextProgram]:
     """Running parity by absolute positions (the paper's Figure 2), for inputs of up to `length` bits."""
 
     class parity_absolute(TextProgram):
-        tokens = 2
+        tokens = "01"
+        text = Text(example="1011", part=(-1, None))
         positions = length
         parity = cat(2, token=lambda t: t)
         done = cat(2, position=lambda p: p == 0)
@@ -84,7 +88,8 @@ def parity_sum(length: int = 50) -> type[TextProgram]:
     """Parity in one layer: the share of START among START and the ones is 1 / (1 + ones)."""
 
     class parity_sum(TextProgram):
-        tokens = 3
+        tokens = "01^"
+        text = BITS
         positions = length + 1
         parity = cat(2)
         start = num([0, 1], token=lambda t: t == START)
@@ -116,7 +121,8 @@ def parity_count(length: int = 50, scale: int = 1000, mask: bool = True) -> type
     later = 2 if mask else 1
 
     class parity_count(TextProgram):
-        tokens = 3
+        tokens = "01^"
+        text = BITS
         positions = length + 1
         parity = cat(2)
         counted = cat(2)
@@ -146,7 +152,8 @@ def parity_scratchpad(length: int = 20) -> type[TextProgram]:
     equals, end = 2, 3
 
     class parity_scratchpad(TextProgram):
-        tokens = 4
+        tokens = "01=."
+        text = Text(end="=", example="1011", omit=(".",))
         positions = 2 * length + 1
         stop = end
         max_tokens = length + 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kleene.common.text import Text
 from kleene.library.encoding import TextProgram
 from kleene.lowering.symbolic import among, table
 from kleene.machines import scan_grammar
@@ -146,10 +147,14 @@ def _below(distance: int) -> Any:
     return pointer(position=lambda p: p + distance if p + distance < CELLS else 0)
 
 
+ROOM = (10, 10, 10, 10, 24, 10, 25, 27, 32, 48)  # `memory` of 0 … 9 words
+
+
 class scan(TextProgram):
     """Translate SCAN commands to actions: a shift-reduce parser builds a tree, and a decoder walks through it."""
 
-    tokens = 1 + len(WORDS)
+    tokens = ("·", *WORDS)
+    text = Text(room=ROOM, example="jump twice and look left", names=("·", *ACTIONS), join=" ", omit=("·",))
     positions = 48
 
     # Memory, one cell a position: input, stack, tree and output have variables of their own.

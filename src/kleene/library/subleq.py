@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kleene.common.text import Text
 from kleene.errors import InputError, ProgramError
 from kleene.library.encoding import MemoryProgram
 from kleene.machines.declarations import attend, cat, word
@@ -39,7 +40,8 @@ def subleq(low: int = -16, high: int = 16, registers: int = 16) -> type[MemoryPr
     zero = -low  # the index of the value 0
 
     class subleq(MemoryProgram):
-        tokens = size
+        tokens = tuple(str(value) for value in range(low, high + 1))
+        text = Text(names=tokens, join=" ")
         positions = registers
         mem = cat(size, token=lambda t: t)
         address = cat(size, position=lambda p: p + zero)
@@ -103,7 +105,8 @@ def subleq_words(bits: int = 8, registers: int = 64) -> type[MemoryProgram]:
         raise ProgramError(f"subleq_words: {bits} bits address 3 … {half} registers, not {registers}")
 
     class subleq_words(MemoryProgram):
-        tokens = size
+        tokens = tuple(str((token + half) % size - half) for token in range(size))
+        text = Text(names=tokens, join=" ")
         positions = registers
         mem = word(bits, token=lambda t: t)
         address = word(bits, position=lambda p: p)

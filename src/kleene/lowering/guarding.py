@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kleene.errors import KleeneError, RangeError, StepError
 from kleene.lowering.forms import Form, Number, variable_form
+from kleene.lowering.reachable import NotFollowed, reached_values
 from kleene.lowering.symbolic import Assignment, Branch, HeadRead, Path, execute
 from kleene.lowering.updates import (
     Cycle,
@@ -18,6 +20,7 @@ from kleene.lowering.updates import (
     index_test,
     simplify_guard,
 )
+from kleene.lowering.value_sets import ValueSets, seen_values
 from kleene.lowering.words import WordAssignment, normalised
 from kleene.machines.program import LayerProgram, ProgramClass
 from kleene.machines.spec import Spec
@@ -31,18 +34,32 @@ def guarded_updates(program: ProgramClass) -> Updates | Cycle:
     """The updates that `step` makes, by symbolic execution: `Updates`, or a `Cycle` of them."""
     cached: Updates | Cycle | None = vars(program).get("_updates")
     if cached is None:
-        by_layer = tuple(_updates_of(part) for part in program.by_layer)
+        try:
+            by_layer = tuple(_updates_of(part) for part in program.by_layer)
+        except (RangeError, StepError) as error:  # perhaps in a state that no run reaches
+            by_layer = _updates_reached(program, error)
         cached = Cycle(program.spec, by_layer) if program.spec.cycle else by_layer[0]
         type.__setattr__(program, "_updates", cached)
     return cached
 
 
-def _updates_of(program: Any) -> Updates:
+def _updates_reached(program: ProgramClass, error: KleeneError) -> tuple[Updates, ...]:
+    """The updates on the values that variables have in some run. Elsewhere they may be anything."""
+    if program.spec.clears or any(isinstance(part, LayerProgram) and part.second for part in program.by_layer):
+        raise error
+    try:
+        reached = reached_values(program)
+    except NotFollowed:
+        raise error from None
+    return tuple(_updates_of(part, values) for part, values in zip(program.by_layer, reached))
+
+
+def _updates_of(program: Any, before: ValueSets | None = None) -> Updates:
     if (written := vars(program).get("_written")) is not None:  # rules instead of `step`
         return updates_from_rules(program.spec, written.checked())
     second = program.second if isinstance(program, LayerProgram) else None
     after = None if second is None else _updates_of(second)
-    paths = execute(program)
+    paths = execute(program, None if before is None else seen_values(program.spec, before))
     made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
     predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
     return Updates(
@@ -51,6 +68,7 @@ def _updates_of(program: Any) -> Updates:
         _read_guards(program.spec, paths),
         tuple(update for update in made if isinstance(update, WordUpdate)),
         tuple(predicates.values()),
+        before,
         after,
     )
 

@@ -82,9 +82,8 @@ class UpdatesFunction:
         """A class number for each value of a variable. Values of one class have the same effect on every form."""
         tables = [table for table in self.tables[place] if table is not None]
         numbers: dict[tuple[Number, ...], int] = {}
-        size = max((len(table) for table in tables), default=1)
-        if self.order[place] in self.spec.kinds:
-            size = len(self.spec.kinds[self.order[place]])
+        name = self.order[place]
+        size = len(self.spec.kinds[name]) if name in self.spec.kinds else 2  # a comparison of words
         return np.array([numbers.setdefault(tuple(t[i] for t in tables), len(numbers)) for i in range(size)])
 
     def advance(self, state: State, place: int, indices: Sequence[int | None]) -> Sequence[State]:

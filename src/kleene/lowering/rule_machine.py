@@ -290,7 +290,7 @@ class RuleMachine:
             output = self.run_batch([[*tokens, *made]], **options)[0]
             made.append(output[-1])
             layers += output.layers
-        return Output(made, layers=layers)
+        return Output(made, layers, self.spec.answer)
 
     def _initial(self, given: list[list[int]], lengths: Array) -> dict[str, Array]:
         shape = (len(given), int(lengths.max()))
@@ -317,7 +317,7 @@ class RuleMachine:
 
     def _collect(self, results: list[Output | None], rows: Array, state: Any, lengths: Array, layer: int) -> None:
         for row, values, length in zip(rows.tolist(), state[self.spec.output].tolist(), lengths.tolist()):
-            results[row] = Output(values[:length], layers=layer)
+            results[row] = Output(values[:length], layer, self.spec.answer)
 
 
 def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places) -> tuple[Array, Array]:
@@ -329,7 +329,7 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
     if head.numerical:
         counts, totals = _selected_sums(spec, head, state, _whole(spec, head)[values], lengths)
         return _average(spec, head, totals, counts), counts
-    sharing = (head.query, head.key, head.offsets, head.where, head.among)
+    sharing = head.selection
     if sharing not in known:
         places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
         counts, totals = _selected_sums(spec, head, state, places, lengths)
@@ -340,10 +340,25 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
     return _with_default(head, np.where(one, found, UNDEFINED), counts), counts
 
 
+def _preferred(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array) -> tuple[Array, Array]:
+    """Whether a head with a preference selects a position (0 or 1), and which; 0 where it selects none."""
+    selected = _selection(spec, head, state, lengths)  # (batch, query position, key position)
+    size = selected.shape[1]
+    ranks = np.array([head.rank(offset) for offset in range(1 - size, size)], dtype=np.int64)
+    places = np.arange(size)
+    ranked = ranks[places[None, :] - places[:, None] + size - 1]
+    place = np.where(selected, ranked, ranks.min() - 1).argmax(axis=2)
+    counts: Array = np.asarray(selected.any(axis=2), dtype=np.int64)
+    return counts, np.where(counts == 1, place, 0)
+
+
 def _selected_sums(
     spec: Spec, head: HeadSpec, state: dict[str, Array], summed: Array, lengths: Array
 ) -> tuple[Array, Array]:
     """How many positions are selected, and the sum of the numbers there."""
+    if head.prefer is not None:
+        counts, place = _preferred(spec, head, state, lengths)
+        return counts, np.where(counts == 1, np.take_along_axis(summed, place, axis=1), 0)
     if head.key is not None and head.offsets is None and not spec.causal:
         counts, sums = _looked_up(spec, head, state, summed, lengths)
         looks = _has(state, head.where)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from kleene.lowering.identity import Opaque, watched
 from kleene.lowering.words import BitsValue, Terms, WordAssignment, WordPredicate, WordValue, ordinary
 from kleene.lowering.words import assign as assign_word
 from kleene.machines.bitwords import bit_of_name
-from kleene.machines.interpreter import checked_write, class_constant, executing_line
+from kleene.machines.interpreter import checked_write, class_constant, executing_line, remedy
 from kleene.machines.kinds import Value, Word
 from kleene.machines.program import ProgramClass, step_of
 
@@ -92,11 +93,12 @@ class Path:
     predicates: dict[str, WordPredicate] = field(default_factory=dict)  # comparisons of words
     word_bounds: dict[Terms, tuple[int, int]] = field(default_factory=dict)
     word_not: set[tuple[Terms, int]] = field(default_factory=set)
+    reached: Mapping[str, frozenset[int]] | None = None  # the values that variables have in runs; None: any
 
     def __post_init__(self) -> None:
         kinds = self.program.spec.kinds
-        plain = {n: frozenset(range(len(kind))) for n, kind in kinds.items() if not isinstance(kind, Word)}
-        self.domains = PathDomains(plain)
+        every = {n: frozenset(range(len(kind))) for n, kind in kinds.items() if not isinstance(kind, Word)}
+        self.domains = PathDomains(every if self.reached is None else {n: self.reached[n] for n in every})
 
     def attainable(self, form: Form) -> Iterable[Number]:
         """The values that a form can have on this path, exactly.
@@ -188,27 +190,37 @@ class Path:
             raise ProgramError(f"{spec.name}: step writes a word expression to '{name}', which is not a word")
         if not isinstance(value, Symbol):
             value = checked_write(spec, name, value)
-            kind = spec.variables[name].kind
-            index = kind.index(value)
+            index = spec.variables[name].kind.index(value)
             assert index is not None
             self.assigned[name] = Assignment(Form(0, ()), ((0, index),), line)
             return value
-        kind, table, written = spec.variables[name].kind, {}, {}
+        variable = spec.variables[name]
+        kind, table, written = variable.kind, {}, {}
         for at in self.attainable(value.form):
             result = self.defined(value, at)
-            index = kind.index(result)
+            index = variable.write(result)
             if index is None:
                 raise RangeError(
                     f"{spec.name}: step writes {shown(result)} to '{name}', outside {kind.describe()} "
-                    f"(for {self.example(value.form, at)}{_place(self.program)})"
+                    f"(for {self.example(value.form, at)}{_place(self.program)}){remedy(spec, name, result)}"
                 )
             table[at], written[at] = index, kind.values[index]
         for at in value.form.values:  # values that this path cannot reach, too, where the result is in range
-            index = None if isinstance(value.at(at), Raised) else kind.index(value.at(at))
+            index = None if isinstance(value.at(at), Raised) else variable.write(value.at(at))
             if index is not None:
                 table[at] = index
+        if self.reached is not None:
+            _fill_gaps(table, value.form.values)
         self.assigned[name] = Assignment(value.form, tuple(sorted(table.items())), line)
         return Symbol.simplified(self, value.form, written)
+
+
+def _fill_gaps(table: dict[Number, int], every: Sequence[Number]) -> None:
+    """Give values that no run reaches the result of a neighbour: any would do, and an equal one costs nothing."""
+    known = sorted(table)
+    for value in every:
+        if value not in table:
+            table[value] = table[known[max(0, bisect_right(known, value) - 1)]]
 
 
 def shown(value: Any) -> str:
@@ -495,12 +507,12 @@ def _fresh(path: Path, name: str) -> Any:
     return Symbol.simplified(path, variable_form(name, len(kind)), values)
 
 
-def execute(program: ProgramClass) -> list[Path]:
-    """Every path through `step`."""
+def execute(program: ProgramClass, reached: Mapping[str, frozenset[int]] | None = None) -> list[Path]:
+    """Every path through `step`. With `reached`, only paths that begin with these values of variables and heads."""
     paths: list[Path] = []
     open_prefixes: list[tuple[int, ...]] = [()]
     while open_prefixes:
-        path = Path(program, open_prefixes.pop())
+        path = Path(program, open_prefixes.pop(), reached=reached)
         _run(path)
         paths.append(path)
         for place in range(len(path.prefix), len(path.choices)):

@@ -408,8 +408,8 @@ def averaging_heads(updates: Updates) -> list[str]:
 
 
 def _selects_one(updates: Updates, head: HeadSpec) -> bool:
-    """Whether a head always selects at most one position: it has one offset, or its key is the position."""
-    if head.offsets is not None and len(head.offsets) == 1:
+    """Whether a head always selects at most one position: one offset, a preference, or the position as its key."""
+    if head.prefer is not None or (head.offsets is not None and len(head.offsets) == 1):
         return True
     if head.key is None or head.query is None or isinstance(updates.spec.kinds[head.query], Subset):
         return False
@@ -651,21 +651,24 @@ def on_cubes(builder: UnitBuilder, update: AnyUpdate) -> list[AnyUpdate]:
     """Split an update so that its tests on several bits become tests on single bits, a cube of them at a time.
 
     A table on several bits becomes constants on cubes where that takes fewer units than thresholds on its form."""
-    spec = builder.spec
     for test in update.guard:
         atoms = _bit_atoms(test.form)
         if test.variable is None and atoms is not None and not _direct(builder, update, test):
-            rest = [t for t in update.guard if t is not test]
-            chosen = [test.form.at(_assignment(atoms, i)) in test.allowed for i in range(1 << len(atoms))]
             made: list[AnyUpdate] = []
-            for cube in cubes(chosen):
-                guard = simplify_guard(spec, (*rest, *_cube_tests(spec, atoms, cube)))
+            for guard in _cube_guards(builder.spec, update.guard, test, atoms):
                 made += on_cubes(builder, replace(update, guard=guard))
             return made
     if isinstance(update, WordUpdate) or not update.form.terms:
         return [update]
     atoms = _bit_atoms(update.form)
     return [update] if atoms is None else _table_on_cubes(builder, update, atoms)
+
+
+def _cube_guards(spec: Spec, guard: Sequence[Test], test: Test, atoms: Sequence[str]) -> list[tuple[Test, ...]]:
+    """A guard with one of its tests as cubes of single bits: a guard for each cube."""
+    rest = [t for t in guard if t is not test]
+    chosen = [test.form.at(_assignment(atoms, i)) in test.allowed for i in range(1 << len(atoms))]
+    return [simplify_guard(spec, (*rest, *_cube_tests(spec, atoms, cube))) for cube in cubes(chosen)]
 
 
 def _direct(builder: UnitBuilder, update: GuardedUpdate | WordUpdate, test: Test) -> bool:

@@ -6,12 +6,13 @@ which the new value really depends. Read guards say where `step` reads a head, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from kleene.lowering.forms import Form, Number, variable_form
+from kleene.lowering.value_sets import ValueSets, seen_values
 from kleene.lowering.words import WordAssignment, WordPredicate
 from kleene.machines.bitwords import BitValues, bit_of_name
 from kleene.machines.spec import Spec
@@ -100,7 +101,19 @@ class Updates:
     reads: tuple[ReadGuard, ...] = ()
     words: tuple[WordUpdate, ...] = ()
     predicates: tuple[WordPredicate, ...] = ()  # comparisons of words; guards refer to them by name
+    before: ValueSets | None = None  # the values of variables before the layer in some run; None: all that there are
     second: Updates | None = None  # of a layer with two steps: what the second step does, after the first
+
+    @cached_property
+    def reached(self) -> ValueSets | None:
+        """The values of variables and heads for which the updates are what `step` does; None: all."""
+        return None if self.before is None else seen_values(self.spec, self.before)
+
+    def values(self, name: str) -> Sequence[int]:
+        """The values of a variable or head for which the updates are what `step` does, as indices in order."""
+        if self.reached is None or name not in self.reached:
+            return range(len(self.spec.kinds[name]))
+        return sorted(self.reached[name])
 
     @property
     def by_layer(self) -> tuple[Updates, ...]:

@@ -100,7 +100,7 @@ def updates_from_json(spec: Spec, content: Any) -> Updates:
     predicates = tuple(WordPredicate(_terms(t), str(relation), int(at)) for t, relation, at in content["predicates"])
     reads = tuple(ReadGuard(entry["head"], tests(entry["guard"])) for entry in content["reads"])
     second = updates_from_json(second_spec(spec), content["second"]) if "second" in content else None
-    return Updates(spec, updates, reads, words, predicates, second)
+    return Updates(spec, updates, reads, words, predicates, second=second)
 
 
 def _terms(listed: Any) -> Terms:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice, product
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -150,14 +151,20 @@ def wires(spec: Spec, made: WordAssignment, variable: str | None = None) -> tupl
 
 
 def _smallest(spec: Spec, variable: str, made: WordAssignment) -> WordAssignment:
-    terms, constant, size = made.terms, made.constant, made.modulus or len(spec.kinds[variable])
-    if made.modulus is not None:
-        half = made.modulus // 2
-        small = [(name, half - (half - c) % made.modulus) for name, c in terms]
-        terms, constant = tuple((name, c) for name, c in small if c), constant % made.modulus
-    ends = [c * largest(spec, name) for name, c in terms]
-    inside = constant + sum(e for e in ends if e < 0) >= 0 and constant + sum(e for e in ends if e > 0) < size
-    return WordAssignment(terms, constant, None if inside else made.modulus)
+    """A sum that stays in range if there is one, else the smallest coefficients and constant."""
+    if made.modulus is None:
+        return WordAssignment(made.terms, made.constant, None)
+    most = {name: largest(spec, name) for name, _ in made.terms}
+    modulus, constant, half = made.modulus, made.constant % made.modulus, made.modulus // 2
+    small = tuple((name, half - (half - c) % modulus) for name, c in made.terms if c % modulus)
+    # a coefficient may differ by the modulus, where its word is short: 1 − a = (1 + a) % 2 for a word of one bit
+    ways = [[c for c in (s, s - modulus, s + modulus) if abs(c) * most[name] < modulus] for name, s in small]
+    for chosen in islice(product(*ways), 4096):
+        terms = tuple((name, c) for (name, _), c in zip(small, chosen))
+        ends = [c * most[name] for name, c in terms]
+        if constant + sum(e for e in ends if e < 0) >= 0 and constant + sum(e for e in ends if e > 0) < modulus:
+            return WordAssignment(terms, constant, None)
+    return WordAssignment(small, constant, modulus)
 
 
 def describe_terms(terms: Terms, constant: int) -> str:
@@ -246,6 +253,8 @@ class WordValue(Opaque):
     __rmul__ = __mul__
 
     def __mod__(self, modulus: Any) -> WordValue:
+        if modulus == 1:
+            return WordValue(self.path, {}, 0)
         if not isinstance(modulus, int) or modulus < 2 or modulus & (modulus - 1):
             raise self._refuse(f"takes modulo {modulus!r}, which is not a power of two,")
         return WordValue(self.path, dict(self.terms), self.constant, min(modulus, self.modulus or modulus))
@@ -668,18 +677,21 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
         return WordAssignment((), 0, None, line, trimmed(value.functions)), value
     if not isinstance(value, WordValue):
         number = whole(value)
-        constant = None if number is None else spec.kinds[name].index(number)
+        constant = None if number is None else spec.variables[name].write(number)
         if constant is None:
             raise RangeError(f"{spec.name}: step writes {value!r} to the word '{name}', outside 0 … {size - 1}")
         value = WordValue(path, {}, constant)
+    low, high = bounds(path, value.terms)
+    fits = 0 <= low + value.constant <= high + value.constant < size
+    if spec.variables[name].outside == "wrap" and not fits and value.modulus is None:
+        value = value % size
     made = WordAssignment(value.terms, value.constant, value.modulus, line)
     wired = wires(spec, made) if _has_bits(made.terms) else None
     if wired is not None and len(wired) <= _bits(spec, name):
         return WordAssignment((), 0, None, line, wired), value
-    low, high = bounds(path, value.terms)
     if value.modulus is not None and value.modulus > size:
         raise RangeError(f"{spec.name}: step writes {made.describe()} to '{name}', which holds 0 … {size - 1}")
-    if value.modulus is None and not 0 <= low + value.constant <= high + value.constant < size:
+    if value.modulus is None and not fits:
         raise RangeError(
             f"{spec.name}: step writes {made.describe()} to '{name}', which can be {low + value.constant} … "
             f"{high + value.constant}, outside 0 … {size - 1}; say what is meant with % {size}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, overload
@@ -22,6 +22,7 @@ from kleene.machines.kinds import (
     as_int,
     as_number,
 )
+from kleene.machines.spec import PREFERENCES
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -35,6 +36,7 @@ class Declaration:
     token: Callable[[int], Any] | None = None
     position: Callable[[int], Any] | None = None
     default: Any = None
+    outside: str | None = None  # "saturate" or "wrap": what a whole number outside becomes when it is written
 
 
 class Variable(Declaration, Generic[T]):
@@ -83,6 +85,7 @@ class Head(Generic[T]):
     among: Any = None
     into: Any = None
     replacing: Any = None
+    prefer: str | None = None
 
     if TYPE_CHECKING:
 
@@ -161,13 +164,17 @@ def counting(offset: int = 0) -> Counted:
     return Counted(int(offset))
 
 
-def _variable(kind: Kind, token: Any, position: Any, default: Any) -> Variable[Any]:
+def _variable(
+    kind: Kind, token: Any, position: Any, default: Any, saturate: bool = False, wrap: bool = False
+) -> Variable[Any]:
+    if saturate and wrap:
+        raise ProgramError(f"{kind.name}: saturate= and wrap= exclude each other")
     if token is not None and position is not None:
         raise ProgramError(f"{kind.name}: give either token= or position=, not both")
     for name, function in (("token", token), ("position", position)):
         if function is not None and not callable(function):
             raise ProgramError(f"{kind.name}: {name}= must be a function of one integer, not {function!r}")
-    return Variable(kind, token, position, default)
+    return Variable(kind, token, position, default, "saturate" if saturate else "wrap" if wrap else None)
 
 
 def cat(
@@ -176,12 +183,16 @@ def cat(
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
+    saturate: bool = False,
+    wrap: bool = False,
 ) -> Variable[int]:
     """Declare a categorical variable with the values 0 … range − 1.
 
     - `token`: a function from a token to the initial value.
     - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
     - `default`: the initial value without either; by default 0.
+    - `saturate`: a whole number below 0 is written as 0, one above the range as range − 1.
+    - `wrap`: a whole number is written modulo the range.
 
     >>> cat(3, token=lambda t: t % 3).kind.describe()
     '0 … 2'
@@ -190,7 +201,7 @@ def cat(
         raise ProgramError(f"cat: the range must be a whole number of at least 1, not {range!r}")
     if int(range) > MAX_VALUES:
         raise ProgramError(f"cat: {range:,} values are more than the {MAX_VALUES:,} allowed; kl.word holds more")
-    return _variable(Categorical(int(range)), token, position, default)
+    return _variable(Categorical(int(range)), token, position, default, saturate, wrap)
 
 
 @overload
@@ -271,20 +282,22 @@ def word(
     token: Callable[[int], Any] | None = None,
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
+    wrap: bool = False,
 ) -> WordVariable:
     """Declare a variable that holds an integer 0 … 2**bits − 1 in binary, in `bits` dimensions.
 
     - `token`: a function from a token to the initial value.
     - `position`: a function from a position (0, 1, …) to the initial value, instead of `token`.
     - `default`: the initial value without either; by default 0.
+    - `wrap`: a whole number is written modulo 2**bits.
 
     >>> word(4).kind.describe()
     '0 … 2**4 − 1'
     """
     if as_int(bits) is None or not 1 <= int(bits) <= MAX_WORD_BITS:
         raise ProgramError(f"word: bits must be 1 … {MAX_WORD_BITS}, not {bits!r}")
-    made = _variable(Word(int(bits)), token, position, default)
-    return WordVariable(made.kind, made.token, made.position, made.default)
+    made = _variable(Word(int(bits)), token, position, default, wrap=wrap)
+    return WordVariable(**{field.name: getattr(made, field.name) for field in fields(made)})
 
 
 @overload
@@ -299,6 +312,9 @@ def attend(
     among: Mapping[Variable[int], int] | None = None,
     into: Variable[T] | None = None,
     replacing: Variable[T] | None = None,
+    latest: bool = False,
+    earliest: bool = False,
+    nearest: bool = False,
 ) -> Head[T]: ...
 @overload
 def attend(
@@ -313,6 +329,9 @@ def attend(
     among: Mapping[Variable[int], int] | None = None,
     into: Variable[S] | None = None,
     replacing: Variable[S] | None = None,
+    latest: bool = False,
+    earliest: bool = False,
+    nearest: bool = False,
 ) -> Head[S]: ...
 def attend(
     query: Variable[int] | Variable[AbstractSet[int]],
@@ -326,6 +345,9 @@ def attend(
     among: Mapping[Variable[int], int] | None = None,
     into: Variable[Any] | None = None,
     replacing: Variable[Any] | None = None,
+    latest: bool = False,
+    earliest: bool = False,
+    nearest: bool = False,
 ) -> Head[Any]:
     """Declare an attention head: each position reads `value` from the positions whose `key` equals its own `query`.
 
@@ -337,12 +359,19 @@ def attend(
     - `into`: write the output into this variable before `step`, at every position where `where` holds.
     - `replacing`: with `into`, write only where a position is selected; the selected position's `replacing` must equal
       what the variable holds.
+    - `latest`: of several matching positions, select the rightmost.
+    - `earliest`: of several matching positions, select the leftmost.
+    - `nearest`: of several matching positions, select the nearest; of two that are equally near, the left one.
     """
+    preferred = [name for name, asked in zip(PREFERENCES, (latest, earliest, nearest)) if asked]
+    if len(preferred) > 1:
+        raise ProgramError(f"attend: {preferred[0]}= and {preferred[1]}= exclude each other")
     kind = output.kind if isinstance(output, Variable) else output
     if kind is not None and not isinstance(kind, Kind):
         raise ProgramError(f"attend: output= must be a declaration such as kl.num(values=…), not {output!r}")
     limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
-    return Head(query, key, value, limited, default, kind, where, among, into, replacing)
+    prefer = preferred[0] if preferred else None
+    return Head(query, key, value, limited, default, kind, where, among, into, replacing, prefer)
 
 
 def relative(

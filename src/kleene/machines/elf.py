@@ -19,20 +19,22 @@ COMPRESSED = 1  # a flag: instructions of 16 bits
 
 @dataclass(frozen=True)
 class Executable:
-    """A program: (address, bytes) of each part, the address of the first instruction, and addresses by name."""
+    """A program: address, bytes and size of each part, the address of the first instruction, addresses by name.
+
+    A part that is larger than its bytes is filled up with zeros."""
 
     name: str
-    parts: tuple[tuple[int, bytes], ...]
+    parts: tuple[tuple[int, bytes, int], ...]
     entry: int
     symbols: dict[str, int] = field(default_factory=dict)
 
     def image(self, base: int, size: int) -> bytes:
         """The memory from `base` on, `size` bytes; FileError where a part lies outside."""
         made = bytearray(size)
-        for address, content in self.parts:
-            if not (base <= address and address + len(content) <= base + size):
+        for address, content, length in self.parts:
+            if not (base <= address and address + length <= base + size):
                 raise FileError(
-                    f"{self.name}: needs {address:#x} … {address + len(content) - 1:#x}; memory is {base:#x} … "
+                    f"{self.name}: needs {address:#x} … {address + length - 1:#x}; memory is {base:#x} … "
                     f"{base + size - 1:#x} (link it to {base:#x}, or give more memory)"
                 )
             made[address - base : address - base + len(content)] = content
@@ -41,7 +43,7 @@ class Executable:
     @property
     def end(self) -> int:
         """The first address after all parts."""
-        return max((address + len(content) for address, content in self.parts), default=0)
+        return max((address + length for address, _, length in self.parts), default=0)
 
 
 def load_executable(path: str | Path) -> Executable:
@@ -90,14 +92,14 @@ def _fields(data: bytes, offset: int, layout: str, name: str) -> tuple[int, ...]
     return struct.unpack_from(layout, data, offset)
 
 
-def _part(data: bytes, fields: tuple[int, ...], name: str) -> tuple[int, bytes]:
-    """The bytes of one segment, filled up with zeros. It is loaded at its physical address."""
+def _part(data: bytes, fields: tuple[int, ...], name: str) -> tuple[int, bytes, int]:
+    """The bytes of one segment, and its size in memory. It is loaded at its physical address."""
     _, offset, _, address, in_file, in_memory, *_ = fields
     if in_file > in_memory or offset + in_file > len(data):
         raise FileError(f"{name}: a segment of {in_file:,} bytes at {offset} does not lie in the file")
     if in_memory > 1 << 30 or address + in_memory > 1 << 32:
         raise FileError(f"{name}: a segment of {in_memory:,} bytes at {address:#x} does not fit in memory")
-    return address, data[offset : offset + in_file] + bytes(in_memory - in_file)
+    return address, data[offset : offset + in_file], in_memory
 
 
 def _symbols(data: bytes, sections: int, size: int, count: int, name: str) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kleene.errors import FileError
+from kleene.errors import FileError, a_type
 from kleene.files import as_path, read_json
 from kleene.machines.automata import jflap, text_formats
 from kleene.machines.automata.dfa import DFA
@@ -15,11 +15,11 @@ from kleene.machines.automata.transducer import Transducer
 from kleene.machines.automata.weighted import WeightedAutomaton
 from kleene.machines.multitape import MultiTapeMachine
 from kleene.machines.turing import TuringMachine
-from kleene.machines.xml import Document, text_of
+from kleene.machines.xml import text_of
 
 Machine = DFA | NFA | Transducer | WeightedAutomaton | TuringMachine | MultiTapeMachine
 TURING = (".yaml", ".yml", ".tm", ".bb")
-SUFFIXES = (*TURING, ".json", ".jff", ".regex", ".re", *(suffix for suffix in TEXT if suffix != ".txt"))
+SUFFIXES = (*TURING, ".json", *jflap.SUFFIXES, ".regex", ".re", *(suffix for suffix in TEXT if suffix != ".txt"))
 
 
 def read_machine(path: str | Path) -> Machine:
@@ -29,7 +29,7 @@ def read_machine(path: str | Path) -> Machine:
         return TuringMachine.load(path)
     if path.suffix == ".json":
         return _from_json(path)
-    if path.suffix == ".jff":
+    if path.suffix in jflap.SUFFIXES:
         return _from_jflap(path)
     if path.suffix in (".att", ".fst"):
         file = text_formats.parse_att(read_automaton_text(path), str(path))
@@ -53,7 +53,7 @@ def _from_json(path: Path) -> Machine:
 
 
 def _from_jflap(path: Path) -> Machine:
-    document = Document(read_automaton_text(path), str(path))
+    document = jflap.parse(read_automaton_text(path), str(path))
     kind = jflap.kind_of(document)
     if kind in ("turing", "turingbb"):
         several = text_of(document.root.find("tapes")).strip() not in ("", "1")
@@ -78,4 +78,4 @@ def as_automaton(machine: Machine, where: str) -> DFA:
         return machine.determinise().minimise()
     if isinstance(machine, DFA):
         return machine
-    raise FileError(f"{where}: a {type(machine).__name__}; a finite automaton is needed")
+    raise FileError(f"{where}: {a_type(machine)}; a finite automaton is needed")

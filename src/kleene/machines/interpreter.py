@@ -15,7 +15,7 @@ from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.bitwords import BitWord
 from kleene.machines.declarations import Head, Variable
-from kleene.machines.kinds import Numerical, Subset, Value, Word, as_number
+from kleene.machines.kinds import Categorical, Numerical, Subset, Value, Word, as_int, as_number
 from kleene.machines.program import LayerProgram, ProgramClass, step_of
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
@@ -56,7 +56,10 @@ class RunningLayer:
             found = [j for match in matches for j in places.get(match, ()) if head.allows(j - position)]
         if self.spec.causal:
             found = [j for j in found if j <= position]
-        return tuple(sorted(j for j in found if self._has(j, head.among)))
+        found = sorted(j for j in found if self._has(j, head.among))
+        if head.prefer is not None and found:
+            return (max(found, key=lambda j: head.rank(j - position)),)
+        return tuple(found)
 
     def output(self, head: HeadSpec, position: int) -> HeadOutput:
         """What a head reads. A categorical head needs exactly one position; a numerical head averages one or more."""
@@ -170,10 +173,19 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
         known = ", ".join(spec.variables)
         raise ProgramError(f"{spec.name}: step writes '{name}', which is not declared; declared: {known}")
     kind = spec.variables[name].kind
-    index = kind.index(value)
+    index = spec.variables[name].write(value)
     if index is None:
-        raise RangeError(f"{spec.name}: step writes {value!r} to '{name}', outside {kind.describe()}")
+        raise RangeError(
+            f"{spec.name}: step writes {value!r} to '{name}', outside {kind.describe()}{remedy(spec, name, value)}"
+        )
     return kind.values[index]
+
+
+def remedy(spec: Spec, name: str, value: Any) -> str:
+    """What may help where a whole number is outside the range of a variable."""
+    if isinstance(spec.variables[name].kind, Categorical) and as_int(value) is not None:
+        return "; kl.cat(…, saturate=True) keeps the nearest value, wrap=True takes it modulo the range"
+    return ""
 
 
 def run_step(program: ProgramClass | LayerProgram, layer: RunningLayer, position: int) -> dict[str, Value]:
@@ -210,7 +222,7 @@ def halted(spec: Spec, states: States) -> bool:
 
 
 def layers_of(
-    program: ProgramClass, tokens: Sequence[int], layers: int | None = None, max_layers: int = 10_000
+    program: ProgramClass, tokens: str | Sequence[int], layers: int | None = None, max_layers: int = 10_000
 ) -> Iterator[tuple[RunningLayer, States]]:
     """Run layer by layer; yield each layer and the states after it."""
     spec = program.spec
@@ -230,16 +242,18 @@ def layers_of(
             return
 
 
-def run(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
+def run(
+    program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
+) -> Output:
     """Run a program; the output of each position, or the tokens that a decoder appends."""
     if program.spec.max_tokens is not None:
         return decode(program, tokens, layers=layers)
     every = [states for _, states in layers_of(program, tokens, layers, max_layers)]
     final = every[-1] if every else initial_states(program.spec, program.spec.check_input(tokens))
-    return Output((int(state[program.spec.output]) for state in final), layers=len(every))
+    return Output((int(state[program.spec.output]) for state in final), len(every), program.spec.answer)
 
 
-def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None) -> Output:
+def decode(program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None) -> Output:
     """Append the output of the last position until `stop` or `max_tokens`; return the appended tokens."""
     spec = program.spec
     sequence, number = spec.check_input(tokens), 0
@@ -249,11 +263,11 @@ def decode(program: ProgramClass, tokens: Sequence[int], *, layers: int | None =
         every = [states for _, states in layers_of(program, sequence + made, layers)]
         number += len(every)
         made.append(int(every[-1][-1][spec.output]))
-    return Output(made, layers=number)
+    return Output(made, number, spec.answer)
 
 
 def trace(
-    program: ProgramClass, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
+    program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
 ) -> Trace:
     """Run a program and keep every variable, head, position and layer."""
     spec = program.spec

@@ -139,7 +139,7 @@ class MultiTapeMachine:
         from kleene.machines.turing_jflap import multitape_from_jflap
 
         path = as_path(path)
-        if path.suffix != ".jff":
+        if path.suffix not in (".jff", ".jflap"):
             raise FileError(f"{path}: unknown suffix {path.suffix!r}; machines with several tapes are read from .jff")
         return multitape_from_jflap(read_text(path), str(path))
 

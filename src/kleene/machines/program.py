@@ -7,10 +7,13 @@ state of one position. The class statement checks everything that can be checked
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kleene.common.output import Output
+from kleene.common.text import Text
 from kleene.errors import ProgramError
 from kleene.machines.declarations import Clear, CycleLayer, Head, Variable
 from kleene.machines.spec import Spec, second_spec
@@ -54,9 +57,10 @@ class ProgramClass(type):
                 type.__setattr__(cls, "step", staticmethod(step))
         return cls
 
-    def run(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
-        """Run the program on the interpreter. The result lists the output of each position and has `.layers`.
+    def run(cls, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
+        """Run the program on the interpreter. The result lists the outputs by position, and has `.layers` and `.text`.
 
+        - `tokens`: the input as tokens, or as text where the program has an alphabet or `encode`.
         - `layers`: run this many layers instead of until the program halts.
         - `max_layers`: raise `DidNotHalt` after this many layers.
         """
@@ -64,7 +68,7 @@ class ProgramClass(type):
 
         return run(cls, tokens, layers=layers, max_layers=max_layers)
 
-    def trace(cls, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
+    def trace(cls, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
         """Run the program on the interpreter and keep every variable, position and layer. Options as for `run`."""
         from kleene.machines.interpreter import trace
 
@@ -109,19 +113,51 @@ class Program(metaclass=ProgramClass):
     [0, 1, 0]
     """
 
-    tokens: ClassVar[int]  # the size of the input alphabet
+    tokens: ClassVar[int | str | Sequence[str]]  # the input alphabet: its size, or its symbols
+    text: ClassVar[Text]  # how text becomes tokens, and outputs become text
     output: ClassVar[Variable[int]]  # the variable that holds the result
     halt: ClassVar[Mapping[Variable[int], int]]  # the program is done when every position has these values
     positions: ClassVar[int | None]  # the longest input
     layers: ClassVar[int | None]  # how many layers to run, without `halt`
     causal: ClassVar[bool]  # whether heads see only positions to the left
-    stop: ClassVar[int | None]  # of a decoder: the token after which it stops
+    stop: ClassVar[int | str | None]  # of a decoder: the token after which it stops
     max_tokens: ClassVar[int | None]  # of a decoder: the most tokens to append
     cycle: ClassVar[Sequence[CycleLayer]]  # the layers that take turns, instead of one `step`
 
     if TYPE_CHECKING:
 
         def step(z) -> None: ...
+
+
+def sent_program(program: ProgramClass) -> tuple[Callable[..., ProgramClass], tuple[Any, ...]]:
+    """A function and arguments that make the program in another process: its module and name, or its class body.
+
+    >>> make, arguments = sent_program(Program)
+    >>> arguments, make(*arguments) is Program
+    (('kleene.machines.program', 'Program'), True)
+    """
+    found: Any = sys.modules.get(program.__module__)
+    for part in program.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is program and program.__module__ != "__main__":
+        return _imported, (program.__module__, program.__qualname__)
+    made = {"spec", "by_layer", "_written", "__dict__", "__weakref__"}  # by the class statement
+    made |= {"step"} if "_written" in vars(program) else set()
+    body = {name: value for name, value in vars(program).items() if name not in made}
+    bases = tuple(sent_program(base) if isinstance(base, ProgramClass) else base for base in program.__bases__)
+    return _made_again, (program.__name__, bases, body)
+
+
+def _imported(module: str, name: str) -> Any:
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _made_again(name: str, bases: tuple[Any, ...], body: dict[str, Any]) -> ProgramClass:
+    parents = tuple(base[0](*base[1]) if isinstance(base, tuple) else base for base in bases)
+    return ProgramClass(name, parents, body)
 
 
 def step_of(program: ProgramClass | LayerProgram) -> Callable[[Any], None]:

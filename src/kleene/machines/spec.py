@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from kleene.errors import InputError
+from kleene.common.text import Text, encode_text, is_symbols
+from kleene.errors import InputError, KleeneError
 from kleene.machines.kinds import Kind, Numerical, as_int, kind_from_json
+
+
+def inside(kind: Kind, outside: str | None, value: Any) -> Any:
+    """A whole number as a variable takes it that saturates or wraps; anything else unchanged."""
+    whole = as_int(value) if outside is not None else None
+    if whole is None:
+        return value
+    return whole % len(kind) if outside == "wrap" else min(max(whole, 0), len(kind) - 1)
+
+
+PREFERENCES = ("latest", "earliest", "nearest")
 
 
 @dataclass(frozen=True)
@@ -20,6 +32,11 @@ class VariableSpec:
     by_token: tuple[int, ...] | None
     by_position: tuple[int, ...] | Counting | None
     default: int
+    outside: str | None = field(default=None, compare=False)  # what a number outside becomes when it is written
+
+    def write(self, value: Any) -> int | None:
+        """The index of what the variable holds after this value is written; None where it cannot hold it."""
+        return self.kind.index(inside(self.kind, self.outside, value))
 
     def initial(self, token: int, position: int) -> int:
         """The index of the initial value."""
@@ -51,6 +68,7 @@ class HeadSpec:
     among: tuple[tuple[str, int], ...] = ()  # (variable, index): positions with these values are looked at
     into: str | None = None
     replacing: str | None = None
+    prefer: str | None = None  # one of PREFERENCES: which of several matching positions it selects
 
     @property
     def numerical(self) -> bool:
@@ -68,6 +86,7 @@ class HeadSpec:
             "among": [list(pair) for pair in self.among],
             "into": self.into,
             "replacing": self.replacing,
+            "prefer": self.prefer,
         }
 
     @classmethod
@@ -86,10 +105,22 @@ class HeadSpec:
             among,
             content["into"],
             content["replacing"],
+            content.get("prefer"),  # files of older versions lack it
         )
+
+    @property
+    def selection(self) -> tuple[Any, ...]:
+        """What decides which positions it selects: heads with equal selections select alike."""
+        return self.query, self.key, self.offsets, self.where, self.among, self.prefer
 
     def allows(self, offset: int) -> bool:
         return self.offsets is None or offset in self.offsets
+
+    def rank(self, offset: int) -> int:
+        """How much a head with a preference wants the position at an offset: the highest rank is selected."""
+        if self.prefer == "nearest":  # the left one of two that are equally near
+            return -2 * abs(offset) - (offset > 0)
+        return -offset if self.prefer == "earliest" else offset
 
 
 @dataclass(frozen=True)
@@ -152,6 +183,9 @@ class Spec:
     moves: dict[str, HeadSpec] = field(default_factory=dict)
     cycle: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (layer, names of its heads, moves and clears)
     clears: dict[str, ClearSpec] = field(default_factory=dict)
+    text: Text | None = field(default=None, compare=False)  # how text becomes tokens
+    encoder: Callable[[str], Sequence[int]] | None = field(default=None, compare=False, repr=False)  # the program's own
+    decoder: Callable[[Sequence[int]], Any] | None = field(default=None, compare=False, repr=False)
     kinds: dict[str, Kind] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -200,6 +234,7 @@ class Spec:
             "causal": self.causal,
             "stop": self.stop,
             "max_tokens": self.max_tokens,
+            **({} if self.text is None else {"text": self.text.to_json()}),
         }
 
     @classmethod
@@ -236,11 +271,38 @@ class Spec:
             moves=moves,
             cycle=cycle,
             clears=clears,
+            text=Text.from_json(content["text"]) if "text" in content else None,
             **rest,
         )
 
-    def check_input(self, tokens: Sequence[Any]) -> list[int]:
-        """Convert an input to a list of ints, or raise an InputError that says what is wrong."""
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text: by the program's own `encode`, or by its alphabet."""
+        if self.encoder is not None:
+            try:
+                return list(self.encoder(text))
+            except KleeneError:
+                raise
+            except Exception as error:
+                said = f"encode raises {type(error).__name__}: {error} for the input '{text}'"
+                raise InputError(f"{self.name}: {said}") from None
+        return encode_text(self.text, text, self.name)
+
+    def answer(self, outputs: Sequence[int]) -> str | None:
+        """The text of outputs: by the program's own `decode`, or by its `text`; None if it has neither, or it fails."""
+        if self.decoder is not None:
+            try:
+                made = self.decoder(outputs)
+            except Exception:  # the outputs of an input that `encode` would not make
+                return None
+            return made if isinstance(made, str) else " ".join(map(str, made))
+        return None if self.text is None else self.text.decode(outputs)
+
+    def check_input(self, tokens: str | Sequence[Any]) -> list[int]:
+        """Convert an input, tokens or text, to a list of ints, or raise an InputError that says what is wrong."""
+        if isinstance(tokens, str):
+            tokens = self.encode(tokens)
+        elif self.text is not None and is_symbols(tokens):
+            tokens = self.text.numbers(tokens, self.name)
         try:
             given = list(tokens)
         except TypeError:

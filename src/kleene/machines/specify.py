@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from kleene.common.text import Text, alphabet_problem
 from kleene.errors import ProgramError
 from kleene.machines.declarations import Clear, Counted, CycleLayer, Head, Variable
 from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word, as_int
-from kleene.machines.spec import ClearSpec, Counting, HeadSpec, Spec, VariableSpec
+from kleene.machines.spec import ClearSpec, Counting, HeadSpec, Spec, VariableSpec, inside
 
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
 MAX_DEFAULT_POSITIONS = 512
@@ -66,8 +68,9 @@ class _Checker:
                 [clears[name] for name in names if name in clears], [every[n] for n in names if n in every]
             )
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
-        stop, max_tokens = self._whole("stop", at_least=0), self._whole("max_tokens", at_least=1)
-        self._check_end(halt, layers, max_tokens, cycle)
+        text = self._text()
+        stop, max_tokens = self._stop(text), self._whole("max_tokens", at_least=1)
+        self._check_end(halt, layers, max_tokens)
         return Spec(
             name=self.name,
             tokens=tokens,
@@ -83,7 +86,46 @@ class _Checker:
             moves={name: head for name, head in every.items() if head.into is not None},
             cycle=cycle,
             clears=clears,
+            text=text,
+            encoder=self._function("encode"),
+            decoder=self._function("decode"),
         )
+
+    def _function(self, name: str) -> Any:
+        """A function of the class, such as `encode`; None where there is none, or a variable of this name."""
+        found = self.body.get(name)
+        found = found.__func__ if isinstance(found, staticmethod) else found
+        return found if callable(found) and not isinstance(found, Variable | Head) else None
+
+    def _text(self) -> Text | None:
+        """The alphabet, from `tokens` as a text or a list of symbols, and how text is written, from `text`."""
+        declared, tokens = self.body.get("text"), self.body.get("tokens")
+        text = declared if isinstance(declared, Text) else None
+        alphabet = text.alphabet if text is not None and not isinstance(tokens, str | list | tuple) else tokens
+        if not isinstance(alphabet, str | list | tuple) or not alphabet:
+            return None
+        made = (text or Text()).with_alphabet(tuple(alphabet))
+        for mark, symbols in {"start": [made.start], "end": [made.end], "align": made.align}.items():
+            for symbol in symbols:
+                if symbol and symbol not in made.alphabet:
+                    raise self.fail(f"text: {mark}={symbol!r} is not in the alphabet {made.shown()}")
+        if made.align and (len(made.align) != 2 or made.spaced):
+            raise self.fail(f"text: align={made.align!r} must be a sign and a digit, such as '+0'")
+        if len(made.alphabet) != self._tokens():
+            raise self.fail(
+                f"text: the alphabet has {len(made.alphabet)} symbols, and there are {self._tokens()} tokens"
+            )
+        if self.body.get("max_tokens") is not None and not made.names:  # a decoder writes tokens
+            made = replace(made, names=made.alphabet)
+        return made
+
+    def _stop(self, text: Text | None) -> int | None:
+        stop = self.body.get("stop")
+        if isinstance(stop, str) and text is not None:
+            if stop not in text.alphabet:
+                raise self.fail(f"stop = {stop!r} is not in the alphabet {text.shown()}")
+            return text.alphabet.index(stop)
+        return self._whole("stop", at_least=0)
 
     def _clear(self, name: str, clear: Clear) -> ClearSpec:
         variables = tuple(self._named(name, "variable", variable) for variable in clear.variables)
@@ -102,6 +144,12 @@ class _Checker:
                 written[variable] = clear.name
 
     def _tokens(self) -> int:
+        declared = self.body.get("tokens")
+        if isinstance(declared, str | list | tuple):
+            problem = alphabet_problem(declared)
+            if problem is not None:
+                raise self.fail(f"'tokens', the alphabet: {problem}")
+            return len(declared)
         tokens = self._whole("tokens", at_least=1)
         if tokens is None:
             raise self.fail("'tokens', the size of the input alphabet, is missing")
@@ -116,14 +164,12 @@ class _Checker:
             raise self.fail("'step' is missing: def step(z): … (or def rules(b): …, or cycle = (layer, …))")
         return steps == ["cycle"]
 
-    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None, cycle: CycleLayers) -> None:
-        """Reject a program that does not say when it ends, and a decoder with `halt` or a cycle."""
+    def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None) -> None:
+        """Reject a program that does not say when it ends, and a decoder with `halt`."""
         if not halt and layers is None:
             raise self.fail("say when the program ends: halt = {variable: value}, or layers = a number")
         if max_tokens is not None and (halt or layers is None):
             raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
-        if max_tokens is not None and cycle:
-            raise self.fail("a decoder (max_tokens) has one layer, not a cycle of them")
 
     def _cycle(self, heads: Mapping[str, HeadSpec | ClearSpec]) -> CycleLayers:
         declared = self.body["cycle"]
@@ -210,7 +256,7 @@ class _Checker:
             value = function(at)
         except Exception as error:
             raise self.fail(f"the initialiser of '{name}' raises {error!r} for {of} {at}") from None
-        index = variable.kind.index(value)
+        index = variable.kind.index(inside(variable.kind, variable.outside, value))
         if index is None:
             raise self.fail(
                 f"the initialiser of '{name}' gives {value!r} for {of} {at}, outside {variable.kind.describe()}"
@@ -252,8 +298,11 @@ class _Checker:
                 self._initial(name, variable, variable.position, "position", p) for p in range(positions)
             )
         if isinstance(kind, Word) and (by_token or by_position) and not any(by_token or by_position or ()):
-            return VariableSpec(name, kind, None, None, 0)  # zero everywhere: weights cannot tell that from no table
-        return VariableSpec(name, kind, by_token, by_position, self._default(name, kind, variable.default))
+            return VariableSpec(
+                name, kind, None, None, 0, variable.outside
+            )  # zero everywhere: weights cannot tell that from no table
+        default = self._default(name, kind, variable.default)
+        return VariableSpec(name, kind, by_token, by_position, default, variable.outside)
 
     def _default(self, name: str, kind: Kind, value: Any) -> int:
         if value is None:  # zero or the empty set where the kind has it, else its first value
@@ -295,7 +344,7 @@ class _Checker:
         default = None if head.default is None else self._default(name, kind, head.default)
         where, among = self._limits(name, "where", head.where), self._limits(name, "among", head.among)
         into, replaced = self._into(name, head, kind)
-        return HeadSpec(name, query, key, value, head.offsets, default, kind, where, among, into, replaced)
+        return HeadSpec(name, query, key, value, head.offsets, default, kind, where, among, into, replaced, head.prefer)
 
     def _match(self, head: str, query: str, asked: Kind, key: str, held: Kind) -> None:
         if isinstance(asked, Word) and isinstance(held, Word):

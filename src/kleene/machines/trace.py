@@ -42,7 +42,7 @@ class Trace:
 
     @property
     def outputs(self) -> Output:
-        return Output((int(state[self.spec.output]) for state in self.states[-1]), layers=self.layers)
+        return Output((int(state[self.spec.output]) for state in self.states[-1]), self.layers, self.spec.answer)
 
     def __str__(self) -> str:
         from kleene.show.terminal import trace_text

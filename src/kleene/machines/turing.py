@@ -11,7 +11,7 @@ import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.common.decision import Decision, trimmed
-from kleene.errors import InputError
+from kleene.errors import InputError, a_type
 
 MAX_CELLS = 1_000_000_000
 MOVES = {"L": -1, "S": 0, "R": 1}
@@ -185,7 +185,7 @@ class TuringMachine:
         from kleene.machines.turing_files import from_bbchallenge
 
         if not isinstance(text, str):
-            raise InputError(f"machine text {text!r:.60}: a {type(text).__name__}; it should be a string")
+            raise InputError(f"machine text {text!r:.60}: {a_type(text)}; it should be a string")
         return from_bbchallenge(text.strip(), "machine text")
 
     @classmethod
@@ -243,7 +243,7 @@ def _action(name: str, state: str, symbol: str, action: object) -> Action:
 def _check_texts(name: str, texts: Iterable[object]) -> None:
     for text in texts:
         if not isinstance(text, str):
-            raise InputError(f"{name}: {text!r} is a {type(text).__name__}; states and symbols are strings")
+            raise InputError(f"{name}: {text!r} is {a_type(text)}; states and symbols are strings")
 
 
 def check_steps(name: str, max_steps: int) -> None:

@@ -31,7 +31,7 @@ def load(path: str | Path) -> TuringMachine:
         from kleene.machines.turing_yaml import from_yaml
 
         return from_yaml(text, str(path))
-    if path.suffix == ".jff":
+    if path.suffix in (".jff", ".jflap"):
         from kleene.machines.turing_jflap import from_jflap
 
         return from_jflap(text, str(path))

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from kleene.errors import FileError, InputError
-from kleene.machines.automata.jflap import body_of, kind_of
+from kleene.machines.automata.jflap import body_of, kind_of, parse
 from kleene.machines.multitape import MAX_CASES, MultiTapeMachine, Rule
 from kleene.machines.turing import MOVES, TuringMachine
 from kleene.machines.turing_files import LETTERS, Rows, make_machine
@@ -187,7 +187,7 @@ def _written(move: Move, shown: tuple[str, ...]) -> list[str]:
 
 
 def _read_file(text: str, where: str) -> tuple[Document, Machine, list[Leaf], int]:
-    document = Document(text, where)
+    document = parse(text, where)
     kind = kind_of(document)
     if kind not in ("turing", "turingbb"):
         raise document.error(document.root, f"<type>{kind}</type>; a Turing machine has <type>turing</type>")

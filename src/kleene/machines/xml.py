@@ -22,6 +22,7 @@ class Document:
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
+        self.origins: dict[Element, Element] = {}  # of elements that were rewritten: the one in the file
         if found := re.search("<!(DOCTYPE|ENTITY)", text):
             line = text.count("\n", 0, found.start()) + 1
             raise FileError(f"{where}, line {line}: document types and entities are not read")
@@ -29,6 +30,7 @@ class Document:
         gc.disable()  # a million elements and no cycles: looking for garbage takes twice as long as parsing
         try:  # the text is decoded already, whatever encoding it names
             self.root = ElementTree.fromstring(text.encode("utf-8"), ElementTree.XMLParser(encoding="utf-8"))
+            self.tree = self.root  # as the file has it
         except ElementTree.ParseError as error:
             reason = expat.errors.messages[error.code]
             raise FileError(f"{where}, line {error.position[0]}: not XML ({reason})") from None
@@ -42,7 +44,8 @@ class Document:
         parser = expat.ParserCreate("UTF-8")
         parser.StartElementHandler = lambda tag, attributes: lines.append(parser.CurrentLineNumber)
         parser.Parse(self.text.encode("utf-8"), True)
-        return next(line for line, other in zip(lines, self.root.iter()) if other is element)
+        element = self.origins.get(element, element)
+        return next(line for line, other in zip(lines, self.tree.iter()) if other is element)
 
     def error(self, element: Element, message: str) -> FileError:
         """A complaint that names the file and the element's line."""

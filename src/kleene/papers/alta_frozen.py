@@ -14,7 +14,7 @@ import torch
 import kleene as kl
 from kleene.library.parity import START, parity_relative
 from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer
-from kleene.networks.trained.frozen_inside import AssistedTransformer
+from kleene.networks.trained.hybrid_transformer import HybridTransformer
 from kleene.papers.alta_parity import LENGTHS, Bits, percent, words
 from kleene.papers.protocol import Config, Experiment, Measured, Row, Runs
 from kleene.papers.report import plot
@@ -111,7 +111,7 @@ def learn_one(
         name=f"{kind} frozen parity",
         **shape,
     )
-    net = AssistedTransformer(config, kl.compile(parity_relative)) if kind == "with" else StandardTransformer(config)
+    net = HybridTransformer(config, kl.compile(parity_relative)) if kind == "with" else StandardTransformer(config)
     train_standard(
         net,
         examples(words(trained, train_each, seed=1)),

@@ -23,9 +23,9 @@ from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row,
 from kleene.papers.report import plot
 from kleene.papers.sst2 import read_sst2, vocabulary_file
 from kleene.papers.tasks import Plan, Tasks, fast_device
+from kleene.training.bert_stack import Batch, Descent, adamw, endless
 from kleene.training.loop import train
 from kleene.training.options import Evaluation, Metrics, Storage
-from kleene.training.stacked import Batch, Descent, adamw, endless
 
 PAPER = {"classifier": "81.9 ± 0.5", "instruction": "81.9 ± 0.5", "imperative": "80.7 ± 1.3"}
 TITLES = {

@@ -22,9 +22,9 @@ from kleene.networks.trained.bert_stack import BertStack, predict
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
+from kleene.training.bert_stack import Batch, Descent, RateEach, endless
 from kleene.training.loop import train
 from kleene.training.options import Evaluation, Metrics, Storage
-from kleene.training.stacked import Batch, Descent, RateEach, endless
 
 PAPER = {16: (1030, 74), 32: (1366, 95), 64: (1907, 153), 128: (2991, 72)}  # Table 1: mean, standard deviation
 SHAPE = {"hidden": 256, "intermediate": 1024, "heads": 4}

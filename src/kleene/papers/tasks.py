@@ -159,7 +159,7 @@ def _run_on_cluster(
     for name, (work, _, arguments, _, _, _) in jobs.items():
         calls[name] = (run_remotely, (work, name, arguments, limit, plan.cluster.storage))
         started(name)
-    for name, (result, origin) in gather(plan.cluster, calls):
+    for name, (result, origin) in gather(plan.cluster, calls.items()):
         _, _, arguments, folder, _, declared = jobs[name]
         saved[name] = _keep(name, arguments, folder, declared, saved[name], result, origin)
 

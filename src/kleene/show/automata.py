@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleene.errors import NotSupported
+from kleene.errors import NotSupported, a_type
 from kleene.files import written_atomically
 from kleene.show.diagram import RADIUS, Point, lay_out
 
@@ -119,7 +119,7 @@ def graph_of(thing: Any) -> Graph:
     for cls in type(thing).__mro__:
         if cls.__name__ in makers:
             return makers[cls.__name__](thing)
-    raise NotSupported(f"picture: a {type(thing).__name__} has none; there are pictures of {', '.join(makers)}")
+    raise NotSupported(f"picture: {a_type(thing)} has none; there are pictures of {', '.join(makers)}")
 
 
 def nfa_to_dot(nfa: NFA) -> str:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from kleene.errors import InputError
 from kleene.machines.program import ProgramClass
 from kleene.networks.trained.encoder_decoder import StandardBlock, StandardConfig, StandardTransformer
-from kleene.training.captured import Captured, make_optimiser
+from kleene.training.cuda_graph import CudaGraphStep, make_optimiser
 from kleene.training.from_traces import reference
 from kleene.training.loop import fingerprint, seeded, train
 from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
@@ -165,7 +165,7 @@ def train_standard(
             plan.every or max(1, plan.steps // 10),
             None if plan.target is None else lambda metrics: metrics["accuracy"] >= plan.target,
         ),
-        descend=Captured(descent, loss, half=use_half),
+        descend=CudaGraphStep(descent, loss, half=use_half),
         storage=storage,
         settings=settings,
         title=title or f"{model.config.name} end to end",

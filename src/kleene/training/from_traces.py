@@ -21,7 +21,7 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.step_traces import Traces, traces
 from kleene.machines.program import ProgramClass
 from kleene.networks.trained.learned_mlp import LearnedTransformer, mlp
-from kleene.training.captured import Captured, make_optimiser
+from kleene.training.cuda_graph import CudaGraphStep, make_optimiser
 from kleene.training.loop import fingerprint, seeded, train
 from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
 
@@ -111,7 +111,7 @@ def learn_from_traces(
             plan.every or max(1, plan.steps // 20),
             None if plan.target is None else lambda metrics: metrics["accuracy_noisy"] >= plan.target,
         ),
-        descend=Captured(descent, loss, half=bool(plan.half)),
+        descend=CudaGraphStep(descent, loss, half=bool(plan.half)),
         storage=storage,
         settings=settings,
         title=f"{program.spec.name} from traces",

@@ -294,9 +294,9 @@ def test_accepting_states_can_be_any_collection() -> None:
 
 
 def test_names_are_strings() -> None:
-    with pytest.raises(kl.InputError, match="state 0 is a int"):
+    with pytest.raises(kl.InputError, match="state 0 is an int"):
         kl.DFA.build(0, [0], {0: {"0": 0}})  # type: ignore[arg-type,dict-item]
-    with pytest.raises(kl.InputError, match="state 0 is a int"):
+    with pytest.raises(kl.InputError, match="state 0 is an int"):
         kl.DFA([[0]], [0], "0", names=(0,))  # type: ignore[arg-type]
 
 

@@ -24,9 +24,9 @@ from kleene.networks.synthesizer.synthesizer import OneHot, Synthesizer
 from kleene.networks.trained.bert import Bert
 from kleene.networks.trained.bert_stack import BertStack
 from kleene.papers.tasks import Plan, run_tasks
+from kleene.training.bert_stack import Descent
 from kleene.training.loop import train
 from kleene.training.options import Evaluation
-from kleene.training.stacked import Descent
 
 needs_sst2 = needs("sst2/dev.tsv", "bert-base-uncased/vocab.txt")
 

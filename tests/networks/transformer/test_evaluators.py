@@ -81,3 +81,57 @@ def test_a_row_that_works_is_looked_at_too():
             except kl.NotSupported as error:
                 said.add(str(error).partition(" a row ")[2])
     assert "that works holds something else than zeros and ones; use 'dense'" in said
+
+
+class OwnRow(kl.Program):
+    """A cycle whose only head looks at its own row: there is nothing to look up."""
+
+    tokens, layers = 2, 2
+    a = kl.cat(2, token=lambda t: t)
+    b = kl.cat(2)
+    c = kl.cat(2, token=lambda t: t)
+    put = kl.relative(a, 0, into=b, where={c: 1})
+    output = b
+
+    @kl.layer(put)
+    def one(z):
+        z.a = 1 - z.a
+
+    @kl.layer()
+    def two(z):
+        pass
+
+    cycle = (one, two)
+
+
+@pytest.mark.parametrize("evaluator", [None, "dense", "rows", "lookup", "generated"])
+def test_heads_that_look_at_their_own_row_run_on_every_evaluator(evaluator):
+    net = kl.compile(OwnRow)
+    assert net.run([0, 1, 1], evaluator=evaluator) == OwnRow.run([0, 1, 1])
+    assert net.run([0, 1] * 2000, evaluator=evaluator if evaluator in (None, "dense") else None) == [0, 1] * 2000
+
+
+def test_checked_decoders_look_at_heads_that_write_into_variables():
+    class Writes(kl.Program):
+        tokens, layers, max_tokens = 3, 1, 2
+        a = kl.cat(3, token=lambda t: t)
+        b = kl.cat(3)
+        wanted = kl.cat(3, default=1)
+        put = kl.attend(wanted, a, a, into=b)
+        output = b
+
+        def step(z):
+            pass
+
+    report = kl.verify(Writes, kl.compile(Writes), lengths=range(1, 4))
+    assert report.holds and report.checked == 39, report
+    with pytest.raises(kl.UndefinedRead, match="'put' at position 0 in layer 1, where the head selects nothing"):
+        kl.compile(Writes).run([0, 1], check=True)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_an_encoder_may_have_fewer_layers_than_its_cycle(layers, shared):
+    net = kl.compile(OwnRow, shape="encoder", layers=layers, shared=shared)
+    assert net.run([0, 1, 1]) == OwnRow.run([0, 1, 1], layers=layers)
+    assert kl.certify(net).holds

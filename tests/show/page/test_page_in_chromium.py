@@ -12,7 +12,7 @@ from benchmarks.pages import large_trace
 
 import kleene as kl
 from hostile import Hostile
-from kleene.lowering.layout import show_value
+from kleene.show.page.program import Labels
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="Chromium is not installed (Debian: apt-get install chromium); .ci/run installs it"
@@ -23,7 +23,7 @@ LONGEST = "jump around right thrice and look around left thrice"
 
 GRID = "Object.fromEntries(view.rows.map((row, r) => [row.name, view.grid.cells[r].map((cell) => cell.textContent)]))"
 MARKED = "[...document.querySelectorAll('td.changed')].map((c) => [view.rows[c.dataset.row].name, +c.dataset.column])"
-LINES = "[...document.querySelectorAll('.link')].map((p) => (p.getAttribute('d').match(/M/g) ?? []).length)"
+LINES = "[...document.querySelectorAll('path.link')].map((p) => (p.getAttribute('d').match(/M/g) ?? []).length)"
 TAPE = "[...document.querySelectorAll('.tape span')].map((c) => c.lastChild?.textContent ?? '').join('')"
 
 
@@ -41,6 +41,8 @@ def opened(browser, tmp_path):
         path = tmp_path / f"{name}.html"
         thing.to_html(path, **(options or {}))
         assert browser.open(path, **how) < MOST_MS
+        if browser.do("view.data.kind") == "program":  # most tests begin at the start, with nothing chosen
+            browser.do("(view.player.go(0), view.letGo())")
         return browser
 
     yield open_page
@@ -55,9 +57,10 @@ def addition():
 def expected(trace, layer):
     """The grid of a layer, as the trace has it."""
     rows = {name: ["" for _ in trace.tokens] for name in (*trace.spec.heads, *trace.spec.moves)}
+    label = Labels(trace).label
     for name, outputs in (trace.heads[layer - 1] if layer else {}).items():
-        rows[name] = ["∅" if at.value is None else show_value(at.value) for at in outputs]
-    return rows | {name: [show_value(state[name]) for state in trace.states[layer]] for name in trace.spec.variables}
+        rows[name] = ["∅" if at.value is None else label(name, at.value) for at in outputs]
+    return rows | {name: [label(name, state[name]) for state in trace.states[layer]] for name in trace.spec.variables}
 
 
 @pytest.mark.parametrize(

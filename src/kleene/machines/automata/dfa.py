@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kleene.common.alphabet import Word, check_alphabet, encode, encode_batch
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError, NotSupported, a_type
 
 if TYPE_CHECKING:
     from kleene.machines.automata.classes import Classes, Verdict
@@ -100,7 +100,7 @@ class DFA:
         symbols = tuple(alphabet or dict.fromkeys(s for row in transitions.values() for s in row))
         for name in names:
             if not isinstance(name, str):
-                raise InputError(f"DFA: state {name!r} is a {type(name).__name__}; a name is a string")
+                raise InputError(f"DFA: state {name!r} is {a_type(name)}; a name is a string")
         for name in (start, *accepting):
             if name not in number:
                 raise InputError(f"DFA: state {name!r} has no row of transitions")
@@ -507,7 +507,7 @@ def as_dfa(other: object) -> DFA:
         return other
     convert = getattr(other, "determinise", None) or getattr(other, "to_dfa", None)
     if convert is None:
-        raise InputError(f"{other!r:.60}: a {type(other).__name__}; an automaton is needed, such as kl.regex('a*b')")
+        raise InputError(f"{other!r:.60}: {a_type(other)}; an automaton is needed, such as kl.regex('a*b')")
     return convert()  # type: ignore[no-any-return]
 
 
@@ -542,7 +542,7 @@ def _checked_names(names: Iterable[str] | None, states: int) -> tuple[str, ...] 
         raise InputError(f"DFA: {len(found)} names for {states} states")
     for name in found:
         if not isinstance(name, str):
-            raise InputError(f"DFA: state {name!r} is a {type(name).__name__}; a name is a string")
+            raise InputError(f"DFA: state {name!r} is {a_type(name)}; a name is a string")
     return found
 
 

@@ -14,7 +14,6 @@ from kleene.machines.automata import jflap, text_formats
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.draft import Draft
 from kleene.machines.automata.nfa import NFA
-from kleene.machines.xml import Document
 
 OPENFST = b"\xd6\xfd\xb2\x7e"  # how binary OpenFst files begin
 TEXT: dict[str, Callable[[str, str], Draft]] = {
@@ -54,14 +53,14 @@ def read(path: Path) -> Draft | DFA:
     where = str(path)
     if path.suffix == ".json":
         return _json_draft(read_json(path), where)
-    if path.suffix not in (".jff", ".regex", ".re", ".hoa", *TEXT):
+    if path.suffix not in (*jflap.SUFFIXES, ".regex", ".re", ".hoa", *TEXT):
         raise FileError(
             f"{path}: unknown suffix {path.suffix!r}; automata are read from .json, .jff (JFLAP), .att (AT&T), .mata, "
             ".ba and .regex"
         )
     text = read_automaton_text(path)
-    if path.suffix == ".jff":
-        return jflap.read(Document(text, where))
+    if path.suffix in jflap.SUFFIXES:
+        return jflap.read(jflap.parse(text, where))
     if path.suffix in (".regex", ".re"):
         from kleene.machines.automata.regex import regex
 

@@ -1,6 +1,6 @@
 """JFLAP's files of finite automata, Mealy and Moore machines, regular expressions and regular grammars.
 
-Versions 4 to 7 are read. JFLAP reads a label of several characters as a string, and `[a-d]` as a range.
+Versions 4 to 8 are read. JFLAP reads a label of several characters as a string, and `[a-d]` as a range.
 """
 
 from __future__ import annotations
@@ -22,14 +22,22 @@ if TYPE_CHECKING:
 
 EMPTY_LABELS = {"", "ε", "λ"}
 RANGE = re.compile(r"\[(.)-(.)\]", re.DOTALL)
-FINITE = ("fa", "re", "grammar")
+SUFFIXES = (".jff", ".jflap")  # of JFLAP 4 to 7, and of JFLAP 8
+
+
+def parse(text: str, where: str) -> Document:
+    """A JFLAP file as JFLAP 7 has it; files of JFLAP 8 are rewritten."""
+    document = Document(text, where)
+    if document.root.get("type") is not None and document.root.find("type") is None:
+        from kleene.machines.automata.jflap8 import rewrite
+
+        rewrite(document)
+    return document
 
 
 def kind_of(document: Document) -> str:
     """What a JFLAP file holds: `fa`, `turing`, `mealy`, …"""
     root = document.root
-    if root.get("type") is not None and root.find("type") is None:
-        raise document.error(root, "a file of JFLAP 8's trial version; save it from JFLAP 7 as .jff")
     found = root.find("type")
     if found is None:
         raise document.error(root, "no <type>; a JFLAP file has one, such as <type>fa</type>")
@@ -99,23 +107,42 @@ def read_automaton(document: Document) -> Draft:
     """States and transitions; labels of several characters become several moves."""
     draft = Draft(document.where)
     ids = read_states(document, draft)
-    body = body_of(document)
-    elements: list[Element] = []  # of each move
-    for move in body:
-        if move.tag != "transition":
-            continue
+    elements = body_of(document).findall("transition")
+    if not _read_plain_moves(elements, ids, draft):
+        elements = _read_moves(document, elements, ids, draft)
+    draft.move_place = lambda i: f"line {document.line(elements[i])}"
+    if declared := [text_of(symbol) for symbol in body_of(document).findall("symbol")]:  # JFLAP 8's alphabet
+        draft.alphabet = tuple(dict.fromkeys(declared + sorted({s for s in draft.symbols if s})))
+    return draft
+
+
+def _read_plain_moves(elements: list[Element], ids: dict[str, int], draft: Draft) -> bool:
+    """Add all moves column by column; False where some transition is not a plain <from>, <to> and single <read>."""
+    parts = [part for move in elements for part in move]
+    if [part.tag for part in parts] != ["from", "to", "read"] * len(elements):
+        return False
+    texts = [part.text or "" for part in parts]
+    labels = texts[2::3]
+    if any(len(label) != 1 or label in EMPTY_LABELS for label in set(labels)) or not ids.keys() >= {
+        *texts[0::3],
+        *texts[1::3],
+    }:
+        return False
+    draft.sources, draft.targets = [ids[p] for p in texts[0::3]], [ids[q] for q in texts[1::3]]
+    draft.symbols = labels
+    return True
+
+
+def _read_moves(document: Document, moves: list[Element], ids: dict[str, int], draft: Draft) -> list[Element]:
+    """Add the moves one by one; gives the element of each."""
+    elements: list[Element] = []
+    for move in moves:
         parts = {child.tag: child.text for child in move}
         source, target = ends_of(document, move, parts, ids)
-        label = parts.get("read") or ""
-        if len(label) == 1 and label not in EMPTY_LABELS:
-            draft.move(source, label, target)
-            elements.append(move)
-            continue
-        for word in _words_of(document, move, label):
+        for word in _words_of(document, move, parts.get("read") or ""):
             draft.read(source, word, target)
         elements += [move] * (len(draft.sources) - len(elements))
-    draft.move_place = lambda i: f"line {document.line(elements[i])}"
-    return draft
+    return elements
 
 
 def _words_of(document: Document, move: Element, label: str) -> Iterable[str]:

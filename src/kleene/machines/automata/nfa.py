@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA
 
 EMPTY = -1  # the code of an empty move
@@ -257,7 +257,7 @@ class NFA:
     def _beside(self, other: NFA) -> tuple[NFA, tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """The other's alphabet and moves, renumbered to stand behind this automaton's states."""
         if not isinstance(other, NFA):
-            raise InputError(f"{other!r:.60}: a {type(other).__name__}; an NFA is needed")
+            raise InputError(f"{other!r:.60}: {a_type(other)}; an NFA is needed")
         symbols = tuple(dict.fromkeys((*self.alphabet, *other.alphabet)))
         number = np.array([*(symbols.index(s) for s in other.alphabet), EMPTY])
         wide = NFA.from_arrays(self, alphabet=symbols, names=None)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import check_alphabet
-from kleene.errors import InputError, KleeneWarning, NotSupported
+from kleene.errors import InputError, KleeneWarning, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import MAX_WORK, NFA, grouped
 from kleene.machines.automata.regex_positions import Positions, shown
@@ -89,7 +89,7 @@ def thompson(pattern: str, alphabet: Iterable[str] | None = None, *, flags: int 
 def _read(pattern: str, alphabet: Iterable[str] | None, search: bool, flags: int) -> tuple[Positions, tuple[str, ...]]:
     """The positions of a pattern, and its alphabet."""
     if not isinstance(pattern, str):
-        raise InputError(f"pattern {pattern!r:.60}: a {type(pattern).__name__}; it should be a string")
+        raise InputError(f"pattern {pattern!r:.60}: {a_type(pattern)}; it should be a string")
     try:
         tree = sre_parser.parse(pattern, flags)
         found = sorted(named_characters(tree)) if alphabet is None else alphabet

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError, InputError, a_type
 from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
 
@@ -264,7 +264,7 @@ class Transducer:
         compared too; that can go on for ever only if the outputs differ, which is then found.
         """
         if not isinstance(other, Transducer):
-            raise InputError(f"{other!r:.60}: a {type(other).__name__}; a Transducer is needed")
+            raise InputError(f"{other!r:.60}: {a_type(other)}; a Transducer is needed")
         if set(self.alphabet) != set(other.alphabet):
             raise InputError("Transducer: the two input alphabets differ; they must be equal")
         left, right = _living(self), _living(other)
@@ -345,12 +345,11 @@ class Transducer:
         path = as_path(path)
         if path.suffix == ".json":
             return _from_json(read_json(path), str(path))
-        if path.suffix == ".jff":
+        if path.suffix in (".jff", ".jflap"):
             from kleene.files import read_text
-            from kleene.machines.automata.jflap import read_transducer
-            from kleene.machines.xml import Document
+            from kleene.machines.automata.jflap import parse, read_transducer
 
-            return read_transducer(Document(read_text(path), str(path)))
+            return read_transducer(parse(read_text(path), str(path)))
         if path.suffix in (".att", ".fst", ".txt"):
             from kleene.machines.automata.files import read_automaton_text
 

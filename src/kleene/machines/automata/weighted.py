@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import FileError, InputError
+from kleene.errors import FileError, InputError, a_type
 from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
@@ -114,7 +114,7 @@ class WeightedAutomaton:
 
     def _same(self, other: WeightedAutomaton) -> WeightedAutomaton:
         if not isinstance(other, WeightedAutomaton):
-            raise InputError(f"{other!r:.60}: a {type(other).__name__}; a WeightedAutomaton is needed")
+            raise InputError(f"{other!r:.60}: {a_type(other)}; a WeightedAutomaton is needed")
         if self.semiring != other.semiring or set(self.alphabet) != set(other.alphabet):
             raise InputError("WeightedAutomaton: the two need one semiring and one alphabet")
         order = [other.index[s] for s in self.alphabet]
@@ -226,7 +226,7 @@ class WeightedAutomaton:
         """Read `.json`, or AT&T text, whose weights are costs (OpenFst's tropical semiring)."""
         path = as_path(path)
         if path.suffix == ".json":
-            return _from_json(read_json(path), str(path))
+            return from_json(read_json(path), str(path))
         if path.suffix in (".att", ".fst", ".txt"):
             from kleene.machines.automata.files import read_automaton_text
 
@@ -305,7 +305,8 @@ def _number(x: float) -> float | str:
     return "Infinity" if x == math.inf else x
 
 
-def _from_json(data: Any, where: str) -> WeightedAutomaton:
+def from_json(data: Any, where: str) -> WeightedAutomaton:
+    """The automaton that `to_json` gave as plain data."""
     if not isinstance(data, dict) or data.get("kind") != "weighted-automaton" or data.get("version") != 1:
         raise FileError(f"{where}: not a weighted automaton of version 1, as WeightedAutomaton.save writes")
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kleene.common.output import Output
-from kleene.errors import FileError, InputError, NotSupported
+from kleene.errors import FileError, InputError, NotSupported, a_type
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 
 POSITIONS = ("relative", "absolute")
@@ -279,7 +279,7 @@ class StandardTransformer(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write the network to a folder: weights.safetensors and kleene.json."""
         if type(self) is not StandardTransformer:
-            raise NotSupported(f"{self.config.name}: a {type(self).__name__} is not saved; standard transformers are")
+            raise NotSupported(f"{self.config.name}: {a_type(self)} is not saved; standard transformers are")
         with written_atomically(folder) as made:
             made.mkdir()
             weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}

@@ -59,7 +59,7 @@ class HeadWeights:
         lines = [f"head '{self.name}' (block {self.block}, number {self.index})"]
         lines += [f"  {part:<7}{listed(names)}" for part, names in parts.items() if names]
         if bool(self.relative.any()):
-            lines.append(f"  offsets {', '.join(f'{o:+d}: {score:g}' for o, score in self.offsets.items())}")
+            lines.append(f"  offsets {listed((f'{o:+d}: {score:g}' for o, score in self.offsets.items()), 40)}")
         return "\n".join(lines)
 
 

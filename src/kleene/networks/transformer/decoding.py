@@ -57,10 +57,10 @@ def _extend(net: Transformer, fresh: list[int], start: int, layers: int, cache: 
         scores = block.scores(x, keys, mask, start)
         described, name = net.described(layer), net.config.name
         if check:  # nothing is cached then: these are all positions
-            check_moves(name, described["moves"], x, scores > block.null_score[None, :, None, None], mask, layer + 1)
+            check_moves(name, described["moves"], x, block.selected(scores), mask, layer + 1)
         x = block.first_half(block.attend(x, scores, values))
         if check:
-            selected = block.selected(scores)
-            check_reads(name, block.heads, described["reads"], x, selected, mask[:, start:], layer + 1)
+            counts = block.selected(scores).sum(dim=-1)
+            check_reads(name, block.heads, described["reads"], x, counts, mask[:, start:], layer + 1)
         x = block.second_half(x)
     return x

@@ -55,7 +55,7 @@ def _checked_layer(net: Transformer, layer: int, x: Tensor, mask: Tensor) -> Ten
     block, config = net.block(layer), net.config
     keys, values = block.keys_values(x)
     scores = block.scores(x, keys, mask)
-    selected, described = scores > block.null_score[None, :, None, None], net.described(layer)
+    selected, described = block.selected(scores), net.described(layer)
     check_moves(config.name, described["moves"], x, selected, mask, layer + 1)
     x = block.first_half(block.attend(x, scores, values))
     check_reads(config.name, block.heads, described["reads"], x, selected.sum(dim=-1), mask, layer + 1)

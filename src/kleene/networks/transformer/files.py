@@ -32,11 +32,13 @@ def save_transformer(net: Transformer, folder: str | Path) -> None:
 
 
 def content_of(net: Transformer) -> dict[str, Any]:
-    """The content of kleene.json, without the digests."""
+    """The content of kleene.json, without the digests. A converted network keeps the format that it was made for."""
+    converted = {} if net.made_for == net.dtype else {"made_for": str(net.made_for).removeprefix("torch.")}
     return {
         "kind": "transformer",
         "version": VERSION,
         "dtype": str(net.dtype).removeprefix("torch."),
+        **converted,
         "config": dataclasses.asdict(net.config),
         "description": net.description,
     }
@@ -57,6 +59,7 @@ def load_transformer(folder: Path) -> Transformer:
         raise FileError(f"{path}: its content has changed since it was saved (the digest differs)")
     try:
         config, dtype = config_from_json(content["config"]), DTYPES[content["dtype"]]
+        made_for = DTYPES[content.get("made_for", content["dtype"])]
         description, weights = dict(content["description"]), str(content["weights"])
         Layout.from_json(description["layout"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -65,6 +68,7 @@ def load_transformer(folder: Path) -> Transformer:
     if count > MAX_PARAMETERS:
         raise FileError(f"{path}: {count:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
     net = Transformer(config, description, dtype)
+    net.made_for = made_for
     net.load_state_dict(_read_weights(folder / "weights.safetensors", weights, net))
     return net
 

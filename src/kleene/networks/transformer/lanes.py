@@ -249,7 +249,9 @@ def _library(source: str) -> Any:
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             text, made = Path(folder) / "lanes.c", Path(folder) / name
             text.write_text(source, encoding="utf-8")
-            ran = subprocess.run([chosen, *FLAGS, "-o", str(made), str(text)], capture_output=True, text=True, check=False)
+            ran = subprocess.run(
+                [chosen, *FLAGS, "-o", str(made), str(text)], capture_output=True, text=True, check=False
+            )
             if ran.returncode:
                 raise NotSupported(f"{chosen} does not compile the generated code: {ran.stderr[:300]}")
             os.replace(made, path)
@@ -433,8 +435,11 @@ class _Source:
         yield f"if ({found} >= 0) {{ const int8_t *m = mem + {found} * WIDTH; int8_t own[WIDTH + 1];"
         inside = [(dim, k) for dim, k in self.live.items() if dim in {int(s) for s in head.copies.sources}]
         if inside:
-            yield f"  if ({found} == {self.at}) {{ " + " ".join(f"own[{k}] = o[{d}];" for d, k in inside) + " m = own; }"
-        counted, plain = [], []
+            yield (
+                f"  if ({found} == {self.at}) {{ " + " ".join(f"own[{k}] = o[{d}];" for d, k in inside) + " m = own; }"
+            )
+        counted: list[tuple[int, int, int]] = []
+        plain: list[tuple[int, int, int]] = []
         for source, target, weight in zip(head.copies.sources, head.copies.targets, head.copies.weights):
             entry = (int(source), int(target), int(weight))
             (plain if int(source) in self.live else counted).append(entry)
@@ -451,7 +456,9 @@ class _Source:
 
     def _copy_own(self, head: LookupHead) -> Iterator[str]:
         """A head that looks at its own row."""
-        entries = [(int(s), int(t), int(w)) for s, t, w in zip(head.copies.sources, head.copies.targets, head.copies.weights)]
+        entries = [
+            (int(s), int(t), int(w)) for s, t, w in zip(head.copies.sources, head.copies.targets, head.copies.weights)
+        ]
         alike = [(s, t, w) for s, t, w in entries if s == t]
         for start, stop, shift, weight in _stretches(alike):
             yield f"for (int k = {start}; k < {stop}; k++) h[k + {shift}] += {weight} * o[k];"
@@ -463,7 +470,9 @@ class _Source:
             yield f"h[{target}] += {_sum(terms, 'o')};"
 
     def _write_resting(self, found: str, head: LookupHead) -> Iterator[str]:
-        entries = [(int(s), int(t), int(w)) for s, t, w in zip(head.copies.sources, head.copies.targets, head.copies.weights)]
+        entries = [
+            (int(s), int(t), int(w)) for s, t, w in zip(head.copies.sources, head.copies.targets, head.copies.weights)
+        ]
         by_target: dict[int, list[tuple[int, int]]] = {}
         for source, target, weight in entries:
             by_target.setdefault(target, []).append((source, weight))
@@ -471,10 +480,11 @@ class _Source:
         for target, terms in by_target.items():
             yield f"  h[{target}] += {_sum(terms, 'o')};"
         yield f"}} else if ({found} >= 0) {{ int8_t *m = mem + {found} * WIDTH; int bad = 0;"
-        for start, stop, shift, terms in _alike_sums(by_target):
+        for start, stop, terms in _alike_sums(by_target):
             at = self.live[start] - start
             added = " ".join(f"{'+' if w > 0 else '-'} {abs(w)} * o[k + {s}]" for s, w in terms)
-            yield f"  for (int k = {start}; k < {stop}; k++) {{ int8_t v = m[k + {at}] {added}; m[k + {at}] = v; bad |= v; }}"
+            value = f"int8_t v = m[k + {at}] {added}; m[k + {at}] = v; bad |= v;"
+            yield f"  for (int k = {start}; k < {stop}; k++) {{ {value} }}"
         yield "  if (bad & ~1) { why[1] = 1; return count; }"
         yield "}"
 
@@ -504,7 +514,7 @@ class _Source:
         yield "}"
 
     def _units(self, into: Tensor, bias: Tensor, out: Tensor) -> list[Unit]:
-        """The units, with what is the same in every layer in their thresholds; units that are always off are left out."""
+        """The units. What is the same in every layer is in their thresholds; those that are always off are left out."""
         reads, writes = into.cpu().numpy().astype(np.int64), out.cpu().numpy().astype(np.int64).T
         made = []
         for row, constant, column in zip(reads, bias.cpu().numpy().astype(np.int64), writes):
@@ -578,7 +588,9 @@ class _Source:
                     at = dim if step > 0 else dim - lanes + 1
                     loaded = f"load{lanes}(h + ({at}))"
                     loaded = loaded if step > 0 else f"reverse{lanes}({loaded})"
-                    terms.append(f"{loaded} * (int8_t){weight}" if abs(weight) != 1 else f"{'-' if weight < 0 else ''}{loaded}")
+                    terms.append(
+                        f"{loaded} * (int8_t){weight}" if abs(weight) != 1 else f"{'-' if weight < 0 else ''}{loaded}"
+                    )
             total = " + ".join(terms).replace("+ -", "- ")
             test = f"(({total}) > (int8_t){part[0].threshold - 1})"
             if len(part) < lanes:
@@ -696,8 +708,8 @@ def _stretches(entries: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, 
         place = stop
 
 
-def _alike_sums(by_target: dict[int, list[tuple[int, int]]]) -> Iterator[tuple[int, int, int, list[tuple[int, int]]]]:
-    """Neighbouring targets that add neighbouring sources: start, stop, 0, terms with sources relative to the target."""
+def _alike_sums(by_target: dict[int, list[tuple[int, int]]]) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    """Neighbouring targets that add neighbouring sources: start, stop, terms with sources relative to the target."""
     groups: list[tuple[int, int, list[tuple[int, int]]]] = []
     for target in sorted(by_target):
         shifted = sorted((source - target, weight) for source, weight in by_target[target])
@@ -705,7 +717,7 @@ def _alike_sums(by_target: dict[int, list[tuple[int, int]]]) -> Iterator[tuple[i
             groups[-1] = (groups[-1][0], target + 1, shifted)
         else:
             groups.append((target, target + 1, shifted))
-    yield from ((start, stop, 0, terms) for start, stop, terms in groups)
+    return groups
 
 
 PRELUDE = """/* Generated from the weights of a transformer. */

@@ -12,11 +12,14 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kleene.common.alphabet import Word
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
+from kleene.common.text import Text, encode_text, is_symbols
 from kleene.errors import InputError
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
@@ -58,7 +61,7 @@ class Config:
     shape: str  # "universal" | "encoder" | "decoder"
     tokens: int
     positions: int | None
-    max_length: int | None  # the longest input whose averages stay exact; None: any
+    max_length: int | None  # the longest input for which all heads are exact; None: any
     dim: int
     cycle: tuple[BlockShape, ...]  # the blocks that take turns; most networks have one
     classes: int
@@ -146,8 +149,9 @@ class Block(nn.Module):
         return x + torch.einsum("bhnv,hdv->bnd", mixed, self.out)
 
     def selected(self, scores: Tensor) -> Tensor:
-        """How many positions score above the null key, for each head: (batch, head, position)."""
-        return (scores > self.null_score[None, :, None, None]).sum(dim=-1)
+        """Which positions each head selects, (batch, head, position, position): the best above the null key."""
+        above = scores > self.null_score[None, :, None, None]
+        return above & (scores == scores.amax(dim=-1, keepdim=True))
 
     def first_half(self, x: Tensor) -> Tensor:
         if not self.in1.shape[0]:
@@ -181,6 +185,11 @@ class Transformer(nn.Module):
         self._certificates: dict[str, tuple[Any, Any]] = {}  # by number format
         self.made_for = dtype  # the number format that it was compiled for; a conversion does not change it
         self.tf32: tuple[Any, str | None] | None = None  # see formats.py
+        self.encoder: Callable[[str], list[int]] | None = None  # the program's own, while it is in memory
+        self.decoder: Callable[[Sequence[int]], str | None] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "encoder": None, "decoder": None}  # Python of the program stays with the program
 
     # --- what it is ---
 
@@ -304,19 +313,19 @@ class Transformer(nn.Module):
 
     def run(
         self,
-        tokens: Sequence[int],
+        tokens: str | Sequence[int],
         *,
         layers: int | None = None,
         max_layers: int = 10_000,
         check: bool = False,
         evaluator: Evaluator | None = None,
     ) -> Output:
-        """Run one input; the output's `.layers` says how many layers it took. See `run_batch`."""
+        """Run one input, tokens or text; the output has `.layers`, and `.text` where there is one. See `run_batch`."""
         return self.run_batch([tokens], layers=layers, max_layers=max_layers, check=check, evaluator=evaluator)[0]
 
     def run_batch(
         self,
-        inputs: Sequence[Sequence[int]],
+        inputs: Sequence[str | Sequence[int]],
         *,
         layers: int | None = None,
         max_layers: int = 10_000,
@@ -326,7 +335,7 @@ class Transformer(nn.Module):
     ) -> list[Output]:
         """Run a batch of inputs of any lengths.
 
-        inputs: token sequences.
+        inputs: token sequences, or texts where the network has an alphabet.
         layers: run exactly so many layers; by default each sequence runs until it halts.
         max_layers: raise `DidNotHalt` where a sequence needs more.
         check: raise `UndefinedRead` where the program would (dense).
@@ -340,10 +349,47 @@ class Transformer(nn.Module):
         checked = [self.check_input(tokens) for tokens in inputs]
         check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
         if self.config.shape == "decoder":
-            return self.decode_batch(checked, layers=layers, check=check)
-        from kleene.networks.transformer.evaluators import run_many
+            made = self.decode_batch(checked, layers=layers, check=check)
+        else:
+            from kleene.networks.transformer.evaluators import run_many
 
-        return run_many(self, checked, self._count(layers), max_layers, evaluator, check, watch)
+            made = run_many(self, checked, self._count(layers), max_layers, evaluator, check, watch)
+        for output in made:
+            output.answer = self.answer
+        return made
+
+    @property
+    def text(self) -> Text | None:
+        """How text becomes tokens; None where no alphabet was declared."""
+        said = self.description.get("program", {}).get("text")
+        return None if said is None else Text.from_json(said)
+
+    def answer(self, outputs: Sequence[int]) -> str | None:
+        """The text of outputs; None where the network does not say how they are written."""
+        if self.decoder is not None:
+            return self.decoder(outputs)
+        return None if self.text is None else self.text.decode(outputs)
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text."""
+        return self.encoder(text) if self.encoder is not None else encode_text(self.text, text, self.config.name)
+
+    @property
+    def alphabet(self) -> tuple[str, ...]:
+        """The symbols of a network that holds an automaton."""
+        from kleene.networks.transformer.words import described_words
+
+        return tuple(described_words(self)["alphabet"])
+
+    def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
+        """Whether a network that holds an automaton accepts each word."""
+        from kleene.networks.transformer.words import accepts_batch
+
+        return accepts_batch(self, words)
+
+    def accepts(self, word: Word) -> bool:
+        """Whether a network that holds an automaton accepts a word."""
+        return bool(self.accepts_batch([word])[0])
 
     def preferred_evaluator(self) -> str:
         """ "sparse" where the sparse evaluator can run these weights, otherwise "dense"."""
@@ -369,9 +415,13 @@ class Transformer(nn.Module):
         limits = (self.config.positions, self.config.max_length)
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def check_input(self, tokens: Sequence[Any]) -> list[int]:
+    def check_input(self, tokens: str | Sequence[Any]) -> list[int]:
         """Return the input as a list of ints, or raise an error that says what is wrong with it."""
         c = self.config
+        if isinstance(tokens, str):
+            tokens = self.encode(tokens)
+        elif is_symbols(tokens) and self.text is not None:
+            tokens = self.text.numbers(tokens, c.name)
         try:
             given = list(tokens)
         except TypeError:

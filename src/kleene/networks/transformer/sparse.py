@@ -23,6 +23,7 @@ from kleene.networks.transformer.model import UNDERFLOW, Block, Transformer
 Array = np.ndarray[Any, Any]
 MOST_VALUES = 20_000_000  # of the residual streams that run together
 BY_OFFSET, BY_KEY, BY_WORD = 0, 1, 2  # how a head selects: by offset alone, by a one-hot key, by the bits of a word
+ALL, RANKED, LATEST, EARLIEST = 0, 1, 2, 3  # what a head selects of several positions that match
 MANY_OFFSETS = 1 << 40  # in place of the offset of a head that selects several
 
 
@@ -49,7 +50,7 @@ class SparseTransformer:
     def _block(self, block: Block) -> FlatBlock:
         segments = [(segment.start, segment.stop) for segment in self.net.layout]
         return FlatBlock(
-            _flat_heads(block, segments, self.config.causal, self.kind),
+            _flat_heads(block, segments, self.net.longest, self.config.causal, self.kind),
             _flat_half(self._numpy(block.in1), self._numpy(block.bias1), self._numpy(block.out1)),
             _flat_half(self._numpy(block.in2), self._numpy(block.bias2), self._numpy(block.out2)),
         )
@@ -129,6 +130,8 @@ class FlatHeads(NamedTuple):
     key: Array  # (head, 2): the same of the key
     offset: Array  # the single offset that a head selects, or MANY_OFFSETS
     allowed: Array  # (head, offset): whether the relative bias lets the head select it
+    order: Array  # which of several positions a head selects: ALL, RANKED, LATEST or EARLIEST
+    ranks: Array  # (head, offset): the position with the highest rank is selected
     causal: bool
     match_base: Array  # head → its first place in match_ptr
     match_ptr: Array  # one entry a query value
@@ -189,12 +192,14 @@ class _Selection:
     query, key: the first dimension and the size of the segments that they read.
     allowed: whether the head may select each offset −window − 1 … window + 1.
     matches: of each query value, the key values that match it; only of a head BY_KEY.
+    relative: the scores of the offsets.
     """
 
     mode: int
     query: tuple[int, int]
     key: tuple[int, int]
     allowed: Array
+    relative: Array
     matches: tuple[Array, ...] = ()
 
     @property
@@ -205,13 +210,28 @@ class _Selection:
             return MANY_OFFSETS
         return int(places[0]) - len(self.allowed) // 2
 
+    def order(self, longest: int | None) -> int:
+        """What it selects of several positions that match; `longest` is the length of the longest input."""
+        scores = self.relative[self.allowed]
+        if len(scores) <= 1 or (scores == scores[0]).all():
+            return ALL
+        if (np.diff(np.sort(scores)) < UNDERFLOW).any():
+            raise NotSparse("a head that is not hard")
+        if longest is None or longest > len(self.allowed) // 2:
+            raise NotSparse("a head that prefers some of the positions, for inputs of any length")
+        if not self.allowed.all() or self.mode != BY_KEY:
+            return RANKED
+        return LATEST if (np.diff(scores) > 0).all() else EARLIEST if (np.diff(scores) < 0).all() else RANKED
+
     @property
     def reads(self) -> set[int]:
         """The dimensions of the query's and the key's segment."""
         return {start + k for start, size in (self.query, self.key) for k in range(size)}
 
 
-def _flat_heads(block: Block, segments: list[tuple[int, int]], causal: bool, kind: Any) -> FlatHeads:
+def _flat_heads(
+    block: Block, segments: list[tuple[int, int]], longest: int | None, causal: bool, kind: Any
+) -> FlatHeads:
     names = ("query", "query_bias", "key", "key_bias", "value", "out", "relative", "null_score", "null_value")
     tensors = {name: getattr(block, name).detach().cpu().double().numpy() for name in names}
     selections: list[_Selection] = []
@@ -240,6 +260,10 @@ def _flat_heads(block: Block, segments: list[tuple[int, int]], causal: bool, kin
         allowed=np.array([selection.allowed for selection in selections], dtype=np.bool_).reshape(
             len(selections), reach
         ),
+        order=np.array([selection.order(longest) for selection in selections], dtype=np.int64),
+        ranks=np.array([selection.relative for selection in selections], dtype=np.float64).reshape(
+            len(selections), reach
+        ),
         causal=causal,
         match_base=_pointers(values),
         match_ptr=_pointers([len(part) for part in matches]),
@@ -266,7 +290,7 @@ def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> _Selec
         on, off = relative > null + UNDERFLOW, relative < null - UNDERFLOW
         if one["query_bias"].any() or not (on | off).all():
             raise NotSparse("a relative head that is not hard")
-        return _Selection(BY_OFFSET, (0, 0), (0, 0), on)
+        return _Selection(BY_OFFSET, (0, 0), (0, 0), on, relative)
     (q0, q1), (k0, k1) = (_segment(one[name], segments) for name in ("query", "key"))
     if one["key_bias"].any() or one["query_bias"].any():
         return _word_selection(one, (q0, q1), (k0, k1), null)
@@ -274,15 +298,21 @@ def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> _Selec
     if key.shape[0] < k1 - k0 or not (key[: k1 - k0] == np.eye(k1 - k0)).all() or key[k1 - k0 :].any():
         raise NotSparse("a key that is not one-hot")
     scores = one["query"][: k1 - k0, q0:q1].T  # (query value, key value)
-    best, worst = float(relative.max()), float(relative.min())
+    best = float(relative.max())
     match = scores + best > null + UNDERFLOW
-    allowed = relative == best
-    if not (match | (scores + best < null - UNDERFLOW)).all() or (
-        worst < best and (scores + relative[~allowed].max() > null - UNDERFLOW).any()
-    ):
+    allowed = _allowed(relative, scores[match], null)
+    if not (scores[~match] + best < null - UNDERFLOW).all():
         raise NotSparse("a head that is not hard")
     matches = tuple(np.nonzero(row)[0] for row in match)
-    return _Selection(BY_KEY, (q0, q1 - q0), (k0, k1 - k0), allowed, matches)
+    return _Selection(BY_KEY, (q0, q1 - q0), (k0, k1 - k0), allowed, relative, matches)
+
+
+def _allowed(relative: Array, matched: Array, null: float) -> Array:
+    """The offsets at which a match, whose score is one of `matched`, is selected; at the others none may be."""
+    allowed: Array = relative + matched.min(initial=np.inf) > null + UNDERFLOW
+    if matched.size and not (relative[~allowed] + matched.max() < null - UNDERFLOW).all():
+        raise NotSparse("a head that is not hard")
+    return allowed
 
 
 def _segment(weights: Array, segments: list[tuple[int, int]]) -> tuple[int, int]:
@@ -306,12 +336,9 @@ def _word_selection(one: dict[str, Array], query: tuple[int, int], key: tuple[in
     )
     fits = fits and (one["query_bias"][:bits] == -scale).all() and (one["key_bias"][:bits] == -1).all()
     relative = one["relative"]
-    allowed = relative == relative.max()
-    if not fits or relative.max() != 0 or scale * bits - null < UNDERFLOW or null - scale * (bits - 2) < UNDERFLOW:
+    if not fits or null - scale * (bits - 2) - relative.max() < UNDERFLOW:
         raise NotSparse("a word head that is not hard")
-    if not allowed.all() and scale * bits + relative[~allowed].max() > null - UNDERFLOW:
-        raise NotSparse("a word head that is not hard")
-    return _Selection(BY_WORD, (q0, bits), (k0, bits), allowed)
+    return _Selection(BY_WORD, (q0, bits), (k0, bits), _allowed(relative, np.array([scale * bits]), null), relative)
 
 
 class Scratch(NamedTuple):
@@ -364,6 +391,8 @@ def _attend(x, begin, n, heads, scratch):  # type: ignore[no-untyped-def]
             and _read_codes(x, begin, n, heads.query[h], mode, scratch.queries)
         ):
             return False
+        elif heads.order[h] >= LATEST:
+            _attend_by_order(x, begin, n, heads, h, scratch)
         elif mode == BY_WORD:
             _attend_by_word(x, begin, n, heads, h, scratch)
         else:
@@ -400,6 +429,7 @@ def _attend_by_offset(x, begin, n, heads, h, counts):  # type: ignore[no-untyped
         heads.weights,
     )
     offset, allowed, causal = heads.offset[h], heads.allowed[h], heads.causal
+    order, ranks = heads.order[h], heads.ranks[h]
     reach = len(allowed) // 2
     for i in range(n):
         count = 0
@@ -408,9 +438,15 @@ def _attend_by_offset(x, begin, n, heads, h, counts):  # type: ignore[no-untyped
             if 0 <= j < n and not (causal and j > i):
                 count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
         else:
+            best = -1
             for j in range(i + 1 if causal else n):
                 if allowed[_place(j - i, reach)]:
-                    count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                    if order == ALL:
+                        count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                    elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
+                        best = j
+            if best >= 0:
+                count = _copy(x, begin + i, begin + best, a, b, sources, targets, weights, count)
         counts[i] = count
 
 
@@ -432,15 +468,53 @@ def _attend_by_key(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-d
     for j in range(n - 1, -1, -1):  # chain the positions of each key value
         following[j] = first[keys[j]]
         first[keys[j]] = j
+    order, ranks = heads.order[h], heads.ranks[h]
     for i in range(n):
-        count = 0
+        count, best = 0, -1
         for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
             j = first[matches[m]]
             while j >= 0:
                 if not (causal and j > i) and allowed[_place(j - i, reach)]:
-                    count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                    if order == ALL:
+                        count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                    elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
+                        best = j
                 j = following[j]
+        if best >= 0:
+            count = _copy(x, begin + i, begin + best, a, b, sources, targets, weights, count)
         counts[i] = count
+
+
+@njit(cache=True, nogil=True)
+def _attend_by_order(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-def]
+    """A head that selects the latest or the earliest of the keys that match, at any offset."""
+    a, b, sources, targets, weights = (
+        heads.copy_ptr[h],
+        heads.copy_ptr[h + 1],
+        heads.sources,
+        heads.targets,
+        heads.weights,
+    )
+    base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
+    causal, latest = heads.causal, heads.order[h] == LATEST
+    keys, queries, counts = scratch.keys, scratch.queries, scratch.counts
+    chosen = scratch.first  # key value → the position that the head selects, or −1
+    chosen[: heads.key[h, 1]] = -1
+    if not causal:
+        for j in range(n):
+            if latest or chosen[keys[j]] < 0:
+                chosen[keys[j]] = j
+    for i in range(n):
+        if causal and (latest or chosen[keys[i]] < 0):
+            chosen[keys[i]] = i
+        best = -1
+        for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
+            j = chosen[matches[m]]
+            if j >= 0 and (best < 0 or (j > best) == latest):
+                best = j
+        counts[i] = 0
+        if best >= 0:
+            counts[i] = _copy(x, begin + i, begin + best, a, b, sources, targets, weights, 0)
 
 
 @njit(cache=True, nogil=True)
@@ -456,11 +530,17 @@ def _attend_by_word(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-
     allowed, causal = heads.allowed[h], heads.causal
     reach = len(allowed) // 2
     keys, queries, counts = scratch.keys, scratch.queries, scratch.counts
+    order, ranks = heads.order[h], heads.ranks[h]
     for i in range(n):
-        count = 0
+        count, best = 0, -1
         for j in range(i + 1 if causal else n):
             if keys[j] == queries[i] and allowed[_place(j - i, reach)]:
-                count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                if order == ALL:
+                    count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
+                    best = j
+        if best >= 0:
+            count = _copy(x, begin + i, begin + best, a, b, sources, targets, weights, count)
         counts[i] = count
 
 

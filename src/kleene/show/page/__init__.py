@@ -23,7 +23,19 @@ from kleene.errors import NotSupported
 from kleene.files import write_text
 
 SCRIPTS = {  # the scripts of each kind of page; the last one starts it
-    "program": ("core.js", "player.js", "grid.js", "attention.js", "weights.js", "program.js", "start.js"),
+    "program": (
+        "core.js",
+        "player.js",
+        "grid.js",
+        "attention.js",
+        "text.js",
+        "network.js",
+        "run.js",
+        "wiring.js",
+        "weights.js",
+        "program.js",
+        "start.js",
+    ),
     "rnn": ("core.js", "player.js", "grid.js", "rnn.js", "start.js"),
     "heat": ("core.js", "heat.js", "start.js"),
 }

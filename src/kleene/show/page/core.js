@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with attributes, listeners (on…) and children; a string child is text. */
 function make(tag, attributes = {}, ...children) {
-  const element = ["svg", "path", "rect", "circle", "line"].includes(tag)
+  const element = ["svg", "g", "path", "rect", "circle", "line", "text", "marker", "defs"].includes(tag)
     ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;

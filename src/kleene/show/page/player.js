@@ -2,7 +2,7 @@
 
 class Player {
   /** `density[k]` is how much happens in step k; `say(k)` names it; `show(k)` draws it. */
-  constructor({ last, noun, density, say, show }) {
+  constructor({ last, noun, density, say, show, signal }) {
     Object.assign(this, { last, say, show, at: 0, timer: null });
     const button = (sign, label, act) =>
       make("button", { type: "button", "aria-label": label, title: label, onclick: act }, icon(sign));
@@ -23,7 +23,7 @@ class Player {
         button("next", "one on", () => this.go(this.at + 1)), button("last", "last", () => this.go(last))),
       make("div", { class: "track" }, this.drawDensity(density), this.range),
       make("div", { class: "where" }, this.said, this.speed));
-    document.addEventListener("keydown", (event) => this.key(event));
+    document.addEventListener("keydown", (event) => this.key(event), { signal });
   }
 
   drawDensity(density) {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
 from typing import Any
 
 from kleene.lowering.layout import show_value
@@ -9,6 +12,7 @@ from kleene.machines.program import ProgramClass
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Trace
 from kleene.show.page import Numbered, Page, gaps
+from kleene.show.page.live import kinds_data, updates_data
 from kleene.show.page.weights import weights_data
 from kleene.show.page.writers import Writers, moves
 
@@ -21,13 +25,16 @@ def program_page(trace: Trace, updates: Any, network: Any, without: str | None, 
     without: why no weights are shown.
     text: the input as it was written, for the title.
     """
-    spec, shown, rows = trace.spec, _Texts(trace), Numbered()
+    spec, shown, rows = trace.spec, Labels(trace), Numbered()
     written = Writers(trace, updates)
     data = {
         "title": spec.name,
         "text": text,
         "evaluator": trace.evaluator,
+        "about": _about(trace),
         "tokens": [shown.label("tokens", token) for token in trace.tokens],
+        "ids": list(trace.tokens),
+        "answer": None if spec.max_tokens is not None else trace.outputs.text,
         "variables": [_variable(spec, name) for name in spec.variables],
         "heads": [_head(head) for head in (*spec.heads.values(), *spec.moves.values())],
         "cycle": [name for name, _ in spec.cycle],
@@ -44,17 +51,42 @@ def program_page(trace: Trace, updates: Any, network: Any, without: str | None, 
         "weights": None if network is None else weights_data(network),
         "without_weights": without,
     }
+    if network is not None:
+        data |= _live(trace, updates, shown, written.sources)
     data |= {"values": shown.numbered.items, "rows": rows.items}
     title = f"{spec.name}: {text}" if text else f"{spec.name}, {len(trace.tokens)} tokens"
     return Page("program", title, data)
 
 
-class _Texts:
+def _live(trace: Trace, updates: Any, shown: Labels, sources: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the page needs to run the network on other inputs."""
+    spec = trace.spec
+    names = [shown.label("tokens", token) for token in range(spec.tokens)]
+    return {
+        "kinds": kinds_data(spec, shown.label),
+        "updates": updates_data(updates, sources),
+        "token_names": [] if names == [str(token) for token in range(spec.tokens)] else names,
+        "alphabet": None if spec.text is None else spec.text.to_json(),
+        "max_tokens": spec.max_tokens,
+    }
+
+
+def _about(trace: Trace) -> str | None:
+    """One sentence about the program: the first of its docstring."""
+    if not isinstance(trace.origin, ProgramClass):
+        return None
+    maker = getattr(sys.modules.get(trace.origin.__module__), trace.origin.__qualname__.split(".")[0], None)
+    said = vars(trace.origin).get("__doc__") or (inspect.getdoc(maker) if inspect.isfunction(maker) else None)
+    return None if said is None else " ".join(re.split(r"\n\s*\n", said)[0].split())
+
+
+class Labels:
     """Number the texts of values: the program's `labels` where it has them, else the values."""
 
     def __init__(self, trace: Trace) -> None:
         labels = getattr(trace.origin, "labels", None) if isinstance(trace.origin, ProgramClass) else None
         self.labels: dict[str, Any] = labels if isinstance(labels, dict) else {}
+        self.labels = {**labels_of_text(trace.spec), **self.labels}
         self.spec, self.numbered = trace.spec, Numbered()
         self._known: dict[tuple[str, Any], int] = {}
 
@@ -72,6 +104,18 @@ class _Texts:
         labels = self.labels.get(name, ())
         index = value if name == "tokens" else self.spec.kinds[name].index(value)
         return str(labels[index]) if index is not None and index < len(labels) else show_value(value)
+
+
+def labels_of_text(spec: Spec) -> dict[str, tuple[str, ...]]:
+    """The names that an alphabet gives to tokens, to variables that hold a token, and to outputs."""
+    if spec.text is None:
+        return {}
+    alphabet, tokens = spec.text.alphabet, tuple(range(spec.tokens))
+    found = {
+        name: alphabet for name, v in spec.variables.items() if v.by_token == tokens and len(v.kind) == spec.tokens
+    }
+    names = {spec.output: spec.text.names} if spec.text.names else {}
+    return {**found, **names, "tokens": alphabet}
 
 
 def _variable(spec: Spec, name: str) -> dict[str, Any]:
@@ -97,13 +141,14 @@ def _head(head: HeadSpec) -> dict[str, Any]:
     parts += [f"default={show_value(head.kind.values[head.default])}"] if head.default is not None else []
     parts += [f"where {name} = {value}" for name, value in head.where]
     parts += [f"among {name} = {value}" for name, value in head.among]
+    parts += [f"{head.prefer}=True"] if head.prefer is not None else []
     parts += [f"into={head.into}"] if head.into is not None else []
     parts += [f"replacing={head.replacing}"] if head.replacing is not None else []
     kind = "relative" if head.query is None and offsets is not None and len(offsets) == 1 else "attend"
     return {"name": head.name, "value": head.value, "told": f"{kind}({', '.join(parts)})", "into": head.into}
 
 
-def _changes(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
+def _changes(trace: Trace, layer: int, shown: Labels) -> list[list[int]]:
     """The cells that a layer changes, as `gaps`, and the numbers of the new texts."""
     before, after = trace.states[layer], trace.states[layer + 1]
     found = {
@@ -115,7 +160,7 @@ def _changes(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
     return [gaps(found), list(found.values())]
 
 
-def _looks(heads: dict[str, list[HeadOutput]], shown: _Texts, rows: Numbered) -> dict[str, list[int]]:
+def _looks(heads: dict[str, list[HeadOutput]], shown: Labels, rows: Numbered) -> dict[str, list[int]]:
     """Two rows for each head of a layer, shared between layers: its outputs, and the positions that it selects."""
     found = {}
     for name, outputs in heads.items():
@@ -124,7 +169,7 @@ def _looks(heads: dict[str, list[HeadOutput]], shown: _Texts, rows: Numbered) ->
     return found
 
 
-def _moved(trace: Trace, layer: int, shown: _Texts) -> list[list[int]]:
+def _moved(trace: Trace, layer: int, shown: Labels) -> list[list[int]]:
     """The cells that heads had written when `step` began, and the numbers of their texts."""
     part, rows = trace.spec.by_layer[layer % len(trace.spec.by_layer)], list(trace.spec.variables)
     return [

@@ -1,6 +1,7 @@
 // The weights by named dimension: choose a variable or head, or type a name; every matrix row that mentions it is listed.
 
 const MOST_ROWS = 120;
+const MOST_DRAWN = 90_000; // numbers of a matrix that is drawn
 
 class Weights {
   constructor(place, data) {
@@ -64,7 +65,7 @@ class Weights {
 
   told([variable, terms], wanted) {
     const hit = (name) => wanted && wanted(name) ? "hit" : null;
-    const number = (weight) => make("em", { class: weight < 0 ? "minus" : "plus" }, `${weight < 0 ? "−" : "+"}${Math.abs(weight)}`);
+    const number = (weight) => make("em", { class: weight < 0 ? "minus" : "plus" }, `${weight < 0 ? "−" : "+"}${Number(Math.abs(weight).toPrecision(6))}`);
     if (terms.length === 1) {
       const [, weight, name] = terms[0];
       return make("code", { class: hit(name) }, number(weight), ` ${name === "1" ? "(bias)" : name}`);
@@ -75,6 +76,8 @@ class Weights {
   block(matrix, rows, kept, wanted) {
     const table = make("div", { class: "terms" });
     const fill = (from) => {
+      if (!from && matrix.entries.length <= MOST_DRAWN) table.append(make("figure", { class: "map-box", tabindex: 0, role: "group", "aria-label": `map of ${matrix.group} ${matrix.name}` },
+        matrixMap(matrix, rows, this.weights.lists[matrix.columns], this.found.clientWidth - 40)));
       for (const [row, terms] of kept.slice(from, from + MOST_ROWS)) {
         table.append(make("div", {}, make("b", {}, rows[row]), matrix.notes ? make("i", {}, matrix.notes[row]) : null,
           make("span", {}, this.grouped(terms).map((group) => this.told(group, wanted)))));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from kleene.show.terminal import assignment_text, guard_text
 
 Array = np.ndarray[Any, Any]
 AROUND = 3  # lines of source shown around a line
+MAX_SOURCE = 300  # lines of a step that are shown in full
 MADE_FROM_RULES = "kleene.machines.written_rules"
 
 
@@ -118,7 +120,7 @@ class Writers:
             said = "A saved network has no source text; of lines that write the same it has the first."
             return {"file": None, "lines": {}, "why": said}
         filename = step.__code__.co_filename
-        shown = {n for line in wanted for n in range(max(1, line - AROUND), line + AROUND + 1)}
+        shown = {n for line in wanted for n in range(max(1, line - AROUND), line + AROUND + 1)} | _lines_of(step)
         texts = {n: linecache.getline(filename, n).rstrip("\n") for n in sorted(shown)}
         if not any(texts.values()):
             return {"file": Path(filename).name, "lines": {}, "why": "The source text is not available."}
@@ -139,6 +141,15 @@ def _steps(trace: Trace) -> list[Any]:
     if isinstance(trace.origin, ProgramClass):
         return [step_of(part) for part in trace.origin.by_layer]
     return [None] * len(trace.spec.by_layer)
+
+
+def _lines_of(step: Any) -> set[int]:
+    """The lines of a step, where they are not too many."""
+    try:
+        texts, first = inspect.getsourcelines(step)
+    except (OSError, TypeError):
+        return set()
+    return set(range(first, first + len(texts))) if len(texts) <= MAX_SOURCE else set()
 
 
 def _written_as_rules(step: Any) -> bool:

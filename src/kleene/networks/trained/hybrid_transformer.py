@@ -9,7 +9,7 @@ from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTran
 from kleene.networks.transformer.model import Transformer
 
 
-class AssistedTransformer(StandardTransformer):
+class HybridTransformer(StandardTransformer):
     """A trained encoder that reads the logits of a compiled network at every position.
 
     The compiled network reads the same tokens, runs as many layers as there are tokens, and stays frozen.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 Loss = Callable[[nn.Module, Any], Tensor]
 
 
-class Captured:
+class CudaGraphStep:
     """`descend` for `training.loop.train`: one step of an optimiser on a loss, replayed on a GPU.
 
     `half` computes the loss with matrix products in bfloat16; weights and sums stay float32.

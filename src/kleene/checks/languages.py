@@ -1,0 +1,274 @@
+"""Networks that hold an automaton, whatever their architecture: comparing two of them, and their certificates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from kleene.checks.bisimulation import Report, chosen_words
+from kleene.common.alphabet import Word, show_word
+from kleene.decompilers import linear_to_dfa
+from kleene.decompilers.gated_to_dfa import Saturated, reached
+from kleene.decompilers.linear_to_dfa import Whole, holds_weights, weighted_of
+from kleene.decompilers.rnn_to_dfa import reachable
+from kleene.decompilers.transformer_to_updates import decompile_transformer
+from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
+from kleene.machines.automata.dfa import DFA, as_dfa
+from kleene.machines.automata.weighted import WeightedAutomaton
+from kleene.machines.automata.weighted import from_json as weighted_from_json
+from kleene.networks.formats import PRECISION
+from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.gated import GatedRNN
+from kleene.networks.rnn.linear import DTYPES, LinearRNN
+from kleene.networks.transformer.model import Transformer
+
+LIMIT = 1_000_000
+FORMATS = {name: PRECISION[dtype] for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class WordCertificate:
+    """Whether a network is proved to accept the words of an automaton, in which format, up to which length, and why."""
+
+    holds: bool
+    dtype: str
+    reasons: tuple[str, ...]
+    max_length: int | None = None  # None: words of every length
+    margin: float | None = None  # how far the nearest argument of a gate is from where it would not be saturated
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        if not self.holds:
+            return f"no certificate in {self.dtype}: " + "; ".join(self.reasons)
+        length = "words of every length" if self.max_length is None else f"words of up to {self.max_length:,} symbols"
+        return f"certified in {self.dtype} for {length}: " + "; ".join(self.reasons)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "holds": self.holds,
+            "dtype": self.dtype,
+            "max_length": self.max_length,
+            "margin": self.margin,
+            "reasons": list(self.reasons),
+        }
+
+
+def saved_machine(network: Any) -> DFA:
+    """The automaton that a network was compiled from, as saved with it."""
+    about = network.description.get("words", {}) if isinstance(network, Transformer) else network.about
+    if "machine" not in about:
+        raise InputError("certify: the network was not compiled from an automaton; pass machine=")
+    return DFA.from_json(about["machine"], "the network's 'machine'")
+
+
+def compared(found: DFA, machine: DFA) -> str | None:
+    """A sentence on a shortest word on which a network's automaton and a machine differ; None where there is none."""
+    if set(found.alphabet) != set(machine.alphabet):
+        raise InputError(
+            f"certify: the machine reads {machine.alphabet}, the network {found.alphabet}; they must be equal"
+        )
+    word = machine.distinguish(found)
+    if word is None:
+        return None
+    said = ("accepts", "rejects") if machine.accepts(word) else ("rejects", "accepts")
+    return f"on {show_word(word)} the machine {said[0]}, and the network {said[1]}"
+
+
+def certify_gated(
+    net: GatedRNN, *, machine: DFA | None = None, dtype: Any = None, limit: int = LIMIT
+) -> WordCertificate:
+    """Prove from the tensors that every gate saturates on every word, and that the network accepts the machine's words.
+
+    - `machine`: the automaton, by default the one saved with the network.
+    - `dtype`: certify the network as if it were converted to this format.
+    - `limit`: the most hidden vectors to visit.
+    """
+    wanted = saved_machine(net) if machine is None else as_dfa(machine)
+    saturated = None
+    try:
+        saturated = Saturated(net, dtype)
+        found = reached(saturated, net.alphabet, limit)
+    except (NotExact, DidNotHalt) as error:
+        name = net.dtype if saturated is None else saturated.name
+        return WordCertificate(False, name, (str(error),))
+    problem = compared(found, wanted)
+    if problem is not None:
+        return WordCertificate(False, saturated.name, (problem,))
+    reasons = (
+        f"{len(found):,} hidden vectors are closed under {len(net.alphabet)} symbols",
+        f"every gate is saturated in each of them, {saturated.margin:.1f} beyond what {saturated.name} needs, with any "
+        "rounding of the sums",
+        f"their automaton accepts the words of the machine's {len(wanted):,} states",
+    )
+    return WordCertificate(True, saturated.name, reasons, margin=saturated.margin)
+
+
+def certify_linear(
+    net: LinearRNN,
+    *,
+    machine: DFA | WeightedAutomaton | None = None,
+    dtype: Any = None,
+    limit: int = LIMIT,
+    tolerance: float = 1e-6,
+) -> WordCertificate:
+    """Prove from the tensors that a linear RNN accepts the machine's words, or computes its weights.
+
+    - `machine`: the automaton, by default the one saved with the network.
+    - `dtype`: certify the network as if it were converted to this format.
+    - `limit`: the most hidden vectors to visit.
+    - `tolerance`: for weights, the largest error; the certificate gives the longest words for which it is certain.
+    """
+    if isinstance(machine, WeightedAutomaton) or (machine is None and holds_weights(net)):
+        return _certify_weights(net, machine, dtype, tolerance)
+    wanted = saved_machine(net) if machine is None else as_dfa(machine)
+    name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
+    try:
+        whole = Whole(net, name, closed=True)
+        found = linear_to_dfa.reached(whole, net.alphabet, limit)
+    except (NotExact, DidNotHalt) as error:
+        return WordCertificate(False, name, (str(error),))
+    problem = compared(found, wanted)
+    if problem is not None:
+        return WordCertificate(False, name, (problem,))
+    reasons = (
+        f"{len(found):,} hidden vectors are closed under {len(net.alphabet)} symbols",
+        f"all numbers are whole, and no sum is above {whole.largest:,}, which {name} holds exactly",
+        "the kinds of the steps are closed under composition, so a parallel scan rounds nothing either",
+        f"their automaton accepts the words of the machine's {len(wanted):,} states",
+    )
+    return WordCertificate(True, name, reasons)
+
+
+def _certify_weights(net: LinearRNN, machine: Any, dtype: Any, tolerance: float) -> WordCertificate:
+    """Equal weights in exact rationals (Schützenberger), and the length up to which rounding stays small."""
+    name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
+    wanted = weighted_from_json(net.about["machine"], "the network's 'machine'") if machine is None else machine
+    kept = LinearRNN(net.alphabet, net.shapes, net.read_units, name)
+    kept.load_state_dict(net.state_dict())  # rounds to the format
+    found = weighted_of(kept)
+    word = wanted.distinguish(found)
+    if word is not None:
+        given = f"{wanted.weight(word)}, and the network's numbers give {found.weight(word)}"
+        reason = f"{show_word(word)} has the weight {given}"
+        return WordCertificate(False, name, (reason,))
+    length, said = weights_length(found, name, tolerance)
+    if length < 0:
+        return WordCertificate(False, name, (f"even the empty word's weight may be off by more than {tolerance}",))
+    reasons = ("every word has the weight that the machine gives it, in exact arithmetic (Schützenberger)", said)
+    return WordCertificate(True, name, reasons, max_length=None if length > FOR_EVER else length)
+
+
+FOR_EVER = 1 << 14  # symbols; bounds are followed no further
+
+
+def weights_length(automaton: WeightedAutomaton, dtype: str, tolerance: float) -> tuple[int, str]:
+    """The longest words whose weights a format computes to a tolerance, and why.
+
+    Sums of absolute values bound a weight and, times the number of roundings, its error, in whatever order a scan
+    multiplies. The largest matrix entries of all symbols bound every word of a length. Whole numbers are exact as long
+    as the bound fits the format.
+    """
+    unit = 2.0 ** -FORMATS[dtype]
+    parts = (automaton.initial, automaton.matrices, automaton.final)
+    whole = all(bool((part == np.round(part)).all()) for part in parts)
+    largest = np.abs(automaton.matrices).max(axis=0)
+    vector, final, size = np.abs(automaton.initial), np.abs(automaton.final), len(automaton)
+    length, step, power = -1, 0, np.eye(size)
+    while step <= FOR_EVER:
+        reach = float(vector @ final) * (1 + 1e-9)
+        within = max(reach, float(vector.max(initial=0)), float(power.max())) * (1 + 1e-9)
+        roundings = (step + 1) * (size + 2) * unit
+        exact = whole and within * size <= 1 / unit
+        if not exact and (roundings > 0.1 or not math.isfinite(reach) or 1.2 * roundings * reach > tolerance):
+            break
+        length = step
+        after, powers = vector @ largest, power @ largest
+        if np.array_equal(after, vector) and np.array_equal(power, powers) and exact:
+            return FOR_EVER + 1, f"whole numbers up to {reach:,.0f}, which {dtype} holds exactly"
+        vector, power, step = after, powers, step + 1
+    said = f"rounding in {dtype} changes a weight by {tolerance:g} at most up to {length:,} symbols"
+    return length, f"whole numbers; {said}" if whole else said
+
+
+def _longest(thing: Any) -> int | None:
+    """The longest words that a network reads; None where there is no limit."""
+    words = thing.description.get("words", {}) if isinstance(thing, Transformer) else {}
+    length: int | None = words.get("length")
+    return length
+
+
+# --- comparing any two ------------------------------------------------------------------------------------
+
+
+@singledispatch
+def automaton_of(thing: Any) -> DFA:
+    """The automaton of a machine, or of a network, read from its weights."""
+    try:
+        return as_dfa(thing)
+    except InputError:
+        raise NotSupported(
+            f"verify: the words of {a_type(thing)} are not read from its weights; say which words to compare: "
+            "inputs=, lengths= or random="
+        ) from None
+
+
+@automaton_of.register
+def _(rnn: ExactRNN) -> DFA:
+    return reachable(rnn, LIMIT)[0]
+
+
+@automaton_of.register
+def _(net: GatedRNN) -> DFA:
+    return reached(Saturated(net), net.alphabet, LIMIT)
+
+
+@automaton_of.register
+def _(net: Transformer) -> DFA:
+    dfa: DFA = decompile_transformer(net, to="dfa")
+    return dfa
+
+
+@automaton_of.register
+def _(net: LinearRNN) -> DFA:
+    return linear_to_dfa.reached(Whole(net), net.alphabet, LIMIT)
+
+
+def verify_networks(
+    network: Any,
+    other: Any = None,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 50,
+    seed: int = 0,
+    limit: int = LIMIT,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Compare a network with the automaton saved with it (None), with another machine, or with another network: by
+    default on all words at once, through the automata of their weights; or on chosen words."""
+    machine = saved_machine(network) if other is None else other
+    if not hasattr(machine, "accepts_batch"):
+        raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")
+    if inputs is None and lengths is None and random is None:
+        first, second = automaton_of(machine), automaton_of(network)
+        problem = compared(second, first)
+        states = len(first) * len(second)
+        limits = [n for thing in (machine, network) if (n := _longest(thing)) is not None]
+        which = f"words of up to {min(limits):,} symbols" if limits else "words of every length"
+        how = f"{which}, through the automata of the weights"
+        return Report(states, int(problem is not None), how, problem)
+    words, how = chosen_words(tuple(network.alphabet), inputs, lengths, random, length, seed)
+    if progress is not None:
+        progress(len(words) // 2)
+    wrong = np.flatnonzero(machine.accepts_batch(words) != network.accepts_batch(words))
+    example = min((words[i] for i in wrong), key=len, default=None)
+    return Report(len(words), len(wrong), how, None if example is None else show_word(example))

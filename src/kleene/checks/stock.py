@@ -1,0 +1,60 @@
+"""Certificates of stock models: the stock checker's proof from the tensors, as the model has them now."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+from kleene.checks.certificates import Certificate
+from kleene.checks.steps import certify_step
+from kleene.checks.stock_checker import check_stock
+from kleene.checks.stock_tensors import StockSaved
+from kleene.errors import NotSupported
+from kleene.lowering.updates import Cycle, Updates
+from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
+from kleene.networks.stock.files import content_of
+from kleene.networks.stock.model import StockModel
+from kleene.networks.transformer.model import DTYPES
+
+
+def certify_stock(
+    net: StockModel, *, dtype: str | torch.dtype | None = None, program: ProgramClass | None = None
+) -> Certificate:
+    """Prove a stock model in its own number format, or as if it were converted to `dtype`. With `program`, the
+    certificate holds where the saved updates also do what the program's `step` does."""
+    own = str(net.dtype).removeprefix("torch.")
+    name = own if dtype is None else str(dtype).removeprefix("torch.")
+    if name not in ("float32", "bfloat16"):
+        raise NotSupported(f"stock models are certified in float32 and bfloat16, not {name!r}")
+    verdict = check_stock(as_saved(net, name), name)
+    reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
+    step = certify_step(program, updates=saved_updates(net)) if program is not None and verdict.holds else None
+    return Certificate(
+        verdict.holds and (step is None or step.holds),
+        name,
+        verdict.max_length,
+        reasons,
+        net.name,
+        verdict.statement,
+        verdict.lemmas,
+        step,
+    )
+
+
+def as_saved(net: StockModel, dtype: str) -> StockSaved:
+    """What `net.save` would write, with the tensors that the model has now, converted to a number format."""
+    content: Any = json.loads(json.dumps(content_of(net, "")))
+    tensors = {name: t.detach().cpu().to(DTYPES[dtype]).double().numpy() for name, t in net.tensors.items()}
+    return StockSaved(json.loads(json.dumps(net.config)), content, tensors)
+
+
+def saved_updates(net: StockModel) -> Updates | Cycle:
+    """The guarded updates that are saved with a model."""
+    spec = Spec.from_json(net.description["program"])
+    if not spec.cycle:
+        return Updates.from_json(spec, net.description["updates"])
+    parts = [Updates.from_json(part, said["updates"]) for part, said in zip(spec.by_layer, net.description["cycle"])]
+    return Cycle(spec, tuple(parts))

@@ -1,0 +1,69 @@
+"""Programs into stock classes of transformers: compile the decoder, plan its layers, write the tensors of the class."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from kleene.compilers.program_to_gpt2 import gpt2
+from kleene.compilers.program_to_llama import llama
+from kleene.compilers.program_to_phi3 import phi3
+from kleene.compilers.program_to_qwen3 import qwen3
+from kleene.compilers.program_to_transformer import compile_program
+from kleene.compilers.stock_plan import make_plan
+from kleene.errors import NotSupported
+from kleene.machines.program import ProgramClass
+from kleene.networks.stock.model import Family, StockModel
+from kleene.networks.transformer.model import DTYPES, Transformer
+
+WRITERS: dict[str, Any] = {"llama": llama, "gpt2": gpt2, "phi3": phi3, "qwen3": qwen3}
+Dtype = Literal["float32", "bfloat16"]
+
+
+def compile_to_llama(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+    """A decoder inside `LlamaForCausalLM`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(program, "llama", length, dtype)
+
+
+def compile_to_gpt2(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+    """A decoder inside `GPT2LMHeadModel`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(program, "gpt2", length, dtype)
+
+
+def compile_to_phi3(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+    """A decoder inside `Phi3ForCausalLM`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(program, "phi3", length, dtype)
+
+
+def compile_to_qwen3(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+    """A decoder inside `Qwen3ForCausalLM`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(program, "qwen3", length, dtype)
+
+
+def compile_stock(program: ProgramClass, family: Family, length: int | None, dtype: str) -> StockModel:
+    net = compile_program(program, length=length)
+    symbols = getattr(program, "symbols", None)
+    return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "")
+
+
+def to_stock(
+    net: Transformer,
+    family: Family,
+    length: int | None = None,
+    dtype: str = "float32",
+    symbols: Sequence[str] | None = None,
+    about: str = "",
+) -> StockModel:
+    """The stock model of a compiled decoder."""
+    if dtype not in ("float32", "bfloat16"):
+        raise NotSupported(f"{net.config.name}: dtype={dtype!r}; a stock model has float32 or bfloat16 weights")
+    plan = make_plan(net, length)
+    options = {"dtype": dtype} if family == "gpt2" else {}
+    config, tensors, claim, _ = WRITERS[family](plan, **options)
+    made = {name: torch.from_numpy(np.ascontiguousarray(array)).to(DTYPES[dtype]) for name, array in tensors.items()}
+    texts = [str(t) for t in range(plan.spec.tokens)] if symbols is None else list(symbols)
+    return StockModel(family, config, made, net.description, {**claim, "length": plan.length}, texts, about)

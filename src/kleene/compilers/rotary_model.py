@@ -1,0 +1,113 @@
+"""A plan as a model with RMSNorm, rotary positions and a gated MLP: what Llama, Phi-3 and Qwen 3 share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kleene.compilers.rotary_heads import Rotary, choose_rotary, fill_rotary_head
+from kleene.compilers.stock_plan import Plan
+from kleene.compilers.stock_tensors import (
+    CONSTANTS,
+    StockLayer,
+    Stream,
+    count_heads,
+    count_neurons,
+    embed_tokens,
+    fill_layer,
+    pad,
+    unembed,
+)
+from kleene.errors import NotSupported
+
+Array = np.ndarray[Any, Any]
+
+EPSILON = 1e-12  # of the norm: 1 + 1e-12 is 1 in float32
+
+
+@dataclass(frozen=True)
+class RotaryModel:
+    """The tensors and sizes of a model, before a class names them."""
+
+    plan: Plan
+    stream: Stream
+    rotary: Rotary
+    heads: int
+    hidden: int
+    layers: list[StockLayer]
+    embedding: Array
+    unembedding: Array
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """Where everything is: what the certificate is told, and proves."""
+        s = self.stream
+        return {
+            "place": s.place.tolist(),
+            "mirror": None,
+            "sink": s.sink,
+            "layers": [[layer.number, layer.half] for layer in self.plan.layers],
+            "heads": [[name.partition(" (")[0] for name in layer.names] for layer in self.layers],
+        }
+
+    def config(self, kind: str, architecture: str) -> dict[str, Any]:
+        """The fields of config.json that the classes share."""
+        spec = self.plan.spec
+        return {
+            "architectures": [architecture],
+            "model_type": kind,
+            "vocab_size": spec.tokens + 2,
+            "hidden_size": self.stream.width,
+            "intermediate_size": self.hidden,
+            "num_hidden_layers": len(self.layers),
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.heads,
+            "head_dim": self.rotary.size,
+            "hidden_act": "silu",
+            "max_position_embeddings": self.plan.length + 1,
+            "rms_norm_eps": EPSILON,
+            "rope_parameters": {"rope_type": "default", "rope_theta": self.rotary.theta},
+            "attention_dropout": 0.0,
+            "tie_word_embeddings": False,
+            "bos_token_id": spec.tokens,
+            "pad_token_id": spec.tokens + 1,
+            "eos_token_id": spec.stop,
+            "use_cache": True,
+        }
+
+
+def make_rotary(plan: Plan, normed: bool = False) -> RotaryModel:
+    """Choose sizes as small as the plan allows, and fill in all tensors. `normed`: queries and keys have norms."""
+    if plan.positions is not None:
+        placed = next(name for name, v in plan.spec.variables.items() if v.by_position is not None)
+        raise NotSupported(
+            f"{plan.spec.name}: '{placed}' is initialised from the position, which rotary models do not tell; use "
+            "to='gpt2', or heads with offsets and latest matches"
+        )
+    rotary = choose_rotary(plan)
+    heads = count_heads(plan, rotary.size)
+    hidden = -(-max(1, *(count_neurons(plan, layer) for layer in plan.layers)) // 8) * 8
+    width = exact_width(plan.dims + 1 + CONSTANTS, heads)
+    constants = (*range(plan.dims + 1, plan.dims + 1 + CONSTANTS),)
+    stream = Stream(width, np.arange(plan.dims), plan.dims, constants)
+    fill = partial(fill_rotary_head, plan, rotary, normed)
+    layers = [padded(fill_layer(plan, layer, stream, heads, rotary.size, fill), hidden) for layer in plan.layers]
+    return RotaryModel(plan, stream, rotary, heads, hidden, layers, embed_tokens(plan, stream), unembed(plan, stream))
+
+
+def exact_width(least: int, heads: int) -> int:
+    """A multiple of 8 and of the number of heads for which the mean of ones is one, also as a sum times 1 / width."""
+    width = -(-least // 8) * 8
+    while width % heads or np.float32(width) * (np.float32(1) / np.float32(width)) != 1:
+        width += 8
+    return width
+
+
+def padded(layer: StockLayer, hidden: int) -> StockLayer:
+    """Neurons that do nothing, up to a number."""
+    layer.gate, layer.up = pad(layer.gate, 0, hidden), pad(layer.up, 0, hidden)
+    layer.down, layer.gate_bias = pad(layer.down, 1, hidden), pad(layer.gate_bias, 0, hidden)
+    return layer

@@ -1,0 +1,1 @@
+"""Programs inside unmodified classes of Hugging Face's transformers."""

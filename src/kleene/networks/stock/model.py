@@ -1,0 +1,242 @@
+"""A compiled decoder as an unmodified class of transformers: its config, its tensors, and what they are claimed to do.
+
+Nothing of Kleene is needed to run the saved folder: `AutoModelForCausalLM` and `AutoTokenizer` read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import index
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from kleene.common.output import Output
+from kleene.errors import InputError, NotSupported
+from kleene.networks.stock.tokenizer import check_symbols
+
+Family = Literal["llama", "gpt2", "phi3", "qwen3"]
+
+CLASSES = {
+    "llama": "LlamaForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
+    "phi3": "Phi3ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+}
+BATCH = 256  # sequences that run together
+
+
+@dataclass(frozen=True)
+class StockSizes:
+    """How large a stock model is. `bytes` counts the weights."""
+
+    layers: int
+    residual: int
+    heads: int
+    head_size: int
+    hidden: int
+    parameters: int
+    nonzero: int
+    bytes: int
+
+
+@dataclass(eq=False)
+class StockModel:
+    """A decoder inside a stock class.
+
+    family: "llama", "gpt2", "phi3" or "qwen3".
+    config: the content of config.json.
+    tensors: the state dict.
+    description: the program as data (declarations, guarded updates, layout), as every transformer of Kleene has it.
+    claim: which dimensions and layers hold what; `kl.certify` proves it.
+    symbols: the text of each token.
+    """
+
+    family: Family
+    config: dict[str, Any]
+    tensors: dict[str, torch.Tensor]
+    description: dict[str, Any]
+    claim: dict[str, Any]
+    symbols: list[str]
+    about: str = ""
+    _model: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.symbols = check_symbols(self.name, self.symbols, self.program["tokens"])
+
+    def __repr__(self) -> str:
+        s = self.sizes
+        return (
+            f"{CLASSES[self.family]} of '{self.name}': {s.layers} layers, residual {s.residual}, {s.heads} heads of "
+            f"{s.head_size}, {s.hidden} neurons a layer, {s.parameters:,} parameters, up to {self.length:,} tokens"
+        )
+
+    # --- what it is ---
+
+    @property
+    def program(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.description["program"]
+        return found
+
+    @property
+    def name(self) -> str:
+        return str(self.program["name"])
+
+    @property
+    def length(self) -> int:
+        """The longest sequence, with what is generated and without the first token."""
+        return int(self.claim["length"])
+
+    @property
+    def longest(self) -> int:
+        """The longest prompt that leaves room for every token that may be generated."""
+        return max(1, self.length - self.max_tokens + 1)
+
+    @property
+    def max_tokens(self) -> int:
+        return int(self.program["max_tokens"])
+
+    @property
+    def first(self) -> int:
+        """The token in front of every sequence."""
+        return int(self.program["tokens"])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(iter(self.tensors.values())).dtype
+
+    def parameters(self) -> Iterator[torch.Tensor]:
+        yield from self.tensors.values()
+
+    @property
+    def sizes(self) -> StockSizes:
+        c, every = self.config, list(self.tensors.values())
+        heads = c["n_head"] if self.family == "gpt2" else c["num_attention_heads"]
+        width = c["n_embd"] if self.family == "gpt2" else c["hidden_size"]
+        return StockSizes(
+            layers=c["n_layer"] if self.family == "gpt2" else c["num_hidden_layers"],
+            residual=width,
+            heads=heads,
+            head_size=c.get("head_dim") or width // heads,
+            hidden=c["n_inner"] if self.family == "gpt2" else c["intermediate_size"],
+            parameters=sum(t.numel() for t in every),
+            nonzero=sum(int(torch.count_nonzero(t)) for t in every),
+            bytes=sum(t.numel() * t.element_size() for t in every),
+        )
+
+    def described(self, layer: int) -> dict[str, Any]:
+        """The saved description of a layer of the program: its updates, read guards and the purpose of each unit."""
+        cycle = self.description.get("cycle")
+        part: dict[str, Any] = self.description if cycle is None else cycle[layer % len(cycle)]
+        return part
+
+    # --- text ---
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text: its characters, or its words where symbols are longer."""
+        parts = text.split() if any(len(symbol) > 1 for symbol in self.symbols) else list(text)
+        for part in parts:
+            if part not in self.symbols:
+                raise InputError(f"{self.name}: {part!r} is none of the symbols {' '.join(self.symbols)}")
+        return [self.symbols.index(part) for part in parts]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, without the token at which generation stops."""
+        space = " " if any(len(symbol) > 1 for symbol in self.symbols) else ""
+        return space.join(self.symbols[t] for t in tokens if t != self.program["stop"])
+
+    # --- running ---
+
+    def model(self, *, attention: Literal["sdpa", "eager"] = "sdpa") -> Any:
+        """The model of transformers, with these tensors; `attention` chooses its implementation."""
+        transformers = _transformers()
+        config_class = getattr(
+            transformers, CLASSES[self.family].replace("ForCausalLM", "").replace("LMHeadModel", "") + "Config"
+        )
+        options = {key: value for key, value in self.config.items() if key not in ("architectures", "model_type")}
+        config = config_class(**options, attn_implementation=attention)
+        with torch.device("meta"):
+            model = getattr(transformers, CLASSES[self.family])(config)
+        model = model.to_empty(device="cpu").to(self.dtype)
+        _reset_buffers(model)
+        model.load_state_dict(self.tensors, strict=True)
+        return model.eval().requires_grad_(False)
+
+    def check_input(self, tokens: Sequence[Any]) -> list[int]:
+        """Convert an input to ints, or say what is wrong with it."""
+        given = list(tokens)
+        if not given:
+            raise InputError(f"{self.name}: the input is empty; give at least one token")
+        if len(given) > self.length:
+            raise InputError(f"{self.name}: the input has {len(given)} tokens; this model takes at most {self.length}")
+        for place, token in enumerate(given):
+            if not hasattr(token, "__index__") or not 0 <= token < self.first:
+                raise InputError(f"{self.name}: token {token!r} at position {place} is outside 0 … {self.first - 1}")
+        return [index(token) for token in given]
+
+    def run(self, tokens: Sequence[int]) -> Output:
+        """The tokens that the model appends to one input."""
+        return self.run_batch([tokens])[0]
+
+    def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output]:
+        """The tokens that the model appends to each input, by its own `generate` in batches with left padding."""
+        checked = [self.check_input(tokens) for tokens in inputs]
+        if self._model is None:
+            self._model = self.model()
+        order = sorted(range(len(checked)), key=lambda i: len(checked[i]))
+        made: dict[int, Output] = {}
+        for start in range(0, len(order), BATCH):
+            chosen = order[start : start + BATCH]
+            made |= dict(zip(chosen, self._generate([checked[i] for i in chosen])))
+        return [made[i] for i in range(len(checked))]
+
+    def _generate(self, inputs: list[list[int]]) -> list[Output]:
+        longest, stop = max(map(len, inputs)), self.program["stop"]
+        if longest + self.max_tokens - 1 > self.length:
+            raise InputError(
+                f"{self.name}: {longest} tokens and up to {self.max_tokens} more are over the {self.length:,} of this "
+                "model; compile it with a larger length="
+            )
+        ids = torch.full((len(inputs), longest + 1), self.first + 1)
+        for row, tokens in enumerate(inputs):
+            ids[row, longest - len(tokens) :] = torch.tensor([self.first, *tokens])
+        options = {"do_sample": False, "max_new_tokens": self.max_tokens, "pad_token_id": self.first + 1}
+        made = self._model.generate(
+            ids, attention_mask=(ids != self.first + 1).long(), eos_token_id=stop, bos_token_id=self.first, **options
+        )
+        appended = made[:, longest + 1 :].tolist()
+        layers = self.sizes.layers
+        kept = [row[: row.index(stop) + 1] if stop in row else row for row in appended]
+        return [Output(row, layers=layers * len(row)) for row in kept]
+
+    # --- files ---
+
+    def save(self, folder: str | Path, *, certificate: Any = None) -> None:
+        """Write a complete folder of transformers, atomically. `certificate`: what kl.certify found, to be cited."""
+        from kleene.networks.stock.files import save_stock
+
+        save_stock(self, folder, certificate)
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ImportError:
+        raise NotSupported("stock models run in the package transformers; pip install transformers") from None
+    return transformers
+
+
+def _reset_buffers(model: Any) -> None:
+    """Compute the buffers that are not saved (frequencies of rotary positions) again: they were made without memory."""
+    for module in model.modules():
+        if hasattr(module, "inv_freq"):
+            module.__init__(module.config)
+
+
+def load(folder: Path) -> StockModel:
+    """Read a saved stock model (through kl.load)."""
+    from kleene.networks.stock.files import load_stock
+
+    return load_stock(folder)

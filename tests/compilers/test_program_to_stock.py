@@ -1,0 +1,116 @@
+"""Programs inside unmodified classes of transformers: what they generate is what the interpreter appends."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+
+import kleene as kl
+from stock_programs import FAMILIES, PROGRAMS, Recall, Sums
+
+
+def prompts(program: Any, count: int, longest: int, seed: int = 0) -> list[list[int]]:
+    chance = Random(seed)
+    return [[chance.randrange(program.spec.tokens) for _ in range(chance.randrange(1, longest))] for _ in range(count)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_generates_what_the_program_appends(program: Any, family: Any) -> None:
+    net = kl.compile(program, to=family, length=60)
+    assert type(net.model()).__name__ == {"gpt2": "GPT2LMHeadModel"}.get(family, f"{family.capitalize()}ForCausalLM")
+    given = prompts(program, 40, 40)
+    assert net.run_batch(given) == [program.run(tokens) for tokens in given]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_is_certified_up_to_its_length(program: Any, family: Any) -> None:
+    certificate = kl.certify(kl.compile(program, to=family, length=300), program=program)
+    assert certificate.holds, certificate
+    assert certificate.max_length == 300
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_take_three_values_in_eager_and_sdpa(family: Any) -> None:
+    net = kl.compile(Recall, to=family, length=200)
+    ids = torch.tensor([[net.first, *prompts(Recall, 1, 200, seed=3)[0]]])
+    for attention in ("eager", "sdpa"):
+        logits = net.model(attention=attention)(ids).logits[:, 1:]
+        assert {*logits.unique().tolist()} == {-3.0, -1.0, 1.0}
+
+
+def test_a_length_of_thousands() -> None:
+    net = kl.compile(Recall, to="llama", length=8000)
+    assert kl.certify(net).holds
+    (tokens,) = prompts(Recall, 1, 9, seed=1)
+    far = [4, 2, *[0, 1] * 3500, 4]  # 4 was followed by 2, 7,000 tokens before
+    assert net.run_batch([tokens, far])[1][0] == 2
+
+
+def test_bfloat16_where_the_certificate_allows() -> None:
+    net = kl.compile(Sums, to="gpt2", length=60, dtype="bfloat16")
+    assert kl.certify(net).holds
+    given = prompts(Sums, 40, 40)
+    assert net.run_batch(given) == [Sums.run(tokens) for tokens in given]
+    assert not kl.certify(kl.compile(Recall, to="llama", length=200, dtype="bfloat16")).holds
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_verify_and_files(family: Any, tmp_path: Any) -> None:
+    net = kl.compile(Sums, to=family, length=40)
+    net.save(tmp_path / "sums")
+    loaded = kl.load(tmp_path / "sums", kl.StockModel)
+    assert kl.verify(Sums, loaded, random=50).holds
+    assert all(torch.equal(loaded.tensors[name], tensor) for name, tensor in net.tensors.items())
+    exported = kl.export(kl.compile(Sums), family, tmp_path / "again", length=40, symbols="012;")
+    assert exported.config == net.config
+    assert all(torch.equal(exported.tensors[name], tensor) for name, tensor in net.tensors.items())
+
+
+# --- what it refuses ---
+
+
+def declared(**body: Any) -> Any:
+    bit, one, result = kl.cat(2, token=lambda t: t), kl.cat(2, default=1), kl.cat(2)
+    body = {name: thing(bit, one) if callable(thing) else thing for name, thing in body.items()}
+    names = {"tokens": 2, "max_tokens": 3, "layers": 1, "bit": bit, "one": one, "result": result, "output": result}
+
+    def step(z: Any) -> None:
+        z.result = z.bit
+
+    return type(kl.Program)("Refused", (kl.Program,), {**names, "step": step, **body})
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"share": lambda bit, one: kl.attend(one, one, bit, output=kl.num([0, 1]))}, "'share' averages"),
+        ({"near": lambda bit, one: kl.attend(one, bit, bit, offsets=[-2, -1])}, "'near' has 2 offsets"),
+        ({"moved": lambda bit, one: kl.relative(bit, -1, 0, into=one)}, "'moved' writes into a variable"),
+        ({"max_tokens": None}, "declare max_tokens"),
+    ],
+)
+def test_refuses_by_name_what_a_stock_model_cannot_hold(body: Any, why: str) -> None:
+    with pytest.raises(kl.NotSupported, match=why):
+        kl.compile(declared(**body), to="llama")
+
+
+def test_rotary_models_have_no_absolute_positions() -> None:
+    placed = declared(place=lambda bit, one: kl.cat(8, position=lambda p: p))
+    with pytest.raises(kl.NotSupported, match="'place' is initialised from the position"):
+        kl.compile(placed, to="llama")
+    assert kl.certify(kl.compile(placed, to="gpt2")).holds
+
+
+def test_lengths_and_inputs_are_checked() -> None:
+    with pytest.raises(kl.InputError, match="length=0"):
+        kl.compile(Sums, to="llama", length=0)
+    net = kl.compile(Sums, to="llama", length=20)
+    with pytest.raises(kl.InputError, match="token 4 at position 1"):
+        net.run([1, 4])
+    with pytest.raises(kl.InputError, match="over the 20 of this model"):
+        net.run([1] * 15)

@@ -1,0 +1,99 @@
+"""Small decoders that together use everything a stock model has: offsets, matches, limits, defaults, words."""
+
+from __future__ import annotations
+
+import kleene as kl
+
+
+class Sums(kl.Program):
+    """x[t + 1] = x[t] + x[t − 1] modulo 3, until the token 3 was given."""
+
+    tokens, stop, max_tokens, layers = 4, 3, 12, 2
+    symbols = "012;"
+    token = kl.cat(4, token=lambda t: t)
+    left = kl.relative(token, -1, default=0)
+    total = kl.cat(4)
+    result = kl.cat(4)
+    output = result
+
+    @kl.layer(left)
+    def add(z):
+        z.total = 3 if z.left == 3 else (z.token + z.left) % 3
+
+    @kl.layer()
+    def give(z):
+        z.result = z.total
+
+    cycle = (add, give)
+
+
+class Recall(kl.Program):
+    """Gives what followed the latest earlier occurrence of the last token (an induction head)."""
+
+    tokens, max_tokens, layers = 6, 9, 2
+    token = kl.cat(7, token=lambda t: t)
+    value = kl.cat(6, token=lambda t: t)
+    before = kl.cat(7)
+    left = kl.relative(token, -1, default=6)
+    found = kl.attend(token, before, value, latest=True, default=5)
+    result = kl.cat(6)
+    output = result
+
+    @kl.layer(left)
+    def look(z):
+        z.before = z.left
+
+    @kl.layer(found)
+    def answer(z):
+        z.result = z.found
+
+    cycle = (look, answer)
+
+
+class FirstEven(kl.Program):
+    """Odd tokens give one more than the earliest even token; even tokens give 1. Uses `where`, `among`, `earliest`."""
+
+    tokens, max_tokens, layers = 7, 6, 1
+    token = kl.cat(7, token=lambda t: t)
+    odd = kl.cat(2, token=lambda t: t % 2)
+    one = kl.cat(2, default=1)
+    everywhere = kl.cat(2, default=1)
+    first = kl.attend(one, everywhere, token, earliest=True, among={odd: 0}, where={odd: 1}, default=3)
+    result = kl.cat(7)
+    output = result
+
+    def step(z):
+        z.result = (z.first + 1) % 7 if z.odd else 1
+
+
+class Counter(kl.Program):
+    """Counts its tokens in a word, and stops at seven: comparisons of words, two halves of an MLP block."""
+
+    tokens, stop, max_tokens, layers = 3, 2, 12, 8
+    count = kl.word(3, default=1)
+    left = kl.relative(count, -1, default=0)
+    result = kl.cat(3)
+    output = result
+
+    def step(z):
+        if z.left < 7:
+            z.count = z.left + 1
+        z.result = 2 if z.left >= 6 else 1
+
+
+class Copies(kl.Program):
+    """A head at an offset that also compares: the token three to the left, where it is the same."""
+
+    tokens, max_tokens, layers = 4, 5, 1
+    token = kl.cat(4, token=lambda t: t)
+    same = kl.attend(token, token, token, offsets=[-3], default=3)
+    wide = kl.relative(token, -2, default=1)
+    result = kl.cat(4)
+    output = result
+
+    def step(z):
+        z.result = (z.same + z.wide * z.token) % 4
+
+
+PROGRAMS = [Sums, Recall, FirstEven, Counter, Copies]
+FAMILIES = ["llama", "gpt2", "phi3", "qwen3"]
