@@ -1650,12 +1650,7 @@ class Cases:
         out = block[f"out{half}"][self.segment.slice]
         units = np.nonzero(out.any(axis=0))[0]
         self.rows, self.bias = block[f"in{half}"][units], block[f"bias{half}"][units]
-        self.cleared = block.layer.clears.get(name)  # where heads have cleared it, and nothing has written it since
-        if half == 2 and block.layer.second is not None:
-            written = block.raw["out1"][self.segment.slice].any() or any(
-                u.variable == name for u in block.layer.updates
-            )
-            self.cleared = None if written else self.cleared
+        self.cleared = self._cleared(half)
         self.columns = out[:, units].T.astype(np.float64)  # (unit, own dimension)
         self.scratch = [d for d in block.scratch if d not in block.predicates and self.rows[:, d].any()]
         self.through = self.rows[:, self.scratch]
@@ -1666,6 +1661,15 @@ class Cases:
         self._read_tables()
         self.seen: set[Any] = set()
         self.count = self.states = 0
+
+    def _cleared(self, half: int) -> tuple[tuple[str, int], ...] | None:
+        """Where heads have cleared the variable, if nothing has written it since."""
+        layer = self.block.layer
+        if half == 2 and layer.second is not None:
+            by_units = self.block.raw["out1"][self.segment.slice].any()
+            if by_units or any(update.variable == self.name for update in layer.updates):
+                return None
+        return layer.clears.get(self.name)
 
     def _depends_on(self, head: str) -> bool:
         """Whether a unit of this variable reads a head, or a scratch value that is made from it."""

@@ -317,12 +317,8 @@ class UnitBuilder:
         bits = width if made.modulus is None else made.modulus.bit_length() - 1
         tests = [self.indicator(test) for test in update.guard]
         digits = list(_digits(self.spec, made.terms))
-        own = {place for dim, place, digit in digits if dim == (name, place) and digit == 1}
-        others = {dim for dim, place, digit in digits if dim[0] == name and (dim[1] != place or digit != 1)}
-        own = set() if others or self.is_cleared(name, update.guard) else {place for place in own if place < bits}
-        base: Column = {}
-        for bit in range(bits):
-            base[(name, bit)] = base.get((name, bit), 0) + (made.constant >> bit & 1)
+        own = set() if self.is_cleared(name, update.guard) else _own_bits(name, digits, bits)
+        base: Column = {(name, bit): made.constant >> bit & 1 for bit in range(bits)}
         for dim, place, digit in digits:
             if place < bits and not (dim == (name, place) and place in own):
                 one = LinearFunction({dim: 1}, 0, 1, dim[0] in self.rough)
@@ -378,6 +374,13 @@ def _digits(spec: Spec, terms: Terms) -> Iterator[tuple[Dim, int, int]]:
             kind = spec.kinds[name]
             assert isinstance(kind, Word)
             yield from (((name, bit), bit, coefficient) for bit in range(kind.bits))
+
+
+def _own_bits(name: str, digits: Sequence[tuple[Dim, int, int]], bits: int) -> set[int]:
+    """The bits of a word that are in a sum at their own places; none where the word is in the sum in another way."""
+    mine = [(dim[1], place, digit) for dim, place, digit in digits if dim[0] == name]
+    plain = all(bit == place and digit == 1 for bit, place, digit in mine)
+    return {place for _, place, _ in mine if place < bits} if plain else set()
 
 
 @cache

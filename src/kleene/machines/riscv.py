@@ -6,7 +6,6 @@ tested on the official conformance tests. Memory starts at 0x80000000; the 16 by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -278,6 +277,8 @@ def access_of(instruction: int, register: Any) -> tuple[int, bool]:
 
 
 RAN, STOPPED, DEVICE, FETCH_FAULT = range(4)
+LUI, AUIPC, JAL, JALR, BRANCH = 0b0110111, 0b0010111, 0b1101111, 0b1100111, 0b1100011
+LOAD, STORE, OP_IMM, OP, FENCE = 0b0000011, 0b0100011, 0b0010011, 0b0110011, 0b0001111
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -315,6 +316,81 @@ def _branches(f3, a, b):  # type: ignore[no-untyped-def]
     return (a < b) != (f3 == 7)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _bits(i, low, count):  # type: ignore[no-untyped-def]
+    """Some bits of an instruction."""
+    return (np.uint32(i) >> np.uint32(low)) & np.uint32((1 << count) - 1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _signed(value, bits):  # type: ignore[no-untyped-def]
+    """Extend the sign of a number of so many bits to 32."""
+    shift = np.int32(32 - bits)
+    return np.uint32(np.int32(np.uint32(value) << np.uint32(shift)) >> shift)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _in_rv32i(opcode, f3, bit25, bit30):  # type: ignore[no-untyped-def]
+    """Whether an instruction is one that the processor executes by itself."""
+    if opcode == OP:
+        return not bit25 and (not bit30 or f3 == 0 or f3 == 5)
+    if opcode == OP_IMM:
+        return (f3 != 1 and f3 != 5) or (not bit25 and (f3 == 5 or not bit30))
+    if opcode == LOAD:
+        return f3 != 3 and f3 < 6
+    if opcode == STORE:
+        return f3 < 3
+    if opcode == BRANCH:
+        return f3 != 2 and f3 != 3
+    if opcode == JALR:
+        return f3 == 0
+    return opcode in (LUI, AUIPC, JAL, FENCE)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _offset(i, opcode):  # type: ignore[no-untyped-def]
+    """The immediate of an instruction."""
+    if opcode == STORE:
+        return _signed(_bits(i, 25, 7) << np.uint32(5) | _bits(i, 7, 5), 12)
+    if opcode == BRANCH:
+        high = _bits(i, 31, 1) << np.uint32(12) | _bits(i, 7, 1) << np.uint32(11)
+        return _signed(high | _bits(i, 25, 6) << np.uint32(5) | _bits(i, 8, 4) << np.uint32(1), 13)
+    if opcode == JAL:
+        high = _bits(i, 31, 1) << np.uint32(20) | _bits(i, 12, 8) << np.uint32(12)
+        return _signed(high | _bits(i, 20, 1) << np.uint32(11) | _bits(i, 21, 10) << np.uint32(1), 21)
+    if opcode in (LUI, AUIPC):
+        return np.uint32(i) & np.uint32(0xFFFFF000)
+    return _signed(_bits(i, 20, 12), 12)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _load(cells, size, address, f3):  # type: ignore[no-untyped-def]
+    count, result = 1 << np.int64(f3 & np.uint32(3)), np.uint32(0)
+    for k in range(count):
+        result |= _byte(cells, size, np.uint32(address + np.uint32(k))) << np.uint32(8 * k)
+    return _signed(result, 8 * count) if f3 < 2 else np.uint32(result)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _store(cells, size, address, f3, value):  # type: ignore[no-untyped-def]
+    for k in range(1 << np.int64(f3)):
+        at = np.int64(np.uint32(address + np.uint32(k))) - (BASE - 16)
+        if 0 <= at < size + 16:
+            cells[at] = np.uint8((value >> np.uint32(8 * k)) & np.uint32(255))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _result(opcode, f3, bit30, a, b, pc, offset):  # type: ignore[no-untyped-def]
+    """What an instruction writes into its register, loads aside."""
+    if opcode == OP:
+        return np.uint32(_compute(f3, bit30, a, b))
+    if opcode == OP_IMM:
+        return np.uint32(_compute(f3, bit30 if f3 == 5 else np.uint32(0), a, offset))
+    if opcode == LUI:
+        return np.uint32(offset)
+    return np.uint32(pc + (offset if opcode == AUIPC else np.uint32(4)))
+
+
 @njit(cache=True, nogil=True)
 def _run(cells, values, size, most, beyond):  # type: ignore[no-untyped-def]
     """Run instructions; return how many, and why it stops. `beyond`: a load or store may go outside memory.
@@ -328,69 +404,29 @@ def _run(cells, values, size, most, beyond):  # type: ignore[no-untyped-def]
         i = np.uint32(0)
         for k in range(4):
             i |= np.uint32(cells[16 + place + k]) << np.uint32(8 * k)
-        opcode, f3 = i & np.uint32(127), (i >> np.uint32(12)) & np.uint32(7)
-        rd, rs1, rs2 = (
-            (i >> np.uint32(7)) & np.uint32(31),
-            (i >> np.uint32(15)) & np.uint32(31),
-            (i >> np.uint32(20)) & np.uint32(31),
-        )
-        a, b = values[rs1], values[rs2]
-        bit25, bit30 = (i >> np.uint32(25)) & np.uint32(1), (i >> np.uint32(30)) & np.uint32(1)
-        immediate = np.uint32(np.int32(i) >> np.int32(20))
-        following = np.uint32(pc + np.uint32(4))
-        result, writes = np.uint32(0), True
-        if opcode == 0b0110011 and not bit25 and (not bit30 or f3 == 0 or f3 == 5):
-            result = _compute(f3, bit30, a, b)
-        elif opcode == 0b0010011 and (f3 != 1 or not (bit25 or bit30)) and (f3 != 5 or not bit25):
-            result = _compute(f3, bit30 if f3 == 5 else np.uint32(0), a, immediate)
-        elif opcode == 0b0000011 and f3 != 3 and f3 < 6:
-            address = np.uint32(a + immediate)
-            place = np.int64(address) - BASE
-            if not beyond and not 0 <= place < size:
-                return done, DEVICE
-            count = 1 << np.int64(f3 & np.uint32(3))
-            for k in range(count):
-                result |= _byte(cells, size, np.uint32(address + np.uint32(k))) << np.uint32(8 * k)
-            if f3 < 2:
-                shift = np.int32(32 - 8 * count)
-                result = np.uint32(np.int32(result << np.uint32(shift)) >> shift)
-        elif opcode == 0b0100011 and f3 < 3:
-            offset = (immediate & np.uint32(0xFFFFFFE0)) | rd
-            address = np.uint32(a + offset)
-            place = np.int64(address) - BASE
-            if not beyond and not 0 <= place < size:
-                return done, DEVICE
-            for k in range(1 << np.int64(f3)):
-                at = np.int64(np.uint32(address + np.uint32(k))) - (BASE - 16)
-                if 0 <= at < size + 16:
-                    cells[at] = np.uint8((b >> np.uint32(8 * k)) & np.uint32(255))
-            writes = False
-        elif opcode == 0b1100011 and f3 != 2 and f3 != 3:
-            if _branches(f3, a, b):
-                offset = np.uint32(np.int32(i) >> np.int32(19)) & np.uint32(0xFFFFF000)
-                offset |= (i << np.uint32(4)) & np.uint32(0x800)
-                offset |= (i >> np.uint32(20)) & np.uint32(0x7E0)
-                offset |= (i >> np.uint32(7)) & np.uint32(0x1E)
-                following = np.uint32(pc + offset)
-            writes = False
-        elif opcode == 0b0110111:
-            result = i & np.uint32(0xFFFFF000)
-        elif opcode == 0b0010111:
-            result = np.uint32(pc + (i & np.uint32(0xFFFFF000)))
-        elif opcode == 0b1101111:
-            offset = np.uint32(np.int32(i) >> np.int32(11)) & np.uint32(0xFFF00000)
-            offset |= i & np.uint32(0xFF000)
-            offset |= (i >> np.uint32(9)) & np.uint32(0x800)
-            offset |= (i >> np.uint32(20)) & np.uint32(0x7FE)
-            result, following = following, np.uint32(pc + offset)
-        elif opcode == 0b1100111 and f3 == 0:
-            result, following = following, np.uint32((a + immediate) & np.uint32(0xFFFFFFFE))
-        elif opcode == 0b0001111:
-            writes = False
-        else:
+        opcode, f3, rd = _bits(i, 0, 7), _bits(i, 12, 3), _bits(i, 7, 5)
+        bit30 = _bits(i, 30, 1)
+        if not _in_rv32i(opcode, f3, _bits(i, 25, 1), bit30):
             return done, STOPPED
-        if writes and rd:
-            values[rd] = result
+        a, b, offset = values[_bits(i, 15, 5)], values[_bits(i, 20, 5)], _offset(i, opcode)
+        address, following = np.uint32(a + offset), np.uint32(pc + np.uint32(4))
+        if opcode in (LOAD, STORE):
+            if not beyond and not 0 <= np.int64(address) - BASE < size:
+                return done, DEVICE
+            if opcode == STORE:
+                _store(cells, size, address, f3, b)
+            elif rd:
+                values[rd] = _load(cells, size, address, f3)
+        elif opcode == BRANCH:
+            if _branches(f3, a, b):
+                following = np.uint32(pc + offset)
+        elif opcode != FENCE:
+            if rd:
+                values[rd] = _result(opcode, f3, bit30, a, b, pc, offset)
+            if opcode == JAL:
+                following = np.uint32(pc + offset)
+            elif opcode == JALR:
+                following = np.uint32(address & np.uint32(0xFFFFFFFE))
         values[32] = following
     return most, RAN
 
@@ -403,8 +439,3 @@ def run_reference(
     machine.feed(input)
     machine.end_input()
     return machine.run(max_steps)
-
-
-def words_of(content: bytes) -> Iterator[int]:
-    """The 32-bit words of some bytes."""
-    return (int.from_bytes(content[k : k + 4], "little") for k in range(0, len(content), 4))

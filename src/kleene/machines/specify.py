@@ -58,15 +58,11 @@ class _Checker:
         positions = self._positions(plain)
         variables = {name: self._variable(name, thing, tokens, positions) for name, thing in plain.items()}
         every = {name: self._head(name, thing) for name, thing in declared.items() if isinstance(thing, Head)}
-        clears = {name: self._clear(name, thing) for name, thing in declared.items() if isinstance(thing, Clear)}
-        if clears and not has_cycle:
-            raise self.fail(f"'{min(clears)}' is a kl.clear, which only the layers of a cycle take")
+        clears = self._clears(declared, has_cycle)
         cycle = self._cycle({**every, **clears}) if has_cycle else ()
         for names in [names for _, names in cycle] or [tuple(every)]:
             self._check_moves([every[name] for name in names if name in every])
-            self._check_clears(
-                [clears[name] for name in names if name in clears], [every[n] for n in names if n in every]
-            )
+            self._check_clears(names, clears, every)
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
         text = self._text()
         stop, max_tokens = self._stop(text), self._whole("max_tokens", at_least=1)
@@ -134,10 +130,17 @@ class _Checker:
                 raise self.fail(f"'{name}' clears '{one}', a {variable.kind.name}; only words and cats are cleared")
         return ClearSpec(name, variables, self._limits(name, "where", clear.where))
 
-    def _check_clears(self, clears: list[ClearSpec], heads: list[HeadSpec]) -> None:
+    def _clears(self, declared: dict[str, Any], has_cycle: bool) -> dict[str, ClearSpec]:
+        clears = {name: self._clear(name, thing) for name, thing in declared.items() if isinstance(thing, Clear)}
+        if clears and not has_cycle:
+            raise self.fail(f"'{min(clears)}' is a kl.clear, which only the layers of a cycle take")
+        return clears
+
+    def _check_clears(self, names: tuple[str, ...], clears: dict[str, ClearSpec], every: dict[str, HeadSpec]) -> None:
         """Reject variables that a layer clears twice, or clears and also writes by a head."""
+        heads = [every[name] for name in names if name in every]
         written = {head.into: head.name for head in heads if head.into is not None}
-        for clear in clears:
+        for clear in (clears[name] for name in names if name in clears):
             for variable in clear.variables:
                 if variable in written:
                     raise self.fail(f"'{written[variable]}' and '{clear.name}' both write '{variable}' in one layer")

@@ -105,11 +105,7 @@ def find_active_rows(net: Transformer, x: Any) -> ActiveRows:
         [_lookup_head(net, b, h, start, written) for h in range(len(block.heads))] for b, block in enumerate(blocks)
     ]
     looking = {row for lookups in heads for head in lookups for row in head.looking or ()}
-    reached = np.zeros(start.shape[1], dtype=bool)  # dimensions that may change at rest
-    for lookups in heads:
-        for head in lookups:
-            if head.looking is None:
-                reached[head.copies.targets] = True
+    reached = _reached(heads, start.shape[1])
     working = sorted(looking | _working_rows(blocks, start, reached))
     if len(working) > MOST_WORKING:
         raise NotSupported(
@@ -125,6 +121,14 @@ def find_active_rows(net: Transformer, x: Any) -> ActiveRows:
     used = np.nonzero(halt)[0]
     done = start.columns(used)[rest] @ halt[used] + bias > 0
     return ActiveRows(tuple(working), tuple(tuple(lookups) for lookups in heads), bool(done.all()))
+
+
+def _reached(heads: list[list[LookupHead]], size: int) -> Array:
+    """The dimensions that may change at rest."""
+    reached = np.zeros(size, dtype=bool)
+    for head in (head for lookups in heads for head in lookups if head.looking is None):
+        reached[head.copies.targets] = True
+    return reached
 
 
 def _working_rows(blocks: list[Block], x: Any, reached: Array) -> set[int]:

@@ -103,17 +103,14 @@ class _Writer:
         for row, sums in into_working.items():
             for start, stop, terms in _runs(sums):
                 yield f"for k in range({stop - start}): new[{start} + k] = here{row}[{start} + k]{_added(terms)}"
-        for found, _, head in maybe:
-            yield f"if {found} >= 0:"
-            added: Sums = {}
-            _collect(head, found, added)
-            for start, stop, terms in _runs(added):
-                yield f"    for k in range({stop - start}): new[{start} + k] = new[{start} + k]{_added(terms)}"
+        yield from _add_if_found(maybe)
         for found, row, head in into_resting:
             yield from _write_resting(found, row, head)
         for row, sums in into_working.items():
-            for start, stop, _ in _runs(sums):
-                yield f"for k in range({stop - start}): here{row}[{start} + k] = new[{start} + k]"
+            yield from (
+                f"for k in range({stop - start}): here{row}[{start} + k] = new[{start} + k]"
+                for start, stop, _ in _runs(sums)
+            )
 
     def _find(self, head: LookupHead, row: int, found: str) -> Iterator[str]:
         """Look up the row whose key is the word in a row; a head without a query looks at its own row."""
@@ -234,6 +231,16 @@ def _collect_nothing(head: LookupHead, sums: Sums) -> None:
 
 def _added(terms: list[Term]) -> str:
     return "".join(f" {_signed(weight)}x[{row}, {source} + k]" for row, source, weight in terms)
+
+
+def _add_if_found(heads: list[tuple[str, int, LookupHead]]) -> Iterator[str]:
+    """Add what heads copy, where they find a row."""
+    for found, _, head in heads:
+        yield f"if {found} >= 0:"
+        sums: Sums = {}
+        _collect(head, found, sums)
+        for start, stop, terms in _runs(sums):
+            yield f"    for k in range({stop - start}): new[{start} + k] = new[{start} + k]{_added(terms)}"
 
 
 def _write_resting(found: str, row: int, head: LookupHead) -> Iterator[str]:

@@ -602,28 +602,18 @@ class _Source:
     def _single(self, unit: Unit) -> Family:
         """One unit: single bits by packed words, other weights one by one."""
         family = Family(self.name("u"), [unit])
-        bits = [(d, w) for d, w in unit.reads if abs(w) == 1]
-        rest = tuple(item for item in unit.reads if abs(item[1]) != 1)
-        windows: dict[int, list[tuple[int, int]]] = {}
-        for dim, weight in bits:
-            windows.setdefault(dim // 32 * 32, []).append((dim, weight))
-        positive = sum(w > 0 for _, w in bits)
-        masks = {
-            start: (sum(1 << (d - start) for d, w in items if w > 0), sum(1 << (d - start) for d, w in items if w < 0))
-            for start, items in windows.items()
-        }
-        packs = {start: self.packs.setdefault(start, f"p{start}") for start in masks if len(windows[start]) > 2}
-        plain = tuple(item for start, items in windows.items() if start not in packs for item in items)
-        if not rest and unit.threshold == positive and packs:
-            tests = [f"({packs[s]} & {masks[s][0] | masks[s][1]}u) == {masks[s][0]}u" for s in packs]
+        masks, plain = _windows(unit.reads)
+        packs = {start: self.packs.setdefault(start, f"p{start}") for start in masks}
+        positive = sum(w for _, w in unit.reads if w > 0)
+        if masks and unit.threshold == positive and all(abs(w) == 1 for _, w in plain):  # every bit as it should be
+            tests = [f"({packs[s]} & {plus | minus}u) == {plus}u" for s, (plus, minus) in masks.items()]
             tests += [f"h[{d}] == {int(w > 0)}" for d, w in plain]
             family.code.append(f"int {family.name} = -(int)({' & '.join(f'({t})' for t in tests)});")
             return family
-        terms = [_sum((*plain, *rest), "h")] if (*plain, *rest) else ["0"]
-        for start, pack in packs.items():
-            plus, minus = masks[start]
-            terms += [f"+ __builtin_popcount({pack} & {plus}u)"] * bool(plus)
-            terms += [f"- __builtin_popcount({pack} & {minus}u)"] * bool(minus)
+        terms = [_sum(plain, "h") if plain else "0"]
+        for start, (plus, minus) in masks.items():
+            terms += [f"+ __builtin_popcount({packs[start]} & {plus}u)"] * bool(plus)
+            terms += [f"- __builtin_popcount({packs[start]} & {minus}u)"] * bool(minus)
         family.code.append(f"int {family.name} = -(int)(({' '.join(terms)}) >= {unit.threshold});")
         return family
 
@@ -631,25 +621,11 @@ class _Source:
         """What the units of a family write: (lanes, first dimension, what to take away).
 
         Neighbouring lanes write to neighbouring dimensions as one vector."""
-        if len(family.units) == 1 and family.name.startswith("u"):
-            for start, stop, weight in _level(family.units[0].writes):
-                if stop - start >= FEW:
-                    lanes = _lanes_for(stop - start, 8)
-                    mask = ", ".join(str(weight if k < stop - start else 0) for k in range(lanes))
-                    yield lanes, start, f"((v{lanes}){{{mask}}} * (int8_t){family.name})"
-                else:
-                    yield from ((1, dim, f"{weight} * {family.name}") for dim in range(start, stop))
+        if family.name.startswith("u"):
+            yield from _changes_of_one(family)
             return
         lanes = _lanes_for(len(family.units), 8 if family.name.startswith("M") else 16)
-        streams: dict[tuple[int, int, int], list[int]] = {}
-        for lane, unit in enumerate(family.units):
-            for dim, weight in unit.writes:
-                streams.setdefault((1, dim - lane, weight), []).append(lane)
-        backward: dict[tuple[int, int, int], list[int]] = {}
-        for key in [key for key, members in streams.items() if len(members) < FEW]:
-            for lane in streams.pop(key):
-                backward.setdefault((-1, key[1] + 2 * lane, key[2]), []).append(lane)
-        for (step, base, weight), members in (*streams.items(), *backward.items()):
+        for (step, base, weight), members in _streams(family.units).items():
             if len(members) < FEW:
                 yield from ((1, base + step * lane, f"{weight} * {family.name}[{lane}]") for lane in members)
                 continue
@@ -672,6 +648,44 @@ class _Source:
             yield f"if ({_sum(items, 'h')} + {int(self.net.halt_bias)} > 0) {{ why[0] = 1; return count; }}"
         yield f"if (watch_place == {place} && h[watch_dim] == 1) {{ why[0] = 2; return count; }}"
         yield "if (count >= layers) return count;"
+
+
+def _windows(reads: Items) -> tuple[dict[int, tuple[int, int]], Items]:
+    """Reads of weight 1 and −1 as masks of packed words, by the first dimension of the word; and the other reads."""
+    windows: dict[int, list[tuple[int, int]]] = {}
+    for dim, weight in reads:
+        if abs(weight) == 1:
+            windows.setdefault(dim // 32 * 32, []).append((dim, weight))
+    packed = {start: items for start, items in windows.items() if len(items) > 2}
+    masks = {}
+    for start, items in packed.items():
+        plus, minus = (sum(1 << (d - start) for d, w in items if w == sign) for sign in (1, -1))
+        masks[start] = plus, minus
+    rest = tuple(item for item in reads if abs(item[1]) != 1 or item[0] // 32 * 32 not in packed)
+    return masks, rest
+
+
+def _changes_of_one(family: Family) -> Iterator[tuple[int, int, str]]:
+    """What one unit writes; many neighbouring dimensions as one vector."""
+    for start, stop, weight in _level(family.units[0].writes):
+        if stop - start >= FEW:
+            lanes = _lanes_for(stop - start, 8)
+            mask = ", ".join(str(weight if k < stop - start else 0) for k in range(lanes))
+            yield lanes, start, f"((v{lanes}){{{mask}}} * (int8_t){family.name})"
+        else:
+            yield from ((1, dim, f"{weight} * {family.name}") for dim in range(start, stop))
+
+
+def _streams(units: Sequence[Unit]) -> dict[tuple[int, int, int], list[int]]:
+    """What lanes write: (step, dimension of lane 0, weight) → the lanes that write there, forwards or backwards."""
+    streams: dict[tuple[int, int, int], list[int]] = {}
+    for lane, unit in enumerate(units):
+        for dim, weight in unit.writes:
+            streams.setdefault((1, dim - lane, weight), []).append(lane)
+    for key in [key for key, members in streams.items() if len(members) < FEW]:
+        for lane in streams.pop(key):
+            streams.setdefault((-1, key[1] + 2 * lane, key[2]), []).append(lane)
+    return streams
 
 
 def _lanes_for(count: int, least: int) -> int:
