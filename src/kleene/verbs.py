@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kleene.networks.trained.word_classifier import WordClassifier
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
+    from kleene.rasp.expressions import SOp
     from kleene.truth.games import Chances
     from kleene.truth.shapley import Truth
 
@@ -106,6 +107,7 @@ STOCK = "kleene.networks.stock.model.StockModel"
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
         PROGRAM: "kleene.compilers.program_to_transformer:compile_program",
+        "kleene.rasp.expressions.SOp": "kleene.compilers.rasp_to_transformer:compile_sop",
         DETERMINISTIC: "kleene.compilers.dfa_to_rnn:compile_dfa",
         NONDETERMINISTIC: "kleene.compilers.nfa_to_rnn:compile_nfa",
         WEIGHTED: "kleene.compilers.dfa_to_linear:compile_weighted",
@@ -126,6 +128,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
+        "kleene.rasp.expressions.SOp": "kleene.checks.rasp_agreement:verify_sop",
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         TRANSFORMER: "kleene.checks.languages:verify_networks",
@@ -288,6 +291,16 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
+    machine: SOp,
+    *,
+    vocab: Iterable[Any],
+    max_seq_len: int,
+    causal: bool = False,
+    bos: Any = "BOS",
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
     machine: ProgramClass,
     *,
     to: Literal["llama", "gpt2", "phi3", "qwen3"],
@@ -299,7 +312,7 @@ def compile(
     machine: DFA | NFA,
     *,
     to: Literal["rnn"] = "rnn",
-    method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
+    method: Literal["balanced", "smallest", "minsky", "image", "scalar"] = "balanced",
     activation: Literal["relu", "slu"] = "relu",
 ) -> ExactRNN: ...
 @overload
@@ -370,6 +383,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
     - `shared`: whether the layers of an encoder share their weights.
 
+    An s-op of RASP (`kleene.rasp`) becomes a `Transformer` with `encode`, `decode` and `apply`. Options:
+
+    - `vocab`: the tokens, as in `{"a", "b"}`.
+    - `max_seq_len`: the longest input, without the beginning.
+    - `causal`: whether a position sees only what is to its left.
+    - `bos`: the name of the token that begins every sequence.
+    - `dtype`: as above.
     A decoder with `to="llama"`, `"gpt2"`, `"phi3"` or `"qwen3"` becomes a `StockModel`: an unmodified class of Hugging
     Face's transformers. Options:
 
@@ -379,7 +399,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     A DFA becomes an `ExactRNN`. Options:
 
     - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
-      "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
+      "scalar" (the state is one number; ReLU only); "smallest" takes the fewest units, "balanced" the least product
+      of units and non-zero weights.
     - `activation`: "relu", or "slu" (ReLU clipped at 1).
 
     A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:
@@ -512,6 +533,18 @@ def verify(
 ) -> Report: ...
 @overload
 def verify(
+    machine: SOp,
+    network: Transformer,
+    *,
+    inputs: Iterable[Sequence[Any]] | None = None,
+    lengths: Iterable[int] | None = None,
+    random: int | None = None,
+    seed: int = 0,
+    evaluator: Evaluator | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report: ...
+@overload
+def verify(
     machine: DFA | NFA,
     network: Acceptor,
     *,
@@ -578,6 +611,9 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     - `max_layers`: give up on an input after so many layers.
     - `cluster`: check on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
     - `progress`: a function that is called with the number of inputs checked so far.
+
+    An s-op of RASP, evaluated in plain Python, and its transformer: options as above, with sequences of tokens for
+    inputs and without layers. An input on which the s-op raises is counted in `raised`, and not compared.
 
     An automaton and a network that accepts words, by default on the words of every length at once where the weights
     tell their automaton, or on chosen words. Instead of an automaton, `verify` takes a network, and compares it with

@@ -202,7 +202,7 @@ class Path:
             if index is None:
                 raise RangeError(
                     f"{spec.name}: step writes {shown(result)} to '{name}', outside {kind.describe()} "
-                    f"(for {self.example(value.form, at)}{_place(self.program)}){remedy(spec, name, result)}"
+                    f"(for {self.example(value.form, at)}{_place(self.program)}{remedy(spec, name, result)})"
                 )
             table[at], written[at] = index, kind.values[index]
         for at in value.form.values:  # values that this path cannot reach, too, where the result is in range

@@ -151,8 +151,9 @@ class UnitBuilder:
 
         The compiler makes their units, since their slopes depend on the number format and the length.
         """
-        for k in range(1, len(self.spec.kinds[head].values)):
-            self.scratch.setdefault(("bucket", head, k), self._bucket_name(head, k))
+        if ("bucket", head, 1) not in self.scratch:
+            for k in range(1, len(self.spec.kinds[head].values)):
+                self.scratch[("bucket", head, k)] = self._bucket_name(head, k)
 
     def indicator(self, test: Test) -> LinearFunction:
         """A function that is 1 where the test holds and 0 elsewhere. A test on several variables is a scratch value."""
@@ -166,11 +167,18 @@ class UnitBuilder:
             return LinearFunction({bit: 1}, 0, 1, rough) if allowed == {1} else LinearFunction({bit: -1}, 1, 1, rough)
         size = len(self.spec.kinds[name])
         if self.averaged(name):
-            return self.linear(Form.of(0, {name: tuple(int(i in allowed) for i in range(size))}))
+            return self._bucket_indicator(name, allowed, size)
         if len(allowed) <= size - len(allowed):
             return LinearFunction({(name, i): 1 for i in sorted(allowed)}, 0, 1, name in self.rough)
         shorter = {(name, i): -1 for i in range(size) if i not in allowed}
         return LinearFunction(shorter, 1, 1, name in self.rough)
+
+    def _bucket_indicator(self, head: str, allowed: frozenset[int], size: int) -> LinearFunction:
+        """Whether the average lies in some buckets: the thermometer rises where they begin and falls where they end."""
+        self.buckets(head)
+        weights = {(self._bucket_name(head, k), 0): 1 for k in sorted(allowed) if k and k - 1 not in allowed}
+        weights |= {(self._bucket_name(head, k + 1), 0): -1 for k in allowed if k + 1 < size and k + 1 not in allowed}
+        return LinearFunction(weights, int(0 in allowed), 1)
 
     def _scratch_indicator(self, test: Test) -> LinearFunction:
         values = [int(v * test.form.denominator) for v in test.form.values]

@@ -184,7 +184,7 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
 def remedy(spec: Spec, name: str, value: Any) -> str:
     """What may help where a whole number is outside the range of a variable."""
     if isinstance(spec.variables[name].kind, Categorical) and as_int(value) is not None:
-        return "; kl.cat(…, saturate=True) keeps the nearest value, wrap=True takes it modulo the range"
+        return "; kl.cat(…, saturate=True) or wrap=True would keep it inside"
     return ""
 
 

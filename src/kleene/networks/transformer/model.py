@@ -20,6 +20,7 @@ from kleene.common.alphabet import Word
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
 from kleene.common.text import Text, encode_text, is_symbols
+from kleene.common.vocabulary import Vocabulary
 from kleene.errors import InputError
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
@@ -97,6 +98,14 @@ class Sizes:
     hidden: int
     parameters: int
     nonzero: int
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What `apply` gives: the values of all positions, and how many layers ran."""
+
+    decoded: list[Any]
+    layers: int
 
 
 class Block(nn.Module):
@@ -349,7 +358,7 @@ class Transformer(nn.Module):
         checked = [self.check_input(tokens) for tokens in inputs]
         check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
         if self.config.shape == "decoder":
-            made = self.decode_batch(checked, layers=layers, check=check)
+            made = self.decode_batch(checked, layers=layers, check=check, evaluator=evaluator)
         else:
             from kleene.networks.transformer.evaluators import run_many
 
@@ -366,12 +375,18 @@ class Transformer(nn.Module):
 
     def answer(self, outputs: Sequence[int]) -> str | None:
         """The text of outputs; None where the network does not say how they are written."""
+        if "vocabulary" in self.description:
+            return " ".join(map(str, self.decode(outputs)))
         if self.decoder is not None:
             return self.decoder(outputs)
         return None if self.text is None else self.text.decode(outputs)
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text."""
+    def encode(self, text: str | Sequence[Any]) -> list[int]:
+        """The tokens of a text, or of a sequence where the network was compiled with a vocabulary."""
+        if "vocabulary" in self.description:
+            return self.words.encode(text)
+        if not isinstance(text, str):
+            raise InputError(f"{self.config.name}: has no vocabulary; encode takes a text, run a list of numbers")
         return self.encoder(text) if self.encoder is not None else encode_text(self.text, text, self.config.name)
 
     @property
@@ -436,12 +451,50 @@ class Transformer(nn.Module):
         return [index(token) for token in given]
 
     def decode_batch(
-        self, inputs: list[list[int]], *, layers: int | None = None, check: bool = False, cached: bool = True
+        self,
+        inputs: list[list[int]],
+        *,
+        layers: int | None = None,
+        check: bool = False,
+        cached: bool = True,
+        evaluator: str | None = None,
     ) -> list[Output]:
-        """Append each input's last output until `stop` or `max_tokens`; return the appended tokens."""
-        from kleene.networks.transformer.decoding import decode
+        """Append each input's last output until `stop` or `max_tokens`; return the appended tokens.
 
-        return [decode(self, tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
+        layers: how many layers run for a token; by default the network's own number.
+        check: raise where the program would (dense).
+        cached: keep keys and values of earlier positions; without, every token runs the whole input again (dense).
+        evaluator: "dense" or "sparse"; by default sparse on a CPU where it runs these weights.
+        """
+        from kleene.networks.transformer.decoding import decode_many
+
+        return decode_many(self, inputs, layers or self.config.layers or 1, check, cached, evaluator)
+
+    # --- tokens and values by name ---
+
+    @property
+    def words(self) -> Vocabulary:
+        """What tokens and outputs mean, where the network was compiled with a vocabulary."""
+        if "vocabulary" not in self.description:
+            raise InputError(f"{self.config.name}: has no vocabulary; its tokens and outputs are whole numbers")
+        return Vocabulary.from_json(self.description["vocabulary"])
+
+    def decode(self, outputs: Sequence[int]) -> list[Any]:
+        """The values of the outputs, one for each position after the beginning."""
+        return self.words.decode(outputs)
+
+    def apply(self, sequence: Any) -> Any:
+        """Run a sequence, and return the value of each position as `.decoded`, the beginning first if it was given.
+
+        With a function, it is `torch.nn.Module.apply`.
+        """
+        if callable(sequence):
+            return super().apply(sequence)
+        words = self.words
+        outputs = self.run(words.encode(sequence))
+        given = words.read(sequence) if isinstance(sequence, str) else list(sequence)
+        begins = [words.bos] if given[:1] == [words.bos] else []
+        return Applied([*begins, *words.decode(outputs)], outputs.layers)
 
     # --- files ---
 
