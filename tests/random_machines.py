@@ -77,3 +77,35 @@ def random_slu_rnn(rng: random.Random, units: int = 5, symbols: int = 2, boolean
         vector([rng.randint(-1, 1)]),
         activation="slu",
     )
+
+
+def group_words(generators: dict[str, tuple[int, ...]]) -> DFA:
+    """The word problem of a permutation group: words over the generators whose product is the identity."""
+    one = tuple(range(len(next(iter(generators.values())))))
+    number, queue, rows = {one: 0}, [one], []
+    for x in queue:
+        row = []
+        for g in generators.values():
+            y = tuple(g[i] for i in x)
+            if y not in number:
+                number[y] = len(queue)
+                queue.append(y)
+            row.append(number[y])
+        rows.append(row)
+    return DFA(rows, [0], list(generators))
+
+
+A5 = group_words({"a": (1, 2, 0, 3, 4), "b": (1, 2, 3, 4, 0)})
+S5 = group_words({"a": (1, 0, 2, 3, 4), "b": (1, 2, 3, 4, 0)})
+
+
+def bounded_dyck(depth: int) -> DFA:
+    """Balanced brackets that are nested at most so deep."""
+    dead = depth + 1
+    rows = [[q + 1 if q < depth else dead, q - 1 if q else dead] for q in range(depth + 1)]
+    return DFA([*rows, [dead, dead]], [0], "()")
+
+
+def counter(modulus: int) -> DFA:
+    """Words whose number of 1s is a multiple of the modulus."""
+    return DFA([[q, (q + 1) % modulus] for q in range(modulus)], [0], "01")

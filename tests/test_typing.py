@@ -139,6 +139,8 @@ def test_lazy_names_are_told_to_checkers_and_nothing_else() -> None:
 FORWARDED = {
     "ExactRNN": "DFA",
     "GatedRNN": "DFA",
+    "LinearRNN": "DFA",
+    "Transformer": "DFA",
     "Decider": "TuringMachine",
 }  # verify(network, None, …) takes the machine's options
 

@@ -27,11 +27,25 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.declarations import Head, Variable, attend, cat, layer, num, relative, subset, word
+from kleene.lowering.words import concat, extend
+from kleene.machines.declarations import (
+    Head,
+    Variable,
+    attend,
+    cat,
+    clear,
+    counting,
+    layer,
+    num,
+    relative,
+    subset,
+    word,
+)
 from kleene.machines.program import Program
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
 if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time `__getattr__` imports it
+    from kleene import rasp as rasp
     from kleene.checks.agreement import Report as Report
     from kleene.checks.certificates import Certificate as Certificate
     from kleene.checks.landscape import landscape as landscape
@@ -44,6 +58,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.decompilers.from_samples import from_samples as from_samples
     from kleene.decompilers.lstar import extract as extract
     from kleene.decompilers.mealy import extract_mealy as extract_mealy
+    from kleene.evidence.contributions import contributions as contributions
     from kleene.evidence.decomposition import decompose as decompose
     from kleene.evidence.interdependence import interdependence as interdependence
     from kleene.lowering.guarding import guarded_updates as guarded_updates
@@ -78,6 +93,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.trained.lstm import LanguageModel as LanguageModel
     from kleene.networks.trained.word_classifier import WordClassifier as WordClassifier
     from kleene.networks.transformer.model import Transformer as Transformer
+    from kleene.rasp.from_program import to_rasp as to_rasp
     from kleene.training.memorise import memorise as memorise
     from kleene.truth.causal_graph import causal_graph as causal_graph
     from kleene.truth.shapley import effects as effects
@@ -115,8 +131,11 @@ _LAZY: dict[str, str] = {
     "unspecified": "kleene.checks.unspecified",
     "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.automata.regex",
+    "contributions": "kleene.evidence.contributions",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
+    "rasp": "kleene.rasp",
+    "to_rasp": "kleene.rasp.from_program",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
     "three_address": "kleene.machines.three_address",
     "Transformer": "kleene.networks.transformer.model",
@@ -164,10 +183,14 @@ __all__ = [
     "attend",
     "cat",
     "certify",
+    "clear",
     "compile",
+    "concat",
+    "counting",
     "decompile",
     "explain",
     "export",
+    "extend",
     "learn",
     "library",
     "load",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, TypeVar, overload
 
 from kleene.errors import FileError, NotSupported, a_type
 from kleene.files import read_json
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kleene.networks.trained.word_classifier import WordClassifier
     from kleene.networks.transformer.hugging_face import KleeneModel
     from kleene.networks.transformer.model import Evaluator, Transformer
+    from kleene.rasp.expressions import SOp
     from kleene.truth.games import Chances
     from kleene.truth.shapley import Truth
 
@@ -106,6 +107,7 @@ STOCK = "kleene.networks.stock.model.StockModel"
 ARROWS: dict[str, dict[str, str]] = {
     "compile": {
         PROGRAM: "kleene.compilers.program_to_transformer:compile_program",
+        "kleene.rasp.expressions.SOp": "kleene.compilers.rasp_to_transformer:compile_sop",
         DETERMINISTIC: "kleene.compilers.dfa_to_rnn:compile_dfa",
         NONDETERMINISTIC: "kleene.compilers.nfa_to_rnn:compile_nfa",
         WEIGHTED: "kleene.compilers.dfa_to_linear:compile_weighted",
@@ -126,8 +128,10 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
         "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
         "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
+        "kleene.rasp.expressions.SOp": "kleene.checks.rasp_agreement:verify_sop",
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
@@ -169,18 +173,31 @@ ARROWS: dict[str, dict[str, str]] = {
 
 # the network → (class of the machine → "module:function"), for `compile(machine, to=…)`
 NETWORKS: dict[str, dict[str, str]] = {
-    "transformer": {PROGRAM: ARROWS["compile"][PROGRAM]},
+    "transformer": {
+        PROGRAM: ARROWS["compile"][PROGRAM],
+        DETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+        TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_transformer",
+    },
     "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
+    "decoder": {
+        DETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
+        NONDETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
+        TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_decoder",
+    },
     "lstm": {
+        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
     },
     "linear": {
+        TURING: "kleene.compilers.turing_to_transformer:refuse_linear",
         DETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
         WEIGHTED: ARROWS["compile"][WEIGHTED],
     },
     "gru": {
+        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
     },
@@ -283,6 +300,16 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
+    machine: SOp,
+    *,
+    vocab: Iterable[Any],
+    max_seq_len: int,
+    causal: bool = False,
+    bos: Any = "BOS",
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
     machine: ProgramClass,
     *,
     to: Literal["llama", "gpt2", "phi3", "qwen3"],
@@ -294,9 +321,44 @@ def compile(
     machine: DFA | NFA,
     *,
     to: Literal["rnn"] = "rnn",
-    method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
+    method: Literal["balanced", "smallest", "minsky", "image", "scalar"] = "balanced",
     activation: Literal["relu", "slu"] = "relu",
 ) -> ExactRNN: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["transformer"],
+    depth: Literal["sequential", "logarithmic", "constant"] = "sequential",
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
+    to: Literal["decoder"],
+    length: int = 64,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["decoder"],
+    length: int = 128,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["transformer"],
+    tape: int = 64,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(machine: TuringMachine, *, to: Literal["lstm", "gru", "linear"]) -> Never: ...
 @overload
 def compile(
     machine: DFA | NFA,
@@ -356,6 +418,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `dtype`: the number format of the weights, "float32" by default; "float64", "bfloat16" or a `torch.dtype`.
     - `shared`: whether the layers of an encoder share their weights.
 
+    An s-op of RASP (`kleene.rasp`) becomes a `Transformer` with `encode`, `decode` and `apply`. Options:
+
+    - `vocab`: the tokens, as in `{"a", "b"}`.
+    - `max_seq_len`: the longest input, without the beginning.
+    - `causal`: whether a position sees only what is to its left.
+    - `bos`: the name of the token that begins every sequence.
+    - `dtype`: as above.
     A decoder with `to="llama"`, `"gpt2"`, `"phi3"` or `"qwen3"` becomes a `StockModel`: an unmodified class of Hugging
     Face's transformers. Options:
 
@@ -365,8 +434,16 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     A DFA becomes an `ExactRNN`. Options:
 
     - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
-      "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
+      "scalar" (the state is one number; ReLU only); "smallest" takes the fewest units, "balanced" the least product
+      of units and non-zero weights.
     - `activation`: "relu", or "slu" (ReLU clipped at 1).
+
+    A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:
+
+    - `depth`: "sequential" loops one block, a layer a symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ + 3
+      layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
+    - `length`: the longest word ("logarithmic" and "constant"); by default 64.
+    - `dtype`: the number format of the weights.
 
     A DFA with `to="lstm"` or `to="gru"` becomes a `GatedRNN`, a plain `torch.nn.LSTM` or `GRU` with a linear read-out.
     Option:
@@ -387,6 +464,14 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `form`: "compact", or "literal" for the textbook construction (machines with one tape).
     - `base`: the base of the fractions that hold the tapes, 3 to 128.
 
+    A Turing machine with `to="transformer"` becomes a looped `Transformer` with `decide(word)`. Options:
+
+    - `tape`: how many cells there are; by default 64.
+    - `dtype`: the number format of the weights.
+
+    A Turing machine with `to="decoder"` becomes a `Transformer` whose tokens are the machine's steps; a DFA one that
+    completes prefixes to words. Options: `length`, the longest sequence, and `dtype`.
+
     An instruction table becomes a `Memoriser`. Options:
 
     - `method`: "grid" uses whole numbers; "yun" is the construction of the theorem.
@@ -404,7 +489,11 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
 
 @overload
-def decompile(network: Transformer, *, blind: bool = False) -> Updates | Cycle: ...
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["dfa"]) -> DFA: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["regex"]) -> str: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -452,6 +541,7 @@ def decompile(network: Any, **options: Any) -> Any:
     machine, a `Memoriser` its instruction table. Option for a transformer:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
+    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
 
     An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
     `to`. A linear RNN also gives a weighted automaton (`to="weighted"`). Options for an RNN:
@@ -482,6 +572,18 @@ def verify(
     layers: int | None = None,
     max_layers: int | None = None,
     cluster: Cluster | str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report: ...
+@overload
+def verify(
+    machine: SOp,
+    network: Transformer,
+    *,
+    inputs: Iterable[Sequence[Any]] | None = None,
+    lengths: Iterable[int] | None = None,
+    random: int | None = None,
+    seed: int = 0,
+    evaluator: Evaluator | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report: ...
 @overload
@@ -525,7 +627,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN,
+    machine: ExactRNN | GatedRNN | LinearRNN | Transformer,
     network: Acceptor | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -552,6 +654,9 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     - `max_layers`: give up on an input after so many layers.
     - `cluster`: check on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
     - `progress`: a function that is called with the number of inputs checked so far.
+
+    An s-op of RASP, evaluated in plain Python, and its transformer: options as above, with sequences of tokens for
+    inputs and without layers. An input on which the s-op raises is counted in `raised`, and not compared.
 
     An automaton and a network that accepts words, by default on the words of every length at once where the weights
     tell their automaton, or on chosen words. Instead of an automaton, `verify` takes a network, and compares it with

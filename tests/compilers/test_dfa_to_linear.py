@@ -14,27 +14,7 @@ import kleene as kl
 from kleene.common.alphabet import all_words
 from kleene.compilers.dfa_to_linear import changes
 from kleene.library.tomita import language
-from random_machines import random_dfa, random_word
-
-
-def group_words(generators: dict[str, tuple[int, ...]]) -> kl.DFA:
-    """The word problem of a permutation group: words over the generators whose product is the identity."""
-    one = tuple(range(len(next(iter(generators.values())))))
-    number, queue, rows = {one: 0}, [one], []
-    for x in queue:
-        row = []
-        for g in generators.values():
-            y = tuple(g[i] for i in x)
-            if y not in number:
-                number[y] = len(queue)
-                queue.append(y)
-            row.append(number[y])
-        rows.append(row)
-    return kl.DFA(rows, [0], list(generators))
-
-
-A5 = group_words({"a": (1, 2, 0, 3, 4), "b": (1, 2, 3, 4, 0)})
-S5 = group_words({"a": (1, 0, 2, 3, 4), "b": (1, 2, 3, 4, 0)})
+from random_machines import A5, S5, random_dfa, random_word
 
 
 @pytest.mark.parametrize("transitions", ["products", "positive", "signed"])

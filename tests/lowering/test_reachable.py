@@ -92,7 +92,7 @@ def test_what_a_run_reaches_is_an_error_with_an_example():
         def step(z):
             z.x = z.x + 1
 
-    with pytest.raises(RangeError, match=r"writes 3 to 'x', outside 0 … 2 \(for x = 2; line \d+\).*saturate=True"):
+    with pytest.raises(RangeError, match=r"writes 3 to 'x', outside 0 … 2 \(for x = 2; line \d+; .*saturate=True"):
         kl.compile(Leaves)
 
 

@@ -162,6 +162,13 @@ def several_tapes(machine: kl.MultiTapeMachine, language: kl.OracleLanguage) -> 
     assert_type(kl.decompile(gated), kl.DFA)
     assert_type(kl.certify(gated, dtype="bfloat16"), WordCertificate)
     assert_type(kl.verify(gated), WordReport)
+    linear = kl.compile(kl.regex("a*"), to="linear", transitions="positive")
+    assert_type(linear, kl.LinearRNN)
+    assert_type(kl.decompile(linear, to="dfa"), kl.DFA)
+    assert_type(kl.compile(kl.WeightedAutomaton([1], {"a": [[2]]}, [1])), kl.LinearRNN)
+    deep = kl.compile(kl.regex("a*"), to="transformer", depth="logarithmic", length=8)
+    assert_type(deep, kl.Transformer)
+    assert_type(kl.decompile(deep, to="dfa"), kl.DFA)
 
 
 # decompile

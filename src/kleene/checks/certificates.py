@@ -15,10 +15,15 @@ import torch
 
 from kleene import checker
 from kleene.checks.steps import StepStatement, certify_step
-from kleene.errors import NotSupported
+from kleene.common.alphabet import show_word
+from kleene.decompilers.transformer_to_dfa import read_automaton
+from kleene.decompilers.transformer_to_turing import check_steps
+from kleene.errors import DidNotHalt, FileError, InputError, NotExact, NotSupported
 from kleene.lowering.updates import Cycle, Updates
+from kleene.machines.automata.dfa import DFA
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import Spec
+from kleene.machines.turing import TuringMachine
 from kleene.networks.transformer.files import content_of
 from kleene.networks.transformer.model import Block, Transformer
 
@@ -35,6 +40,7 @@ class Certificate:
     statement: str = field(default="")  # what the lemmas show together
     lemmas: tuple[checker.Lemma, ...] = field(default=())
     step: StepStatement | None = None  # the second statement, where a program was given
+    words: str | None = None  # the statement on words, where the network was compiled from an automaton
 
     def __bool__(self) -> bool:
         return self.holds
@@ -49,6 +55,7 @@ class Certificate:
         if self.step is not None and not self.step.holds:
             head = f"{self.program}: the weights compute the saved updates in {self.dtype}, which are not this step"
         lines = [head, *(f"  - {reason}" for reason in self.reasons)]
+        lines += [] if self.words is None else [f"  - {self.words}"]
         return "\n".join(lines if self.step is None else [*lines, str(self.step)])
 
     def to_json(self) -> dict[str, Any]:
@@ -61,6 +68,7 @@ class Certificate:
             "reasons": list(self.reasons),
             "lemmas": [lemma.to_json() for lemma in self.lemmas],
             "step": None if self.step is None else self.step.to_json(),
+            "words": self.words,
         }
 
 
@@ -76,8 +84,9 @@ def certify_transformer(
     verdict = checker.check(as_saved(net), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
     step = certify_step(program, updates=saved_updates(net)) if program is not None and verdict.holds else None
+    right, words = about_words(net) if verdict.holds else (True, None)
     certificate = Certificate(
-        verdict.holds and (step is None or step.holds),
+        verdict.holds and right and (step is None or step.holds),
         name,
         verdict.max_length,
         reasons,
@@ -85,10 +94,44 @@ def certify_transformer(
         verdict.statement,
         verdict.lemmas,
         step,
+        words,
     )
     if name == own:
         net.note_certificate(certificate)
     return certificate
+
+
+def about_words(net: Transformer) -> tuple[bool, str | None]:
+    """Whether a network that was compiled from an automaton accepts its words, by the updates that the checker proved;
+    and a sentence on it."""
+    words = net.description.get("words")
+    if "tape" in net.description:
+        return _about_tape(net)
+    if words is None:
+        return True, None
+    try:
+        found = read_automaton(words, saved_updates(net))
+        machine = DFA.from_json(words["machine"], "the network's 'machine'")
+    except (NotExact, DidNotHalt, InputError, FileError) as error:
+        return False, str(error)
+    word = machine.distinguish(found)
+    if word is not None:
+        return False, f"the network and its machine differ on {show_word(word)}"
+    length = "every length" if words["length"] is None else f"up to {words['length']:,} symbols"
+    return True, f"these updates accept the words of the machine's {len(machine):,} states, for words of {length}"
+
+
+def _about_tape(net: Transformer) -> tuple[bool, str]:
+    """Whether a layer of a Turing machine's network is one step of the machine, and a sentence on it."""
+    tape = net.description["tape"]
+    try:
+        machine = TuringMachine.from_json(tape["machine"], "the network's 'machine'")
+        tried = check_steps(tape, saved_updates(net), machine)
+    except (NotExact, InputError, FileError) as error:
+        return False, str(error)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        return False, f"the updates are not a Turing machine's ({error!r})"
+    return True, f"each layer is one step of {machine.name} on {tape['cells']:,} cells ({tried:,} neighbourhoods tried)"
 
 
 def as_saved(net: Transformer) -> checker.Saved:

@@ -16,6 +16,7 @@ from kleene.decompilers import linear_to_dfa
 from kleene.decompilers.gated_to_dfa import Saturated, reached
 from kleene.decompilers.linear_to_dfa import Whole, holds_weights, weighted_of
 from kleene.decompilers.rnn_to_dfa import reachable
+from kleene.decompilers.transformer_to_updates import decompile_transformer
 from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.machines.automata.weighted import WeightedAutomaton
@@ -24,6 +25,7 @@ from kleene.networks.formats import PRECISION
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.linear import DTYPES, LinearRNN
+from kleene.networks.transformer.model import Transformer
 
 LIMIT = 1_000_000
 FORMATS = {name: PRECISION[dtype] for name, dtype in DTYPES.items()}
@@ -61,9 +63,10 @@ class WordCertificate:
 
 def saved_machine(network: Any) -> DFA:
     """The automaton that a network was compiled from, as saved with it."""
-    if "machine" not in network.about:
+    about = network.description.get("words", {}) if isinstance(network, Transformer) else network.about
+    if "machine" not in about:
         raise InputError("certify: the network was not compiled from an automaton; pass machine=")
-    return DFA.from_json(network.about["machine"], "the network's 'machine'")
+    return DFA.from_json(about["machine"], "the network's 'machine'")
 
 
 def compared(found: DFA, machine: DFA) -> str | None:
@@ -195,6 +198,13 @@ def weights_length(automaton: WeightedAutomaton, dtype: str, tolerance: float) -
     return length, f"whole numbers; {said}" if whole else said
 
 
+def _longest(thing: Any) -> int | None:
+    """The longest words that a network reads; None where there is no limit."""
+    words = thing.description.get("words", {}) if isinstance(thing, Transformer) else {}
+    length: int | None = words.get("length")
+    return length
+
+
 # --- comparing any two ------------------------------------------------------------------------------------
 
 
@@ -218,6 +228,12 @@ def _(rnn: ExactRNN) -> DFA:
 @automaton_of.register
 def _(net: GatedRNN) -> DFA:
     return reached(Saturated(net), net.alphabet, LIMIT)
+
+
+@automaton_of.register
+def _(net: Transformer) -> DFA:
+    dfa: DFA = decompile_transformer(net, to="dfa")
+    return dfa
 
 
 @automaton_of.register
@@ -246,7 +262,9 @@ def verify_networks(
         first, second = automaton_of(machine), automaton_of(network)
         problem = compared(second, first)
         states = len(first) * len(second)
-        how = "words of every length, through the automata of the weights"
+        limits = [n for thing in (machine, network) if (n := _longest(thing)) is not None]
+        which = f"words of up to {min(limits):,} symbols" if limits else "words of every length"
+        how = f"{which}, through the automata of the weights"
         return Report(states, int(problem is not None), how, problem)
     words, how = chosen_words(tuple(network.alphabet), inputs, lengths, random, length, seed)
     if progress is not None:

@@ -22,7 +22,7 @@ from kleene.common.residual import Layout
 from kleene.compilers.transformer_attention import GAP, gap_of, ranks
 from kleene.decompilers.blind import put_in_order
 from kleene.decompilers.weights import FINE, Half, State, WeightsFunction, whole_halves
-from kleene.errors import NotExact
+from kleene.errors import NotExact, NotSupported
 from kleene.lowering.forms import Form, Grid, variable_form
 from kleene.lowering.guarding import leaves, merged, merged_words
 from kleene.lowering.symbolic import Assignment
@@ -36,11 +36,26 @@ MAX_GRID = 20_000
 MAX_TRIED = 50_000_000  # numbers of a leaf that are held at once
 
 
-def decompile_transformer(net: Transformer, *, blind: bool = False) -> Updates | Cycle:
+def decompile_transformer(net: Transformer, *, blind: bool = False, to: str = "updates") -> Any:
     """The guarded updates that the weights implement, with the Spec read from the weights too.
 
     blind: use no saved description; variables, heads and their values get new names (see blind.py).
+    to: "updates", or "dfa" or "regex" for the words of a network that holds an automaton.
     """
+    if to in ("dfa", "regex"):
+        from kleene.decompilers.transformer_to_dfa import described, read_automaton
+
+        if blind:
+            raise NotSupported("decompile: blind=True gives new names, from which no automaton is read; leave to= out")
+        dfa = read_automaton(described(net.description.get("words")), read_updates_of(net)).minimise()
+        return dfa if to == "dfa" else dfa.to_regex()
+    if to != "updates":
+        raise NotSupported(f"decompile: to={to!r}; it should be 'updates', 'dfa' or 'regex'")
+    return read_updates_of(net, blind)
+
+
+def read_updates_of(net: Transformer, blind: bool = False) -> Updates | Cycle:
+    """The guarded updates of the weights."""
     if blind:
         net, _ = put_in_order(net)
     spec = read_spec(net)

@@ -267,15 +267,14 @@ def between(
     first: Iterable[int],
     second: Iterable[int],
     *,
-    read: str | int = "end",
+    read: str | int = "right",
     bias_rule: str = "focus",
     dtype: torch.dtype = torch.float64,
 ) -> float:
-    """The interdependence of two sets of words of one sentence, read at its end, at their right word, or at a
-    position.
+    """The interdependence of two sets of words of one sentence, read at their right word, at the end, or at a position.
 
     >>> _ = torch.manual_seed(0); lstm = nn.LSTM(3, 4); decoder = nn.Linear(4, 9); x = torch.randn(5, 3)
-    >>> pair = between(lstm, decoder, x, [1], [3], read="right")
+    >>> pair = between(lstm, decoder, x, [1], [3])
     >>> abs(pair - interdependence(lstm, decoder, [x])[0][1, 3].item()) < 1e-12
     True
     """

@@ -22,7 +22,7 @@ from kleene.lowering.updates import (
 )
 from kleene.lowering.value_sets import ValueSets, seen_values
 from kleene.lowering.words import WordAssignment, normalised
-from kleene.machines.program import ProgramClass
+from kleene.machines.program import LayerProgram, ProgramClass
 from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
@@ -34,10 +34,13 @@ def guarded_updates(program: ProgramClass) -> Updates | Cycle:
     """The updates that `step` makes, by symbolic execution: `Updates`, or a `Cycle` of them."""
     cached: Updates | Cycle | None = vars(program).get("_updates")
     if cached is None:
+        failed: KleeneError | None = None
         try:
             by_layer = tuple(_updates_of(part) for part in program.by_layer)
-        except (RangeError, StepError) as error:  # perhaps in a state that no run reaches
-            by_layer = _updates_reached(program, error)
+        except (RangeError, StepError) as error:
+            failed = error
+        if failed is not None:  # perhaps in a state that no run reaches
+            by_layer = _updates_reached(program, failed)
         cached = Cycle(program.spec, by_layer) if program.spec.cycle else by_layer[0]
         type.__setattr__(program, "_updates", cached)
     return cached
@@ -45,6 +48,8 @@ def guarded_updates(program: ProgramClass) -> Updates | Cycle:
 
 def _updates_reached(program: ProgramClass, error: KleeneError) -> tuple[Updates, ...]:
     """The updates on the values that variables have in some run. Elsewhere they may be anything."""
+    if program.spec.clears or any(isinstance(part, LayerProgram) and part.second for part in program.by_layer):
+        raise error
     try:
         reached = reached_values(program)
     except NotFollowed:
@@ -55,6 +60,8 @@ def _updates_reached(program: ProgramClass, error: KleeneError) -> tuple[Updates
 def _updates_of(program: Any, before: ValueSets | None = None) -> Updates:
     if (written := vars(program).get("_written")) is not None:  # rules instead of `step`
         return updates_from_rules(program.spec, written.checked())
+    second = program.second if isinstance(program, LayerProgram) else None
+    after = None if second is None else _updates_of(second)
     paths = execute(program, None if before is None else seen_values(program.spec, before))
     made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
     predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
@@ -65,6 +72,7 @@ def _updates_of(program: Any, before: ValueSets | None = None) -> Updates:
         tuple(update for update in made if isinstance(update, WordUpdate)),
         tuple(predicates.values()),
         before,
+        after,
     )
 
 
@@ -87,7 +95,7 @@ def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate
             words.append(WordUpdate(name, guard, replace(leaf, line=lines[leaf])))
         else:
             updates.append(GuardedUpdate(name, guard, leaf.form, leaf.table, lines[leaf]))
-    return merged_words(spec, words) if words else merged(spec, updates)
+    return merged_words(spec, words) if words else as_functions(spec, merged(spec, updates))
 
 
 def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment | WordAssignment) -> bool:
@@ -132,17 +140,48 @@ def merged(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
     changed = True
     while changed:
         changed = False
-        for i, first in enumerate(updates):
-            for second in updates[i + 1 :]:
-                joint = _joint_guard(spec, first, second)
-                if joint is not None:
-                    rest = [update for update in updates if update is not first and update is not second]
-                    joined = GuardedUpdate(first.variable, joint, first.form, first.table, first.line)
-                    updates, changed = [*rest[:i], joined, *rest[i:]], True
-                    break
-            if changed:
-                break
+        alike: dict[Any, int] = {}  # what an update does, and its guard without one test → the first such update
+        joined: list[GuardedUpdate] = []
+        for update in updates:
+            keys = [
+                (update.form, update.table, test.form, update.guard[:i], update.guard[i + 1 :])
+                for i, test in enumerate(update.guard)
+            ]
+            known = next((alike[key] for key in keys if key in alike), None)
+            guard = None if known is None else _joint(spec, joined[known].guard, update.guard)
+            if known is not None and guard is not None:
+                joined[known], changed = replace(joined[known], guard=guard), True
+                alike = {key: place for key, place in alike.items() if place != known}
+                continue
+            for key in keys:
+                alike.setdefault(key, len(joined))
+            joined.append(update)
+        updates = joined
     return updates
+
+
+def as_functions(spec: Spec, updates: list[GuardedUpdate]) -> list[GuardedUpdate]:
+    """Join constants that one form decides into one function of it, as where `step` indexes a dict by `z.x`."""
+    for form in dict.fromkeys(test.form for update in updates for test in update.guard):
+        if not all(name in spec.kinds for name in form.variables):
+            continue  # comparisons of words only stand in guards
+        alike: dict[Any, list[GuardedUpdate]] = {}
+        for update in updates:
+            if not update.form.terms and any(test.form == form for test in update.guard):
+                alike.setdefault(frozenset(t for t in update.guard if t.form != form), []).append(update)
+        for group in alike.values():
+            if len(group) > 1:
+                made, gone = _function(spec, form, group), {id(update) for update in group[1:]}
+                updates = [made if u is group[0] else u for u in updates if id(u) not in gone]
+    return updates
+
+
+def _function(spec: Spec, form: Form, group: list[GuardedUpdate]) -> GuardedUpdate:
+    """The update that does what these constants do, whose guards differ in the test on one form."""
+    table = {value: u.table[0][1] for u in group for test in u.guard if test.form == form for value in test.allowed}
+    others = [test for test in group[0].guard if test.form != form]
+    guard = simplify_guard(spec, [*others, Test(form, frozenset(table))])
+    return GuardedUpdate(group[0].variable, guard, form, tuple(sorted(table.items())), group[0].line)
 
 
 def merged_words(spec: Spec, words: list[WordUpdate]) -> list[WordUpdate]:
@@ -155,12 +194,6 @@ def merged_words(spec: Spec, words: list[WordUpdate]) -> list[WordUpdate]:
                     rest = [word for word in words if word is not first and word is not second]
                     return merged_words(spec, [*rest[:i], replace(first, guard=joint), *rest[i:]])
     return words
-
-
-def _joint_guard(spec: Spec, first: GuardedUpdate, second: GuardedUpdate) -> tuple[Test, ...] | None:
-    if (first.form, first.table) != (second.form, second.table):
-        return None
-    return _joint(spec, first.guard, second.guard)
 
 
 def _joint(spec: Spec, one: tuple[Test, ...], two: tuple[Test, ...]) -> tuple[Test, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +14,7 @@ from kleene.errors import InputError, RangeError
 
 Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 
-MAX_WORD_BITS = 32
+MAX_WORD_BITS = 62
 MAX_VALUES = 2**21  # the most values of a variable, tokens, and positions with tables: all are held in memory
 
 
@@ -94,7 +95,9 @@ class Numerical(Kind):
         slack_high = Fraction(high - self.values[-2], 2) if len(self) > 1 else Fraction(1, 2)
         if average < low - slack_low or average > high + slack_high:
             raise RangeError(f"the average {average} is outside the declared values {self.describe()}")
-        return min(self.values, key=lambda value: (abs(value - average), value))
+        place = bisect_left(self.values, average)
+        near = self.values[max(place - 1, 0) : place + 1]
+        return min(near, key=lambda value: (abs(value - average), value))
 
     def describe(self) -> str:
         shown = [str(value) for value in self.values]

@@ -12,12 +12,16 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kleene.common.alphabet import Word
+from kleene.common.decision import Decision
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
 from kleene.common.text import Text, encode_text, is_symbols
+from kleene.common.vocabulary import Vocabulary
 from kleene.errors import InputError
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
@@ -34,7 +38,7 @@ from kleene.networks.transformer.by_name import (
 if TYPE_CHECKING:
     from kleene.networks.transformer.sparse import SparseTransformer
 
-Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated"]
+Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated", "lanes"]
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 UNDERFLOW = 745.2  # exp(−745.2) is zero in float64
@@ -70,6 +74,7 @@ class Config:
     blocks: int = 1  # equal to the length of the cycle: all layers share the blocks
     stop: int | None = None
     max_tokens: int | None = None
+    counted: tuple[tuple[int, int, int], ...] = ()  # (first dimension, bits, offset): position + offset in binary
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -94,6 +99,14 @@ class Sizes:
     hidden: int
     parameters: int
     nonzero: int
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What `apply` gives: the values of all positions, and how many layers ran."""
+
+    decoded: list[Any]
+    layers: int
 
 
 class Block(nn.Module):
@@ -261,6 +274,9 @@ class Transformer(nn.Module):
         x = self.token_embedding[tokens]  # (batch, position, dim)
         if self.config.positions is not None:
             x = x + self.position_embedding[start : start + tokens.shape[1]]
+        for first, bits, offset in self.config.counted:
+            place = torch.arange(start, start + tokens.shape[1], device=x.device) + offset
+            x[..., first : first + bits] += (place[:, None] >> torch.arange(bits, device=x.device) & 1).to(x.dtype)
         return x
 
     def block(self, layer: int) -> Block:
@@ -343,7 +359,7 @@ class Transformer(nn.Module):
         checked = [self.check_input(tokens) for tokens in inputs]
         check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
         if self.config.shape == "decoder":
-            made = self.decode_batch(checked, layers=layers, check=check)
+            made = self.decode_batch(checked, layers=layers, check=check, evaluator=evaluator)
         else:
             from kleene.networks.transformer.evaluators import run_many
 
@@ -360,13 +376,42 @@ class Transformer(nn.Module):
 
     def answer(self, outputs: Sequence[int]) -> str | None:
         """The text of outputs; None where the network does not say how they are written."""
+        if "vocabulary" in self.description:
+            return " ".join(map(str, self.decode(outputs)))
         if self.decoder is not None:
             return self.decoder(outputs)
         return None if self.text is None else self.text.decode(outputs)
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text."""
+    def encode(self, text: str | Sequence[Any]) -> list[int]:
+        """The tokens of a text, or of a sequence where the network was compiled with a vocabulary."""
+        if "vocabulary" in self.description:
+            return self.words.encode(text)
+        if not isinstance(text, str):
+            raise InputError(f"{self.config.name}: has no vocabulary; encode takes a text, run a list of numbers")
         return self.encoder(text) if self.encoder is not None else encode_text(self.text, text, self.config.name)
+
+    @property
+    def alphabet(self) -> tuple[str, ...]:
+        """The symbols of a network that holds an automaton."""
+        from kleene.networks.transformer.words import described_words
+
+        return tuple(described_words(self)["alphabet"])
+
+    def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
+        """Whether a network that holds an automaton accepts each word."""
+        from kleene.networks.transformer.words import accepts_batch
+
+        return accepts_batch(self, words)
+
+    def decide(self, word: Word, *, max_steps: int = 10_000) -> Decision:
+        """Run a network that holds a Turing machine: accept, reject, or still running after so many steps."""
+        from kleene.networks.transformer.words import decide
+
+        return decide(self, word, max_steps)
+
+    def accepts(self, word: Word) -> bool:
+        """Whether a network that holds an automaton accepts a word."""
+        return bool(self.accepts_batch([word])[0])
 
     def preferred_evaluator(self) -> str:
         """ "sparse" where the sparse evaluator can run these weights, otherwise "dense"."""
@@ -413,12 +458,50 @@ class Transformer(nn.Module):
         return [index(token) for token in given]
 
     def decode_batch(
-        self, inputs: list[list[int]], *, layers: int | None = None, check: bool = False, cached: bool = True
+        self,
+        inputs: list[list[int]],
+        *,
+        layers: int | None = None,
+        check: bool = False,
+        cached: bool = True,
+        evaluator: str | None = None,
     ) -> list[Output]:
-        """Append each input's last output until `stop` or `max_tokens`; return the appended tokens."""
-        from kleene.networks.transformer.decoding import decode
+        """Append each input's last output until `stop` or `max_tokens`; return the appended tokens.
 
-        return [decode(self, tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
+        layers: how many layers run for a token; by default the network's own number.
+        check: raise where the program would (dense).
+        cached: keep keys and values of earlier positions; without, every token runs the whole input again (dense).
+        evaluator: "dense" or "sparse"; by default sparse on a CPU where it runs these weights.
+        """
+        from kleene.networks.transformer.decoding import decode_many
+
+        return decode_many(self, inputs, layers or self.config.layers or 1, check, cached, evaluator)
+
+    # --- tokens and values by name ---
+
+    @property
+    def words(self) -> Vocabulary:
+        """What tokens and outputs mean, where the network was compiled with a vocabulary."""
+        if "vocabulary" not in self.description:
+            raise InputError(f"{self.config.name}: has no vocabulary; its tokens and outputs are whole numbers")
+        return Vocabulary.from_json(self.description["vocabulary"])
+
+    def decode(self, outputs: Sequence[int]) -> list[Any]:
+        """The values of the outputs, one for each position after the beginning."""
+        return self.words.decode(outputs)
+
+    def apply(self, sequence: Any) -> Any:
+        """Run a sequence, and return the value of each position as `.decoded`, the beginning first if it was given.
+
+        With a function, it is `torch.nn.Module.apply`.
+        """
+        if callable(sequence):
+            return super().apply(sequence)
+        words = self.words
+        outputs = self.run(words.encode(sequence))
+        given = words.read(sequence) if isinstance(sequence, str) else list(sequence)
+        begins = [words.bos] if given[:1] == [words.bos] else []
+        return Applied([*begins, *words.decode(outputs)], outputs.layers)
 
     # --- files ---
 

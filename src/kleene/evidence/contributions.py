@@ -1,0 +1,302 @@
+"""What words contribute to the output of a model, any torch model: `kl.contributions`."""
+
+from __future__ import annotations
+
+import csv
+import html
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kleene.errors import InputError, NotSupported
+from kleene.evidence.parted import Parted, Rule, Tokens, plain, rule_of, whole_activations
+from kleene.files import write_text
+
+ROWS = 64  # foci in one run of the model
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """The parts of foci in the outputs of a model: `parts` and `base` are (focus, output), `whole` is (output).
+
+    `whole` is what the model gives; `base` is what comes from its biases. A focus's part, its `rest` and the base sum
+    to the whole. The base is one for all foci, but for the rule "generalised".
+    """
+
+    words: list[str]
+    foci: list[str]
+    outputs: list[str]
+    parts: Tensor
+    whole: Tensor
+    base: Tensor
+
+    @property
+    def rest(self) -> Tensor:
+        """What the words out of focus give, with all their interactions with the focus: (focus, output)."""
+        return self.whole - self.base - self.parts
+
+    def _rows(self) -> list[list[Any]]:
+        rows: list[list[Any]] = [[name, *part] for name, part in zip(self.foci, self.parts.tolist())]
+        if torch.allclose(self.base, self.base[:1], rtol=1e-4, atol=1e-6):
+            rows.append(["base", *self.base[0].tolist()])
+        return [*rows, ["whole", *self.whole.tolist()]]
+
+    def to_dataframe(self) -> Any:
+        """A pandas frame: one row a focus, then the base and the whole; one column an output."""
+        import pandas  # type: ignore[import-untyped]
+
+        rows = self._rows()
+        return pandas.DataFrame([row[1:] for row in rows], index=[row[0] for row in rows], columns=self.outputs)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The same rows as CSV; also written to `path` where one is given."""
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([["focus", *self.outputs], *self._rows()])
+        if path is not None:
+            write_text(Path(path), text.getvalue())
+        return text.getvalue()
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """A page with the table, coloured by sign and size; also written to `path` where one is given."""
+        most = max(1e-12, float(self.parts.abs().max()) if self.parts.numel() else 0.0)
+
+        def cell(value: float, shaded: bool) -> str:
+            colour = "200, 60, 40" if value < 0 else "40, 90, 200"
+            style = f' style="background: rgba({colour}, {min(1.0, abs(value) / most) * 0.6:.2f})"' if shaded else ""
+            return f"<td{style}>{value:+.4f}</td>"
+
+        rows = [
+            f"<tr><th>{html.escape(str(row[0]))}</th>{''.join(cell(v, i < len(self.foci)) for v in row[1:])}</tr>"
+            for i, row in enumerate(self._rows())
+        ]
+        heads = "".join(f"<th>{html.escape(name)}</th>" for name in self.outputs)
+        page = (
+            '<!doctype html><html lang="en"><meta charset="utf-8"><title>contributions</title>'
+            "<style>body{font:16px system-ui;margin:2em}th{text-align:left;padding:.2em 1em .2em 0}"
+            "td{text-align:right;padding:.2em .6em}</style>"
+            f"<h1>{html.escape(' '.join(self.words))}</h1>"
+            f"<table><tr><th>focus</th>{heads}</tr>{''.join(rows)}</table></html>\n"
+        )
+        if path is not None:
+            write_text(Path(path), page)
+        return page
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        lines = [f"{'focus':20s}" + "".join(f"{name[:12]:>13s}" for name in self.outputs[:8])]
+        for row in self._rows():
+            lines.append(f"{str(row[0])[:20]:20s}" + "".join(f"{value:+13.4f}" for value in row[1:9]))
+        return "\n".join(lines)
+
+
+def contributions(
+    model: nn.Module,
+    input: str | Sequence[int] | Tensor,
+    *,
+    focus: Iterable[Any] | None = None,
+    tokenizer: Callable[[str], Any] | None = None,
+    target: Any = None,
+    read: int = -1,
+    rule: str | Rule = "cd",
+    output: Callable[[Any], Tensor] | None = None,
+    words: Sequence[str] | None = None,
+    rows: int = ROWS,
+) -> Contributions:
+    """What words contribute to a model's output, by contextual decomposition.
+
+    - `model`: a torch module that takes a batch of token numbers (batch × time), or of vectors (batch × time ×
+      features); or a Hugging Face model. It may contain LSTMs and GRUs of any kind, packed or not, attention, norms,
+      and any other functions of torch.
+    - `input`: one sentence: text (with `tokenizer`), token numbers, or vectors (time × features).
+    - `focus`: the foci, each a position, a slice, a list of positions, or words of the sentence; by default each word.
+    - `tokenizer`: makes token numbers from text; that of Hugging Face, or any function. Its subwords form words again.
+    - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.
+    - `read`: where outputs by position are read; by default at the last.
+    - `rule`: "cd", "murdoch", "generalised", "alone", "removed" or "shared" (`kleene.evidence.parted`).
+    - `output`: takes the tensor of outputs from what the model returns; by default its `logits`, or its first tensor.
+    - `words`: the names of the words, one a token.
+    - `rows`: how many foci to run at once, which bounds the memory.
+
+    >>> _ = torch.manual_seed(0)
+    >>> class Classifier(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.embed, self.rnn, self.out = nn.Embedding(9, 4), nn.GRU(4, 5, bidirectional=True), nn.Linear(10, 2)
+    ...     def forward(self, tokens):
+    ...         return self.out(self.rnn(self.embed(tokens).transpose(0, 1))[0].mean(0))
+    >>> found = contributions(Classifier(), [3, 1, 4], focus=[0, slice(1, 3), [0, 2]], target="all")
+    >>> found.parts.shape, found.foci
+    (torch.Size([3, 2]), ['3', '1 4', '3 4'])
+    """
+    chosen = rule_of(rule)
+    tokens, names, groups = _read(input, tokenizer, words)
+    length = len(tokens)
+    foci = [_mask(entry, names, groups, length) for entry in (groups if focus is None else focus)]
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), whole_activations(model):
+            runs = [
+                _run(model, tokens, torch.stack(foci[at : at + rows]), chosen, output, read)
+                for at in range(0, len(foci), rows)
+            ]
+    finally:
+        model.train(training)
+    if not runs:
+        raise InputError("contributions: no focus; give at least one, or none for each word")
+    whole = runs[0].whole[0]
+    kept, labels = _targets(model, target, whole, tokenizer)
+    called = [" ".join(_called(names, groups, mask)) or "nothing" for mask in foci]
+    parts, base = (torch.cat(every)[:, kept] for every in ([run.part for run in runs], [run.base for run in runs]))
+    return Contributions(_words(names, groups), called, labels, parts, whole[kept], base)
+
+
+def _read(
+    given: str | Sequence[int] | Tensor, tokenizer: Any, words: Sequence[str] | None
+) -> tuple[Tensor, list[str], list[list[int]]]:
+    """The tokens or vectors, a name for each, and the positions of each word."""
+    groups: list[list[int]] | None = None
+    if isinstance(given, str):
+        if tokenizer is None:
+            raise InputError("contributions: text needs a tokenizer=; or give token numbers")
+        made = tokenizer(given)
+        ids = made["input_ids"] if hasattr(made, "keys") else made
+        tokens = torch.as_tensor(ids, dtype=torch.long).reshape(-1)
+        groups = _word_groups(made, len(tokens))
+        convert = getattr(tokenizer, "convert_ids_to_tokens", None)
+        names = [str(name) for name in (convert(tokens.tolist()) if convert else tokens.tolist())]
+    else:
+        tokens = _sentence(given)
+        names = [str(t) for t in (range(len(tokens)) if tokens.is_floating_point() else tokens.tolist())]
+    if words is not None:
+        if len(words) != len(tokens):
+            raise InputError(f"words: {len(words)} names for {len(tokens)} tokens")
+        names = [str(word) for word in words]
+    return tokens, names, groups or [[i] for i in range(len(tokens))]
+
+
+def _sentence(given: Sequence[int] | Tensor) -> Tensor:
+    """One sentence of tokens (time), or of vectors (time, features)."""
+    tokens = given if isinstance(given, Tensor) else torch.as_tensor(given)
+    if tokens.numel() == 0:
+        raise InputError("contributions: an empty sentence; at least one word is needed")
+    if tokens.dim() == 3 or (tokens.dim() == 2 and not tokens.is_floating_point()):
+        if tokens.shape[0] != 1:
+            raise InputError(f"contributions: {tokens.shape[0]} sentences; give one at a time")
+        tokens = tokens[0]
+    if tokens.dim() != (2 if tokens.is_floating_point() else 1):
+        raise InputError(f"input {tuple(tokens.shape)}: needs one sentence of tokens, or of time × features")
+    return tokens
+
+
+def _word_groups(made: Any, length: int) -> list[list[int]] | None:
+    """The positions of each word, where the tokenizer tells; special tokens are no words."""
+    if not hasattr(made, "word_ids"):
+        return None
+    try:
+        numbers = made.word_ids()
+    except (ValueError, IndexError):
+        return None
+    groups: dict[int, list[int]] = {}
+    for place, number in enumerate(numbers[:length]):
+        if number is not None:
+            groups.setdefault(number, []).append(place)
+    return list(groups.values())
+
+
+def _words(names: Sequence[str], groups: Sequence[Sequence[int]]) -> list[str]:
+    return ["".join(names[i].replace("##", "").strip("Ġ▁ ") for i in group) for group in groups]
+
+
+def _called(names: Sequence[str], groups: Sequence[Sequence[int]], mask: Tensor) -> list[str]:
+    return _words(names, [[i for i in group if mask[i]] for group in groups if any(mask[i] for i in group)])
+
+
+def _mask(entry: Any, names: list[str], groups: list[list[int]], length: int) -> Tensor:
+    """A focus as a mask over tokens."""
+    mask = torch.zeros(length, dtype=torch.bool)
+    if isinstance(entry, str):
+        wanted, shown = entry.split(), _words(names, groups)
+        starts = [i for i in range(len(shown) - len(wanted) + 1) if shown[i : i + len(wanted)] == wanted]
+        if not wanted or not starts:
+            raise InputError(f"focus {entry!r}: not in the sentence '{' '.join(shown)}'")
+        for group in groups[starts[0] : starts[0] + len(wanted)]:
+            mask[group] = True
+        return mask
+    if isinstance(entry, Tensor) and entry.dtype == torch.bool:
+        if entry.shape != (length,):
+            raise InputError(f"focus: a mask of shape {tuple(entry.shape)} for {length} tokens")
+        return entry
+    if isinstance(entry, slice):
+        mask[entry] = True
+        return mask
+    places = entry if isinstance(entry, Iterable) else [entry]
+    for place in places:
+        if not isinstance(place, int) or not -length <= place < length:
+            raise InputError(f"focus: position {place!r} is outside the sentence; use 0 to {length - 1}")
+        mask[place] = True
+    return mask
+
+
+def _run(model: Any, tokens: Tensor, masks: Tensor, rule: Rule, output: Any, read: int) -> Parted:
+    """The model's outputs for each focus (rows, output), with their parts."""
+    where = next((p.device for p in model.parameters()), tokens.device)
+    tokens, masks = tokens.to(where), masks.to(where)
+    batch = tokens.expand(len(masks), *tokens.shape)
+    if tokens.is_floating_point():
+        result = model(Parted.of(batch.contiguous(), masks[..., None] * batch, None, rule))
+    elif hasattr(model, "get_input_embeddings"):
+        vectors = model.get_input_embeddings()(batch)
+        parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
+        result = model(inputs_embeds=parted, attention_mask=torch.ones_like(batch))
+    else:
+        result = model(Tokens.of(batch.contiguous(), masks, rule))
+    found = result if output is None else output(result)
+    if output is None and not isinstance(found, Tensor):
+        found = getattr(result, "logits", None)
+        found = result[0] if found is None else found
+    if not isinstance(found, Parted):
+        raise NotSupported(
+            f"contributions: the output of {type(model).__name__} does not come from its input by functions of torch "
+            "alone"
+        )
+    if found.dim() > 2:
+        if not -found.shape[1] <= read < found.shape[1]:
+            raise InputError(f"read {read!r}: outside the output's {found.shape[1]} positions")
+        found = found[:, read]
+    rows: Parted = found.reshape(len(masks), -1)
+    return rows
+
+
+def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tuple[list[int], list[str]]:
+    """The outputs to keep, and what they are called."""
+    labels = getattr(getattr(model, "config", None), "id2label", None) or {}
+    labels = labels if len(labels) == len(whole) else {}
+    if target is None:
+        wanted: list[Any] = [int(plain(whole).argmax())]
+    elif target == "all":
+        wanted = list(range(len(whole)))
+    else:
+        wanted = list(target) if isinstance(target, (list, tuple)) else [target]
+    by_label = {label: number for number, label in labels.items()}
+    numbers = [_number(one, by_label, tokenizer, len(whole)) for one in wanted]
+    back = getattr(tokenizer, "convert_ids_to_tokens", None)
+    lm = back is not None and len(whole) == getattr(getattr(model, "config", None), "vocab_size", None)
+    return numbers, [str(labels.get(n, back(n) if lm and back else n)) for n in numbers]
+
+
+def _number(one: Any, by_label: dict[str, int], tokenizer: Any, count: int) -> int:
+    """The number of an output that is given by number, label or token."""
+    convert = getattr(tokenizer, "convert_tokens_to_ids", None)
+    number = by_label.get(one, convert(one) if convert else one) if isinstance(one, str) else one
+    if not isinstance(number, int) or not 0 <= number < count:
+        raise InputError(f"target {one!r}: not among the {count} outputs")
+    return number

@@ -1,0 +1,396 @@
+"""Contextual decomposition of any torch model: tensors that carry the part of the words in focus.
+
+A `Parted` tensor has three parts that sum to it: the focus's part r, the base b, which comes from biases and other
+constants, and the rest q. Every function φ of torch passes them on. The focus gets
+
+    alone     φ(r + b) − φ(b)                  what it does without the rest
+    removed   φ(z) − φ(z − r)                  what goes where it goes
+    shared    the mean of both                 Shapley's value of r beside q, above b
+    free      Shapley's value of r beside q and b, and the base gets its own, above φ(0)
+
+and the base becomes φ(b) but for `free`. On linear functions all of these are one. An empty focus has nothing; one of
+all words has everything but the base. Attention patterns and the scales of layer norms are those of the whole input:
+given them, attention and norms are linear. LSTMs and GRUs go gate by gate (`kleene.evidence.recurrent_parts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kleene.errors import InputError, NotSupported
+
+SHARES = ("alone", "removed", "shared", "free")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Who gets what: `unit` is the share at an activation, `product` that at a product of two parted tensors.
+
+    `owned_bias`: whether a word in focus gets the product of the gates' biases at its own step of an LSTM or a GRU.
+    """
+
+    unit: str = "shared"
+    product: str = "alone"
+    owned_bias: bool = True
+
+
+RULES = {
+    "cd": Rule(),  # the interdependence paper's
+    "murdoch": Rule(owned_bias=False),  # the original
+    "generalised": Rule("free", "removed", False),  # interactions and a bias that is a player like the others
+    "alone": Rule("alone", "alone", False),
+    "removed": Rule("removed", "removed", False),
+    "shared": Rule("shared", "shared", False),
+}
+
+
+def rule_of(name: str | Rule) -> Rule:
+    """A rule by name."""
+    if isinstance(name, Rule):
+        return name
+    if name not in RULES:
+        raise InputError(f"rule {name!r}: unknown; there are {', '.join(RULES)}")
+    return RULES[name]
+
+
+def share(kind: str, phi: Callable[[Tensor], Tensor], r: Tensor, z: Tensor, b: Tensor) -> Tensor:
+    """The focus's share of φ(z), with r its part of z and b the base."""
+    if kind == "free":
+        q, zero = z - r - b, torch.zeros_like(z)
+        first, last = phi(r) - phi(zero), phi(z) - phi(z - r)
+        return first / 3 + (phi(r + q) - phi(q)) / 6 + (phi(r + b) - phi(b)) / 6 + last / 3
+    parts = []
+    if kind in ("alone", "shared"):
+        parts.append(phi(r + b) - phi(b))
+    if kind in ("removed", "shared"):
+        parts.append(phi(z) - phi(z - r))
+    return sum(parts[1:], parts[0]) / len(parts)
+
+
+def base_share(kind: str, phi: Callable[[Tensor], Tensor], r: Tensor, z: Tensor, b: Tensor) -> Tensor:
+    """The base's share of φ(z); φ(0) belongs to the base."""
+    return phi(b) if kind != "free" else share("free", phi, b, z, r) + phi(torch.zeros_like(z))
+
+
+def product_share(kind: str, one: tuple[Tensor, Tensor, Tensor], two: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    """The focus's share of a product, each factor as (part, whole, base). Shapley's two are `shared` here."""
+    (r, z, b), (s, y, c) = one, two
+    alone, removed = (r + b) * (s + c) - b * c, z * y - (z - r) * (y - s)
+    return {"alone": alone, "removed": removed}.get(kind, (alone + removed) / 2)
+
+
+class Parted(Tensor):
+    """A tensor with the part of the focus and the base; functions of torch pass them on."""
+
+    part: Tensor
+    base: Tensor
+    rule: Rule
+
+    @staticmethod
+    def of(whole: Tensor, part: Tensor, base: Tensor | None, rule: Rule) -> Parted:
+        """Put the parts together."""
+        made: Parted = plain(whole).as_subclass(Parted)
+        made.part, made.rule = plain(part), rule
+        made.base = torch.zeros_like(made.part) if base is None else plain(base)
+        return made
+
+    @property
+    def whole(self) -> Tensor:
+        """The tensor without its parts."""
+        whole: Tensor = plain(self)
+        return whole
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        with torch._C.DisableTorchFunctionSubclass():
+            if name in ("__get__", "__set__"):  # properties: shape, dtype, .T and such
+                return _property(func, args)
+            if name == "__setitem__":
+                return _set(*args)
+            handler = HANDLERS.get(name, _any_function)
+            if name.endswith("_") and (not name.startswith("__") or name.startswith("__i")):
+                return _in_place(handler, func, args, kwargs or {})
+            return handler(func, args, kwargs or {})
+
+
+def plain(tensor: Any) -> Any:
+    """A tensor without parts."""
+    if not isinstance(tensor, Tensor):
+        return tensor
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.as_subclass(Tensor)
+
+
+def _property(func: Any, args: Any) -> Any:
+    if func in (Tensor.T.__get__, Tensor.mT.__get__):  # type: ignore[attr-defined]
+        return _linear(func, args, {})
+    return func(*args)
+
+
+def _in_place(handler: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """`x.add_(…)` and such: run the function on copies, and put the results in the place of x."""
+    x = args[0]
+    if not isinstance(x, Parted):
+        raise NotSupported(f"decompose: the model writes a part of the focus into a plain tensor ({func.__name__})")
+
+    def on_copies(first: Tensor, *others: Any, **named: Any) -> Any:
+        return func(first.clone(), *others, **named)
+
+    made = handler(on_copies, args, kwargs)
+    x.whole.copy_(plain(made))
+    x.part, x.base = made.part, made.base
+    return x
+
+
+def _set(target: Any, where: Any, value: Any) -> None:
+    """`x[where] = value`."""
+    if not isinstance(target, Parted):
+        raise NotSupported(
+            "decompose: the model writes a part of the focus into a plain tensor; use torch.stack or cat"
+        )
+    target.whole[where] = plain(value)
+    target.part[where] = value.part if isinstance(value, Parted) else 0.0
+    target.base[where] = value.base if isinstance(value, Parted) else value
+
+
+def _map(thing: Any, change: Callable[[Any], Any]) -> Any:
+    """Apply a function to all tensors in nested arguments."""
+    if isinstance(thing, Tensor):
+        return change(thing)
+    if isinstance(thing, (list, tuple)):
+        kind = type(thing)
+        items = [_map(item, change) for item in thing]
+        return kind(*items) if hasattr(thing, "_fields") else kind(items)
+    if isinstance(thing, dict):
+        return {key: _map(value, change) for key, value in thing.items()}
+    return thing
+
+
+def _first(thing: Any) -> Parted | None:
+    """The first parted tensor of nested arguments."""
+    if isinstance(thing, Parted):
+        return thing
+    items = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, tuple)) else ()
+    return next((found for item in items if (found := _first(item)) is not None), None)
+
+
+def _count(thing: Any) -> int:
+    if isinstance(thing, Parted):
+        return 1
+    items = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, tuple)) else ()
+    return sum(_count(item) for item in items)
+
+
+def _call(func: Any, args: Any, kwargs: Any, view: Callable[[Parted], Tensor]) -> Any:
+    """The function with each parted tensor replaced by one view of it."""
+    change = lambda x: view(x) if isinstance(x, Parted) else x  # noqa: E731
+    return func(*_map(args, change), **_map(kwargs, change))
+
+
+def _join(whole: Any, part: Any, base: Any, rule: Rule) -> Any:
+    """Results with their parts; what is no floating-point tensor stays as it is."""
+    if isinstance(whole, (tuple, list)):
+        items = [_join(z, r, b, rule) for z, r, b in zip(whole, part, base)]
+        return type(whole)(items) if not hasattr(whole, "_fields") else type(whole)(*items)
+    if isinstance(whole, Tensor) and whole.is_floating_point():
+        return Parted.of(whole, part, base, rule)
+    return whole
+
+
+def _linear(func: Any, args: Any, kwargs: Any) -> Any:
+    """A function that moves, sums or scales numbers and adds no constant."""
+    parted = _first((args, kwargs))
+    assert parted is not None
+    whole = _call(func, args, kwargs, plain)
+    if not _floating(whole):
+        return whole
+    part, base = (_call(func, args, kwargs, view) for view in (lambda x: x.part, lambda x: x.base))
+    return _join(whole, part, base, parted.rule)
+
+
+def _floating(thing: Any) -> bool:
+    if isinstance(thing, (tuple, list)):
+        return any(_floating(item) for item in thing)
+    return isinstance(thing, Tensor) and thing.is_floating_point()
+
+
+def _any_function(func: Any, args: Any, kwargs: Any) -> Any:
+    """Any other function: the share of the rule, on all arguments at once."""
+    parted = _first((args, kwargs))
+    whole = _call(func, args, kwargs, plain)
+    if parted is None or not _floating(whole):
+        return whole
+    rule = parted.rule
+    kind = rule.unit if _count((args, kwargs)) == 1 else rule.product
+    base = _call(func, args, kwargs, lambda x: x.base)
+
+    def at(view: Callable[[Parted], Tensor]) -> Any:
+        return _call(func, args, kwargs, view)
+
+    def difference(one: Any, two: Any) -> Any:
+        return type(one)(difference(a, b) for a, b in zip(one, two)) if isinstance(one, (tuple, list)) else one - two
+
+    def mean(weights: list[float], parts: list[Any]) -> Any:
+        if isinstance(parts[0], (tuple, list)):
+            return type(parts[0])(mean(weights, list(column)) for column in zip(*parts))
+        return sum(w * p for w, p in zip(weights, parts))
+
+    def alone() -> Any:
+        return difference(at(lambda x: x.part + x.base), base)
+
+    def removed() -> Any:
+        return difference(whole, at(lambda x: x.whole - x.part))
+
+    if kind == "alone":
+        part = alone()
+    elif kind == "removed":
+        part = removed()
+    elif kind == "shared":
+        part = mean([0.5, 0.5], [alone(), removed()])
+    else:  # Shapley among r, q and b
+        zero = at(lambda x: torch.zeros_like(x.part))
+        focus, rest = at(lambda x: x.part), at(lambda x: x.whole - x.base - x.part)
+        without = at(lambda x: x.whole - x.base)
+        sixths = [1 / 3, 1 / 6, 1 / 6, 1 / 3]
+        part = mean(sixths, [difference(focus, zero), difference(without, rest), alone(), removed()])
+        with_focus, with_rest = at(lambda x: x.part + x.base), at(lambda x: x.whole - x.part)
+        owns = [difference(base, zero), difference(with_focus, focus), difference(with_rest, rest)]
+        base = mean([*sixths, 1.0], [*owns, difference(whole, without), zero])
+    return _join(whole, part, base, rule)
+
+
+def _frozen(func: Any, args: Any, kwargs: Any) -> Any:
+    """A function whose result counts as given: attention patterns."""
+    return _call(func, args, kwargs, plain)
+
+
+def _layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
+    """Layer norm with the scale of the whole input."""
+    names = ("input", "normalized_shape", "weight", "bias", "eps")
+    given = {"weight": None, "bias": None, "eps": 1e-5, **dict(zip(names, args)), **kwargs}
+    x, axes = given["input"], tuple(range(-len(given["normalized_shape"]), 0))
+    if not isinstance(x, Parted):
+        return _any_function(func, args, kwargs)
+    whole = x.whole
+    scale = (whole.var(axes, keepdim=True, unbiased=False) + given["eps"]).rsqrt()
+    if given["weight"] is not None:
+        scale = scale * given["weight"]
+    part, base = ((view - view.mean(axes, keepdim=True)) * scale for view in (x.part, x.base))
+    if given["bias"] is not None:
+        base = base + given["bias"]
+    return Parted.of(_call(func, args, kwargs, plain), part, base, x.rule)
+
+
+def _attention(func: Any, args: Any, kwargs: Any) -> Any:
+    """Scaled dot-product attention with the pattern of the whole input."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+    given = {"attn_mask": None, "is_causal": False, "scale": None, "enable_gqa": False}
+    given |= {**dict(zip(names, args)), **kwargs}
+    q, k, v = (plain(given[name]) for name in ("query", "key", "value"))
+    whole = func(q, k, v, **{n: given[n] for n in ("attn_mask", "is_causal", "scale", "enable_gqa")})
+    value = given["value"]
+    if not isinstance(value, Parted):
+        return whole
+    part, base = value.part, value.base
+    if given["enable_gqa"]:
+        times = q.shape[-3] // k.shape[-3]
+        k, part, base = (x.repeat_interleave(times, -3) for x in (k, part, base))
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if given["scale"] is None else given["scale"])
+    if given["is_causal"]:
+        ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(ahead, -torch.inf)
+    mask = given["attn_mask"]
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    pattern = scores.softmax(-1).nan_to_num(0.0)
+    return Parted.of(whole, pattern @ part, pattern @ base, value.rule)
+
+
+def _recurrent(func: Any, args: Any, kwargs: Any) -> Any:
+    from kleene.evidence.recurrent_parts import recurrent
+
+    return recurrent(func.__name__, func, args, kwargs)
+
+
+def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
+    return args[0] if args else kwargs["input"]  # explanations are of the model in evaluation
+
+
+MOVING = frozenset(
+    """view reshape transpose permute contiguous flatten unflatten expand expand_as squeeze unsqueeze cat stack concat
+    getitem __getitem__ select narrow split chunk unbind sum mean neg __neg__ swapaxes movedim repeat to float double
+    half clone detach index_select gather flip roll tile view_as reshape_as type type_as repeat_interleave
+    _pad_packed_sequence take_along_dim t""".split()  # noqa: SIM905
+)
+
+HANDLERS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    **dict.fromkeys(MOVING, _linear),
+    **dict.fromkeys(("softmax", "log_softmax"), _frozen),
+    "layer_norm": _layer_norm,
+    "scaled_dot_product_attention": _attention,
+    "dropout": _dropout,
+    "lstm": _recurrent,
+    "gru": _recurrent,
+}
+
+
+@contextmanager
+def whole_activations(model: torch.nn.Module) -> Iterator[None]:
+    """Inside, activation modules written in Python (GELU's approximations) count as one function each."""
+    swapped = []
+    for module in model.modules():
+        leaf = not any(True for _ in module.children()) and not any(True for _ in module.parameters())
+        if leaf and "activation" in type(module).__module__ and "forward" not in vars(module):
+            original = module.forward
+            module.forward = lambda *a, _f=original, **k: _unit(_f, a, k)
+            swapped.append(module)
+    try:
+        yield
+    finally:
+        for module in swapped:
+            del module.forward
+
+
+def _unit(func: Any, args: Any, kwargs: Any) -> Any:
+    if _first((args, kwargs)) is None:
+        return func(*args, **kwargs)
+    with torch._C.DisableTorchFunctionSubclass():
+        return _any_function(func, args, kwargs)
+
+
+class Tokens(Tensor):
+    """Token numbers with the mask of the focus; embedding them gives parted vectors."""
+
+    mask: Tensor
+    rule: Rule
+
+    @staticmethod
+    def of(tokens: Tensor, mask: Tensor, rule: Rule) -> Tokens:
+        """Put tokens and focus together, both (batch, time)."""
+        made: Tokens = plain(tokens).as_subclass(Tokens)
+        made.mask, made.rule = mask, rule
+        return made
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunctionSubclass():
+            result = func(*_map(args, plain), **_map(kwargs, plain))
+            found = next((x for x in [*args, *kwargs.values()] if isinstance(x, Tokens)), None)
+            name = getattr(func, "__name__", "")
+            if found is None:
+                return result
+            if name == "embedding":
+                mask = found.mask.to(result.dtype).unsqueeze(-1)
+                return Parted.of(result, mask * result, None, found.rule)
+            if name in MOVING and isinstance(result, Tensor) and not result.is_floating_point():
+                moved = func(*_map(args, lambda x: x.mask if isinstance(x, Tokens) else x), **kwargs)
+                return Tokens.of(result, moved.bool(), found.rule)
+            return result
