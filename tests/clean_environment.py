@@ -1,4 +1,4 @@
-"""A Python with torch, transformers and what they require, and nothing else: neither Kleene nor this environment's rest.
+"""A Python with torch, transformers and what they require, and nothing else: neither Kleene nor the rest here.
 
 It is a folder of links to the installed packages, made once and kept in .cache/. The interpreter runs isolated and
 without `site`, so that this folder is all it can import from besides the standard library.

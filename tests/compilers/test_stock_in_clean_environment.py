@@ -81,9 +81,9 @@ def check(asked: list[dict[str, Any]]) -> None:
             assert singles == case["right"] * 4, case["folder"]
 
 
-def test_every_class_and_every_decoder_once(tmp_path: Path) -> None:
+def test_every_class(tmp_path: Path) -> None:
     """Eager and sdpa, with and without the cache, in a batch with left padding and alone: all equal."""
-    names = [(name, FAMILIES[number % 4]) for number, name in enumerate(DECODERS)]
+    names = [*(("addition", family) for family in FAMILIES), ("regex", "llama"), ("dyck", "gpt2")]
     check(cases(names, tmp_path))
 
 
@@ -96,7 +96,7 @@ def test_every_decoder_in_every_class(family: str, tmp_path: Path) -> None:
 def test_the_environment_lacks_everything_else() -> None:
     names = run_clean(
         "import importlib.util, json\n"
-        "names = ['kleene', 'typer', 'numba', 'matplotlib', 'pytest', 'torch', 'transformers']\n"
+        "names = ['kleene', 'numba', 'matplotlib', 'pytest', 'torch', 'transformers']\n"
         "print(json.dumps([n for n in names if importlib.util.find_spec(n) is not None]))"
     )
     assert json.loads(names) == ["torch", "transformers"]
