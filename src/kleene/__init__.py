@@ -27,7 +27,20 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.declarations import Head, Variable, attend, cat, layer, num, relative, subset, word
+from kleene.lowering.words import concat, extend
+from kleene.machines.declarations import (
+    Head,
+    Variable,
+    attend,
+    cat,
+    clear,
+    counting,
+    layer,
+    num,
+    relative,
+    subset,
+    word,
+)
 from kleene.machines.program import Program
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
@@ -168,10 +181,14 @@ __all__ = [
     "attend",
     "cat",
     "certify",
+    "clear",
     "compile",
+    "concat",
+    "counting",
     "decompile",
     "explain",
     "export",
+    "extend",
     "learn",
     "library",
     "load",
