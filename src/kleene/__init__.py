@@ -94,6 +94,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.trained.lstm import LanguageModel as LanguageModel
     from kleene.networks.trained.word_classifier import WordClassifier as WordClassifier
     from kleene.networks.transformer.model import Transformer as Transformer
+    from kleene.rasp.from_program import to_rasp as to_rasp
     from kleene.training.memorise import memorise as memorise
     from kleene.truth.causal_graph import causal_graph as causal_graph
     from kleene.truth.shapley import effects as effects
@@ -136,6 +137,7 @@ _LAZY: dict[str, str] = {
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
     "rasp": "kleene.rasp",
+    "to_rasp": "kleene.rasp.from_program",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
     "three_address": "kleene.machines.three_address",
     "Transformer": "kleene.networks.transformer.model",
