@@ -347,6 +347,35 @@ def convert(
         print(f"saved {target}")
 
 
+@app.command(epilog="Example: kleene compare parity.json --length 16 --length 64 -o parity.png")
+def compare(
+    file: Annotated[str, typer.Argument(help="A machine's file, or a program's name.")],
+    length: Annotated[
+        list[int] | None, typer.Option(min=1, help="The longest words of networks with a limit. May be repeated.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Draw a plot: .png, .svg or .pdf.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a machine into every architecture: size, depth, precision, longest word and proof of each network."""
+    from kleene.checks.comparison import LENGTHS, compare
+    from kleene.cli.names import find_source
+    from kleene.errors import FileError
+    from kleene.show.comparison import SUFFIXES
+
+    if output is not None and output.suffix not in SUFFIXES:
+        raise FileError(f"{output}: unknown suffix {output.suffix!r}; a plot is {', '.join(SUFFIXES)}")
+    machine = find_source(file)
+    with busy(f"comparing {file}", as_json) as progress:
+        made = compare(machine, lengths=tuple(length) if length else LENGTHS, progress=progress)
+    if output is not None:
+        made.plot(output)
+    if as_json:
+        return print_json({"file": file, **made.to_json(), "saved": None if output is None else str(output)})
+    print(made)
+    if output is not None:
+        print(f"saved {output}")
+
+
 def _save(dfa: Any, rnn: Any, certificate: Any, path: Path) -> None:
     if path.suffix:
         dfa.save(path)
