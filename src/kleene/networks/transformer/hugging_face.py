@@ -52,6 +52,8 @@ class KleeneOutput(ModelOutput):
     last_hidden_state: Tensor | None = None
     layers: Tensor | None = None  # (batch): how many layers ran
     halted: Tensor | None = None  # (batch): whether the sequence halted
+    hidden_states: tuple[Tensor, ...] | None = None  # the residual stream before the first layer and after each
+    attentions: tuple[Tensor, ...] | None = None  # (batch, head, position, position + 1) by layer; last: the null key
 
 
 class KleeneModel(PreTrainedModel):
@@ -94,6 +96,8 @@ class KleeneModel(PreTrainedModel):
         layers: int | None = None,
         max_layers: int = MAX_LAYERS,
         return_dict: bool | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
         **_: Any,
     ) -> Any:
         """Run a batch of tokens.
@@ -103,20 +107,30 @@ class KleeneModel(PreTrainedModel):
         layers: run exactly so many layers; by default each sequence runs until it halts, and then stays as it is.
         max_layers: the most layers to run.
         return_dict: false returns a tuple.
+        output_hidden_states: also return the residual stream before the first layer and after every layer.
+        output_attentions: also return the attention of every layer; the last column is the null key.
         """
         net, c = self.network, self.network.config
         mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         fixed = layers if layers is not None else None if c.halts else c.layers
         x, number = net.embed(input_ids), 0
+        wanted = [self.config.output_hidden_states if output_hidden_states is None else output_hidden_states]
+        wanted.append(self.config.output_attentions if output_attentions is None else output_attentions)
+        streams, attentions = [x], list[Tensor]()
         halted = torch.zeros(len(input_ids), dtype=torch.bool, device=x.device)
         counts = torch.zeros(len(input_ids), dtype=torch.long, device=x.device)
         while number < (max_layers if fixed is None else fixed) and not bool(halted.all()):
+            if wanted[1]:
+                attentions.append(net.block(number).pattern(x, mask))
             x = torch.where(halted[:, None, None], x, net.block(number)(x, mask))
+            streams.append(x)
             counts += (~halted).long()
             number += 1
             if fixed is None:
                 halted = halted | net.done(x, mask)
         made = KleeneOutput(logits=net.logits(x), last_hidden_state=x, layers=counts, halted=halted)
+        made.hidden_states = tuple(streams) if wanted[0] else None
+        made.attentions = tuple(attentions) if wanted[1] else None
         return made if return_dict is None or return_dict else made.to_tuple()
 
     def run(self, tokens: Sequence[int], *, layers: int | None = None, max_layers: int = MAX_LAYERS) -> Output:

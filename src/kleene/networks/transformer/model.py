@@ -22,7 +22,7 @@ from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
 from kleene.common.text import Text, encode_text, is_symbols
 from kleene.common.vocabulary import Vocabulary
-from kleene.errors import InputError
+from kleene.errors import DidNotHalt, InputError
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.by_name import (
     HeadWeights,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated", "lanes"]
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+MAX_LAYERS = 10_000  # of net(x)
 UNDERFLOW = 745.2  # exp(−745.2) is zero in float64
 
 
@@ -109,6 +110,39 @@ class Applied:
     layers: int
 
 
+class Part(nn.Module):
+    """A part of a block that hooks can find by name. The weights stay with the block."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__()
+        self._of = (block,)  # in a tuple, so that the block is not a part of its part
+
+
+class Attention(Part):
+    """All heads of a block: from the residual stream before them to the stream after them.
+
+    `scores` passes the scores (batch, head, position, position) through, so that a hook can read or replace them.
+    """
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        self.scores = nn.Identity()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        (block,) = self._of
+        keys, values = block.keys_values(x)
+        scores: Tensor = self.scores(block.scores(x, keys, mask))
+        return block.attend(x, scores, values)
+
+
+class MLP(Part):
+    """Both halves of the clipped units: from the residual stream after attention to the stream after the block."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        (block,) = self._of
+        return block.second_half(block.first_half(x))
+
+
 class Block(nn.Module):
     """One layer: attention, then the two halves of the MLP block."""
 
@@ -128,6 +162,7 @@ class Block(nn.Module):
         self.null_score, self.null_value = weight(h), weight(h, v)
         self.in1, self.bias1, self.out1 = weight(first, d), weight(first), weight(d, first)
         self.in2, self.bias2, self.out2 = weight(second, d), weight(second), weight(d, second)
+        self.attention, self.mlp = Attention(self), MLP(self)
 
     def scores(self, x: Tensor, keys: Tensor, mask: Tensor, start: int = 0) -> Tensor:
         """Attention scores of queries at positions start … against all keys; excluded keys are −inf."""
@@ -158,6 +193,15 @@ class Block(nn.Module):
         mixed = (weights @ padded) / weights.sum(dim=-1, keepdim=True)  # (batch, head, n, value)
         return x + torch.einsum("bhnv,hdv->bnd", mixed, self.out)
 
+    def pattern(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The attention weights (batch, head, position, position + 1); the last column is the null key."""
+        keys, _ = self.keys_values(x)
+        scores = self.scores(x, keys, mask)
+        b, h, n, _ = scores.shape
+        return torch.softmax(
+            torch.cat([scores, self.null_score[None, :, None, None].expand(b, h, n, 1)], dim=-1), dim=-1
+        )
+
     def selected(self, scores: Tensor) -> Tensor:
         """Which positions each head selects, (batch, head, position, position): the best above the null key."""
         above = scores > self.null_score[None, :, None, None]
@@ -172,8 +216,8 @@ class Block(nn.Module):
         return x + (x @ self.in2.T + self.bias2).clamp(0, 1) @ self.out2.T
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        keys, values = self.keys_values(x)
-        return self.second_half(self.first_half(self.attend(x, self.scores(x, keys, mask), values)))
+        after: Tensor = self.mlp(self.attention(x, mask))
+        return after
 
 
 class Transformer(nn.Module):
@@ -307,17 +351,39 @@ class Transformer(nn.Module):
         return logits.argmax(dim=-1)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None, layers: int | None = None) -> Tensor:
-        """Logits (batch, position, class) after a fixed number of layers."""
+        """Logits (batch, position, class). Without `layers`, every sequence runs until it halts, then stays as it is.
+
+        Hooks on `blocks.N`, `blocks.N.attention`, `blocks.N.attention.scores` and `blocks.N.mlp` see every layer.
+        """
+        if not isinstance(tokens, Tensor):
+            raise InputError(
+                f"{self.config.name}: net(x) takes a tensor of tokens (batch, position); net.run takes lists"
+            )
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         check_transformer(self)
         check_layers(self.config.name, layers)
         count = self._count(layers)
-        if count is None:
-            raise InputError(f"{self.config.name}: forward needs layers=, since it halts by itself only in run")
         x = self.embed(tokens)
+        if count is None:
+            return self.logits(self._until_halted(x, mask))
         for layer in range(count):
             x = self.block(layer)(x, mask)
         return self.logits(x)
+
+    def _until_halted(self, x: Tensor, mask: Tensor) -> Tensor:
+        halted = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        for layer in range(MAX_LAYERS):
+            x = torch.where(halted[:, None, None], x, self.block(layer)(x, mask))
+            halted = halted | self.done(x, mask)
+            if bool(halted.all()):
+                return x
+        raise DidNotHalt(
+            f"{self.config.name}: did not halt within {MAX_LAYERS:,} layers; net(x, layers=…) stops earlier"
+        )
+
+    def hooked(self) -> bool:
+        """Whether somebody looks into a part of the network; then it runs dense, so that hooks see it."""
+        return any(part._forward_hooks or part._forward_pre_hooks for part in self.modules())
 
     # --- running ---
 
@@ -363,6 +429,7 @@ class Transformer(nn.Module):
         else:
             from kleene.networks.transformer.evaluators import run_many
 
+            evaluator = "dense" if evaluator is None and self.hooked() else evaluator
             made = run_many(self, checked, self._count(layers), max_layers, evaluator, check, watch)
         for output in made:
             output.answer = self.answer
