@@ -954,7 +954,9 @@ def export(
     path: str | Path | None = None,
 ) -> str: ...
 @overload
-def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
+def export(
+    thing: Transformer, to: Literal["circuit"], path: str | Path | None = None, *, layers: int | None = None
+) -> dict[str, Any]: ...
 @overload
 def export(
     thing: Transformer,
@@ -977,7 +979,7 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
     - `dtype`: the number format of the weights, "float32" or "bfloat16".
     - `symbols`: the text of each token, for the tokenizer; by default its number.
 
-    Options for "transformer-lens" and "onnx":
+    Options for "transformer-lens", "onnx" and "circuit":
 
     - `layers`: unroll so many layers. TransformerLens needs it where a network halts by itself.
     - `length`: the longest input (TransformerLens).

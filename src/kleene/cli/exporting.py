@@ -41,6 +41,7 @@ STOCK = (Target.llama, Target.gpt2, Target.phi3, Target.qwen3)
 OPTIONS = {
     Target.transformer_lens: ("layers", "length"),
     Target.onnx: ("layers",),
+    Target.circuit: ("layers",),
     **dict.fromkeys(STOCK, ("length",)),
 }
 PRINTED = (Target.graphviz, Target.circuit)  # text: printed if no file is given
@@ -64,7 +65,8 @@ def export(
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write here: a folder, or a file.")
     ] = None,
     layers: Annotated[
-        int | None, typer.Option(min=1, help="Unroll this many layers (transformer-lens; without it, onnx loops).")
+        int | None,
+        typer.Option(min=1, help="Unroll this many layers (transformer-lens, circuit; without it, onnx loops)."),
     ] = None,
     length: Annotated[
         int | None, typer.Option(min=1, help="The longest input (transformer-lens, llama, gpt2, phi3, qwen3).")

@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
+from kleene.common.output import check_layers
 from kleene.common.residual import Layout, Segment
+from kleene.exporters.unrolled_circuit import unrolled
 from kleene.files import write_json
 from kleene.lowering.updates import Updates
 from kleene.machines.spec import Spec
@@ -24,9 +26,15 @@ FORMAT, VERSION = "kleene circuit", 1
 HEADS, FIRST, SECOND = 0, 1, 2  # the order in a layer
 
 
-def export_circuit(net: Transformer, path: str | Path | None = None) -> dict[str, Any]:
-    """Return the circuit as plain data; also write it to `path` where one is given."""
+def export_circuit(net: Transformer, path: str | Path | None = None, *, layers: int | None = None) -> dict[str, Any]:
+    """Return the circuit as plain data; also write it to `path` where one is given.
+
+    layers: also unroll so many layers, with a node for each head and each half of units by its hook name.
+    """
     made = circuit(net)
+    if layers is not None:
+        check_layers(net.config.name, layers, 1)
+        made["unrolled"] = unrolled(net, made["nodes"], _lasting(net), layers)
     if path is not None:
         write_json(path, made)
     return made
@@ -131,7 +139,7 @@ def edges(net: Transformer, nodes: list[dict[str, Any]]) -> Iterator[dict[str, A
     """Yield an edge from each node that writes a dimension to each node that can read it.
 
     Only variables outlive a layer: it clears head outputs and scratch values at its end."""
-    lasting = {dim for s in net.layout if kind_of(net, s) == "variable" for dim in range(s.start, s.stop)}
+    lasting = _lasting(net)
     for source in nodes:
         for target in nodes:
             for when, through in _meetings(source, target, lasting):
@@ -139,6 +147,11 @@ def edges(net: Transformer, nodes: list[dict[str, Any]]) -> Iterator[dict[str, A
                 if roles:
                     shared = sorted(through & {dim for dims in target["reads"].values() for dim in dims})
                     yield {"from": source["id"], "to": target["id"], "when": when, "as": roles, "dims": shared}
+
+
+def _lasting(net: Transformer) -> set[int]:
+    """The dimensions of variables."""
+    return {dim for s in net.layout if kind_of(net, s) == "variable" for dim in range(s.start, s.stop)}
 
 
 def _meetings(source: dict[str, Any], target: dict[str, Any], lasting: set[int]) -> Iterator[tuple[str, set[int]]]:
