@@ -171,7 +171,9 @@ def test_hugging_face(name, nets, tmp_path):
 
     net = nets[name]
     kl.export(net, "hugging-face", tmp_path / "hf")
-    assert sorted(path.name for path in (tmp_path / "hf").iterdir()) == ["config.json", "model.safetensors"]
+    assert {"config.json", "model.safetensors", "modeling_kleene.py"} <= {
+        path.name for path in (tmp_path / "hf").iterdir()
+    }
     assert AutoConfig.from_pretrained(tmp_path / "hf").model_type == "kleene"
     model = AutoModel.from_pretrained(tmp_path / "hf")
     assert not any(parameter.requires_grad for parameter in model.parameters())
