@@ -20,7 +20,7 @@ from kleene.papers.durations import DURATIONS, about
 kl_results = Path(__file__).parents[2] / "docs" / "results"
 
 MISTAKES = {
-    "run additon 34+58": "there is no program 'additon'; did you mean addition?",
+    "run additon 34+58": "there is no program 'additon'; did you mean addition or addition_decoder?",
     "run addition": "Missing argument 'INPUT...'. (see kleene run --help)",
     "run addition 34-58": "addition: '34-58' is not a sum of two whole numbers such as 34+56; write tokens as [2,1,0]",
     "run addition 34+58 --on gpu": "Invalid value for '--on': 'gpu' is not one of 'interpreter', 'rules', 'network'. "

@@ -258,7 +258,9 @@ def joined(words: list[str]) -> str:
 
 
 def answer(machine: Any, outputs: list[int]) -> Any:
-    """Decode the outputs with the program's `decode`; None if it has none or fails."""
+    """Decode the outputs with the program's `decode`, or by the network's alphabet; None if neither is there or fails."""
+    if not isinstance(machine, ProgramClass) and getattr(outputs, "text", None) is not None:
+        return outputs.text  # type: ignore[attr-defined]
     decode = getattr(machine, "decode", None)
     try:
         return getattr(outputs, "text", None) if decode is None else decode(outputs)

@@ -49,8 +49,10 @@ LIBRARY = [
 
 
 def test_every_program_of_the_library_is_here():
+    """Decoders of the newer kind and the RISC-V processor are not: their networks have too many weights for a page."""
     programs = {made.__name__ for made in map(kl.library.__dict__.get, kl.library.__all__) if callable(made)}
-    assert programs == {program.__name__ for program in LIBRARY}
+    large = {name for name in programs if name.endswith("_decoder")} | {"riscv"}
+    assert programs - large == {program.__name__ for program in LIBRARY}
 
 
 @pytest.fixture(scope="module")
