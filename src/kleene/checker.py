@@ -1536,12 +1536,11 @@ class Bits:
     def prove(self, spec: dict[int, int], constant: int, wanted: Callable[[int, int], int | None], what: str) -> int:
         """base + Σ columns of the units that are on = wanted(constant + Σ spec, a sum of bits), for all bits."""
         place = self.places
-        forms = [spec, *(weights for weights, _ in self.directions.values())]
-        used = [dim for dim in self.carries if any(dim in weights for weights in forms[1:])]
-        self.through = [[(weights.get(dim, 0), 1 + u) for u, weights in enumerate(forms[1:])] for dim in used]
-        forms = [{d: w for d, w in weights.items() if d not in self.carries} for weights in forms]
+        units = [weights for weights, _ in self.directions.values()]
+        used = [dim for dim in self.carries if any(dim in weights for weights in units)]
+        self.through = [[(weights.get(dim, 0), 1 + u) for u, weights in enumerate(units)] for dim in used]
         steps = [[], *(steps for _, steps in self.directions.values()), *(self.carries[dim][2:] for dim in used)]
-        forms += [self.carries[dim][0] for dim in used]
+        forms = [spec, *(self._of_bits(weights) for weights in units), *(self.carries[dim][0] for dim in used)]
         involved = {d for weights in forms for d in weights}
         need(involved <= place.keys(), f"{what}: a unit reads what is no bit")
         order = sorted(involved, key=lambda d: (-place[d], d))
@@ -1555,9 +1554,12 @@ class Bits:
             after = {settled for settled in nexts if settled is not None}
             states, count = after, count + len(after)
             need(len(states) < 100_000, f"{what}: too many sums stay undecided")
-        for _, total in states:
-            need(total == 0, f"the units differ from {what}")
+        need(all(total == 0 for _, total in states), f"the units differ from {what}")
         return count
+
+    def _of_bits(self, weights: dict[int, int]) -> dict[int, int]:
+        """A unit's reads without those of scratch values."""
+        return {dim: weight for dim, weight in weights.items() if dim not in self.carries}
 
     @cached_property
     def places(self) -> dict[int, int]:
