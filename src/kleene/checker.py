@@ -1535,12 +1535,9 @@ class Bits:
 
     def prove(self, spec: dict[int, int], constant: int, wanted: Callable[[int, int], int | None], what: str) -> int:
         """base + Σ columns of the units that are on = wanted(constant + Σ spec, a sum of bits), for all bits."""
-        place = self.places
-        units = [weights for weights, _ in self.directions.values()]
-        used = [dim for dim in self.carries if any(dim in weights for weights in units)]
-        self.through = [[(weights.get(dim, 0), 1 + u) for u, weights in enumerate(units)] for dim in used]
+        place, used = self.places, self._read_carries()
         steps = [[], *(steps for _, steps in self.directions.values()), *(self.carries[dim][2:] for dim in used)]
-        forms = [spec, *(self._of_bits(weights) for weights in units), *(self.carries[dim][0] for dim in used)]
+        forms = [spec, *self._of_bits(), *(self.carries[dim][0] for dim in used)]
         involved = {d for weights in forms for d in weights}
         need(involved <= place.keys(), f"{what}: a unit reads what is no bit")
         order = sorted(involved, key=lambda d: (-place[d], d))
@@ -1557,9 +1554,17 @@ class Bits:
         need(all(total == 0 for _, total in states), f"the units differ from {what}")
         return count
 
-    def _of_bits(self, weights: dict[int, int]) -> dict[int, int]:
-        """A unit's reads without those of scratch values."""
-        return {dim: weight for dim, weight in weights.items() if dim not in self.carries}
+    def _read_carries(self) -> list[int]:
+        """The scratch values that units read; `through` says which units, and with what weights."""
+        units = [weights for weights, _ in self.directions.values()]
+        used = [dim for dim in self.carries if any(dim in weights for weights in units)]
+        self.through = [[(weights.get(dim, 0), 1 + u) for u, weights in enumerate(units)] for dim in used]
+        return used
+
+    def _of_bits(self) -> Iterator[dict[int, int]]:
+        """What units read, without scratch values."""
+        for weights, _ in self.directions.values():
+            yield {dim: weight for dim, weight in weights.items() if dim not in self.carries}
 
     @cached_property
     def places(self) -> dict[int, int]:
