@@ -312,7 +312,7 @@ def compile(
     machine: DFA | NFA,
     *,
     to: Literal["rnn"] = "rnn",
-    method: Literal["smallest", "minsky", "image", "scalar"] = "smallest",
+    method: Literal["balanced", "smallest", "minsky", "image", "scalar"] = "balanced",
     activation: Literal["relu", "slu"] = "relu",
 ) -> ExactRNN: ...
 @overload
@@ -399,7 +399,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     A DFA becomes an `ExactRNN`. Options:
 
     - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
-      "scalar" (the state is one number; ReLU only), or the "smallest" of these for the minimal automaton.
+      "scalar" (the state is one number; ReLU only); "smallest" takes the fewest units, "balanced" the least product
+      of units and non-zero weights.
     - `activation`: "relu", or "slu" (ReLU clipped at 1).
 
     A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:

@@ -354,7 +354,7 @@ class Transformer(nn.Module):
         checked = [self.check_input(tokens) for tokens in inputs]
         check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
         if self.config.shape == "decoder":
-            made = self.decode_batch(checked, layers=layers, check=check)
+            made = self.decode_batch(checked, layers=layers, check=check, evaluator=evaluator)
         else:
             from kleene.networks.transformer.evaluators import run_many
 
@@ -447,12 +447,24 @@ class Transformer(nn.Module):
         return [index(token) for token in given]
 
     def decode_batch(
-        self, inputs: list[list[int]], *, layers: int | None = None, check: bool = False, cached: bool = True
+        self,
+        inputs: list[list[int]],
+        *,
+        layers: int | None = None,
+        check: bool = False,
+        cached: bool = True,
+        evaluator: str | None = None,
     ) -> list[Output]:
-        """Append each input's last output until `stop` or `max_tokens`; return the appended tokens."""
-        from kleene.networks.transformer.decoding import decode
+        """Append each input's last output until `stop` or `max_tokens`; return the appended tokens.
 
-        return [decode(self, tokens, layers or self.config.layers or 1, check, cached) for tokens in inputs]
+        layers: how many layers run for a token; by default the network's own number.
+        check: raise where the program would (dense).
+        cached: keep keys and values of earlier positions; without, every token runs the whole input again (dense).
+        evaluator: "dense" or "sparse"; by default sparse on a CPU where it runs these weights.
+        """
+        from kleene.networks.transformer.decoding import decode_many
+
+        return decode_many(self, inputs, layers or self.config.layers or 1, check, cached, evaluator)
 
     # --- tokens and values by name ---
 
