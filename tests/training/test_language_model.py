@@ -25,7 +25,7 @@ from kleene.evidence.transformer_decomposition import (
 )
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
 from kleene.networks.trained.transformer_lm import TransformerLanguageModel
-from kleene.papers import EXPERIMENTS, experiment
+from kleene.papers import EXPERIMENTS, experiment, protocol_of
 from kleene.training.language_model import Stack, columns, train_stack
 
 WORDS = Vocabulary(["<unk>", "the", "cat", "sat", "on", "mat", "."])
