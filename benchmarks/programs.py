@@ -146,6 +146,23 @@ def speeds() -> Iterator[Row]:
         "unit": "times",
         "at_least": 100,
     }
+    yield from decoding()
+
+
+def decoding() -> Iterator[Row]:
+    """The running parities of 20 bits, written by a decoder: 256 inputs, one thread."""
+    import kleene as kl
+
+    program, chance = library.parity_scratchpad(20), random.Random(0)
+    inputs = [program.sample(chance, 20) for _ in range(256)]
+    net = kl.compile(program)
+    net.run_batch(inputs[:2], evaluator="sparse")  # compiles its kernels once
+    sparse = cpu_seconds(lambda: net.run_batch(inputs, evaluator="sparse"), repeat=3) / len(inputs)
+    dense = cpu_seconds(lambda: net.run_batch(inputs, evaluator="dense")) / len(inputs)
+    single = cpu_seconds(lambda: [net.run(tokens, evaluator="dense") for tokens in inputs[:8]]) / 8
+    yield {"name": "parity_scratchpad(20), sparse decoding, a sequence", "ours": sparse * 1000, "unit": "CPU ms"}
+    yield {"name": "sparse decoding over dense, one by one", "ours": single / sparse, "unit": "times", "at_least": 100}
+    yield {"name": "dense decoding in batches over one by one", "ours": single / dense, "unit": "times"}
 
 
 def growth() -> Iterator[Row]:

@@ -27,7 +27,20 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.declarations import Head, Variable, attend, cat, layer, num, relative, subset, word
+from kleene.lowering.words import concat, extend
+from kleene.machines.declarations import (
+    Head,
+    Variable,
+    attend,
+    cat,
+    clear,
+    counting,
+    layer,
+    num,
+    relative,
+    subset,
+    word,
+)
 from kleene.machines.program import Program
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
@@ -80,6 +93,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.trained.lstm import LanguageModel as LanguageModel
     from kleene.networks.trained.word_classifier import WordClassifier as WordClassifier
     from kleene.networks.transformer.model import Transformer as Transformer
+    from kleene.rasp.from_program import to_rasp as to_rasp
     from kleene.training.memorise import memorise as memorise
     from kleene.truth.causal_graph import causal_graph as causal_graph
     from kleene.truth.shapley import effects as effects
@@ -121,6 +135,7 @@ _LAZY: dict[str, str] = {
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
     "rasp": "kleene.rasp",
+    "to_rasp": "kleene.rasp.from_program",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
     "three_address": "kleene.machines.three_address",
     "Transformer": "kleene.networks.transformer.model",
@@ -168,10 +183,14 @@ __all__ = [
     "attend",
     "cat",
     "certify",
+    "clear",
     "compile",
+    "concat",
+    "counting",
     "decompile",
     "explain",
     "export",
+    "extend",
     "learn",
     "library",
     "load",

@@ -36,7 +36,7 @@ PROGRAMS = {
     "dyck1": lambda: LIBRARY.dyck1(8),
     "dyck2": lambda: LIBRARY.dyck2(8),
     "subleq": lambda: LIBRARY.subleq(-8, 8, 6),
-    "scan": LIBRARY.scan,
+    "scan": lambda: LIBRARY.scan,
 }
 
 

@@ -41,7 +41,11 @@ PROGRAMS = {
     "shift": Shift,  # a null value that stays
     "computer": kl.library.computer(4),  # three blocks that take turns, bits
 }
-DECODERS = ("addition_scratchpad", "parity_scratchpad")
+DECODERS = (
+    "addition_scratchpad",
+    "parity_scratchpad",
+    *(name for name in library_programs() if name.endswith("_decoder")),
+)
 LENGTHS = {"parity": 7, "addition": 9, "histogram": 5, "sort": 5, "shift": 5, "computer": 12}
 
 

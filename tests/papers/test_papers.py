@@ -253,11 +253,6 @@ def test_every_experiment_is_there():
     assert all(callable(experiment(name)) for name in EXPERIMENTS)
 
 
-def test_what_is_not_a_list_of_tasks_says_so():
-    result = CliRunner().invoke(app, ["reproduce", "interdependence.natural", "--limit", "3"])
-    assert isinstance(result.exception, kl.InputError) and "runs as a whole" in str(result.exception)
-
-
 def test_addition_from_nothing_is_marked(tmp_path: Path):
     found = ADDITION.run("tiny", folder=tmp_path, progress=False, plan=Plan(limit=0, workers=1))
     assert row(found, "learned from traces")["ours"] == "not run"

@@ -28,8 +28,9 @@ from kleene.checker import Array, Format, Refused, integer, need
 from kleene.checks.stock_tensors import Attention, Mlp, StockNet, StockSaved, read_net, read_stock_folder
 
 SATURATION = 128  # silu and gelu of 128 n are 128 · relu(n) for every whole n: exp(128) overflows, tanh is ±1
-MAX_CLASSES = 4096  # of what a query or a key can be
+MAX_CLASSES = 8192  # of what a query or a key can be
 MAX_SCORES = 2_000_000_000
+EXACT_SCORES = 100_000  # of one query: beyond, scores are bounded from above
 LEAK = 2.0**-28  # the most that positions which are not selected may add
 
 
@@ -607,21 +608,18 @@ class Selection:
         need(self.model.program.kinds[self.head.query].name != "subset", f"'{self.head.name}' asks for a set")
         return int(queries.value[q])
 
-    def margin(self, scores: Array, sinks: Array, wanted: Array) -> float:
-        """How far the selected lead, where scores are (class of key, place in the order of preference)."""
+    def margin(self, chosen: Array, best_other: float, sinks: Array) -> float:
+        """How far the selected lead. `chosen`: scores of keys that match (class, place in the order of preference)."""
         low, high = float(sinks.min()), float(sinks.max())
-        others = scores[~wanted]
-        best_other = float(others.max()) if others.size else -np.inf
         least = low - best_other
-        if not wanted.any():
+        if not len(chosen):
             return least
-        chosen = scores[wanted]
         if self.offset is not None:
             if self.offset >= chosen.shape[1]:
                 return min(least, low - float(chosen.max()))
             at = chosen[:, self.offset]
             rest = np.delete(chosen, self.offset, axis=1)
-            best_other = max(best_other, float(rest.max()) if rest.size else -np.inf)
+            best_other = max(best_other, float(rest.max(initial=-np.inf)))
             return min(float(at.min()) - max(high, best_other), low - best_other)
         least = min(least, float(chosen.min()) - max(high, best_other))
         later = np.maximum.accumulate(chosen.max(axis=0)[::-1])[::-1]  # the best of this place and all after it
@@ -665,18 +663,39 @@ class Rotary:
         reach = float((size_q + off_q) @ (size_k + off_k))
         return float((total + reach * ((2 * half + 4) * 2.0**-24 + 4 * u)) * self.scale)
 
+    def best(self, q: Array, keys: Array) -> float:
+        """The most that these keys can score at any distance: exactly, or where there are many, from above.
+
+        Frequencies at which all keys are alike are summed exactly; of the others, turning adds at most |A| (1 − cos θN)
+        + |B| sin θN to the score at distance zero.
+        """
+        if not len(keys):
+            return float("-inf")
+        if len(keys) * self.model.length <= EXACT_SCORES:
+            return float(self.scores(q, keys)[:, : self.model.length].max())
+        a, b = q[: self.half], q[self.half :]
+        c, d = keys[:, : self.half], keys[:, self.half :]
+        along, across = a * c + b * d, a * d - b * c  # (class of key, frequency)
+        alike = (along == along[:1]).all(axis=0) & (across == across[:1]).all(axis=0)
+        common = along[0, alike] @ self.cos[alike] + across[0, alike] @ self.sin[alike]  # (distance)
+        far = np.minimum(self.theta * self.model.length, np.pi)
+        turn = np.abs(along) * (1 - np.cos(far)) + np.abs(across) * np.where(far < np.pi / 2, np.sin(far), 1)
+        rest = (along + turn)[:, ~alike].sum(axis=1).max()
+        return float((common[: self.model.length].max() + rest) * self.scale)
+
     def prove(self, queries: Side, keys: Side, sink: tuple[Array, Array]) -> tuple[float, int]:
         s, least = self.selection, float("inf")
-        count = len(queries.vectors) * len(keys.vectors) * self.cos.shape[1]
-        if count * self.half > MAX_SCORES:
+        count = len(queries.vectors) * len(keys.vectors) * self.model.length
+        if len(queries.vectors) * len(keys.vectors) * self.half > MAX_SCORES:
             raise s.refuse(f"{count:,} scores are more than are tried")
-        for q in range(len(queries.vectors)):
-            scores = self.scores(queries.vectors[q], keys.vectors)[:, : self.model.length]
-            sinks = self.scores(queries.vectors[q], sink[0])[0, 1:]
-            every = np.concatenate([keys.vectors, sink[0]]), np.concatenate([keys.error, sink[1]])
-            error = self.error(queries.vectors[q], queries.error[q], *every)
-            ordered = scores[:, ::-1] if s.prefer == "earliest" and s.offset is None else scores
-            least = min(least, s.margin(ordered, sinks, s.matches(queries, q, keys)) - 2 * error)
+        every = np.concatenate([keys.vectors, sink[0]]), np.concatenate([keys.error, sink[1]])
+        for q, vector in enumerate(queries.vectors):
+            wanted = s.matches(queries, q, keys)
+            chosen = self.scores(vector, keys.vectors[wanted])[:, : self.model.length]
+            sinks = self.scores(vector, sink[0])[0, 1:]
+            error = self.error(vector, queries.error[q], *every)
+            ordered = chosen[:, ::-1] if s.prefer == "earliest" and s.offset is None else chosen
+            least = min(least, s.margin(ordered, self.best(vector, keys.vectors[~wanted]), sinks) - 2 * error)
         return float(least), count
 
 
@@ -709,11 +728,14 @@ class Learned:
         top = np.abs(keys.vectors).max(axis=0) + np.abs(moved).max(axis=0)
         top, off = np.maximum(top, np.abs(sink[0][0])), np.maximum(keys.error.max(axis=0), sink[1][0])
         for q, vector in enumerate(queries.vectors):
-            scores = (keys.vectors @ vector)[:, None] + (moved[1:] @ vector)[None]  # (class, position 1 …)
+            by_class, by_place = keys.vectors @ vector, moved[1:] @ vector
+            wanted = s.matches(queries, q, keys)
+            chosen = (by_class[wanted][:, None] + by_place[None]) * self.scale  # (class, position 1 …)
+            others = float((by_class[~wanted].max(initial=-np.inf) + by_place.max()) * self.scale)
             sinks = np.array([sink[0][0] @ vector]) * self.scale
-            ordered = scores * self.scale if s.prefer == "earliest" else scores[:, ::-1] * self.scale
+            ordered = chosen if s.prefer == "earliest" else chosen[:, ::-1]
             error = self.error(np.abs(vector), queries.error[q], top, off + s.u * top)
-            least = min(least, s.margin(ordered, sinks, s.matches(queries, q, keys)) - 2 * error)
+            least = min(least, s.margin(ordered, others, sinks) - 2 * error)
         return float(least), len(queries.vectors) * len(keys.vectors) * self.model.length
 
     def _by_offset(
@@ -758,8 +780,10 @@ def prove_output(model: Model) -> dict[str, Any]:
     model.exact(rows, np.zeros(len(rows)), "a logit")
     found = model.linear(rows, np.zeros(len(rows)))
     s, output = model.core.layout[model.program.output], model.program.kinds[model.program.output]
-    rest = found.weights.copy()
+    rest, choices = found.weights.copy(), model.saved.content["claim"].get("choices")
     rest[:, s.slice] = 0
+    if choices is not None:
+        return prove_choices(model, found, str(choices), s)
     need(output.name == "cat" and not rest.any() and not found.placed.any(), "logits depend on more than the output")
     logits = found.weights[:, s.slice] + found.constant[:, None]  # (token, value)
     right = logits[np.arange(s.size), np.arange(s.size)]
@@ -770,6 +794,31 @@ def prove_output(model: Model) -> dict[str, Any]:
     values = sorted({*logits.ravel().tolist()})
     need(len(values) <= 64, "logits have too many values")
     return {"values": s.size, "margin": margin, "logits": values[:8]}
+
+
+def prove_choices(model: Model, found: Linear, choices: str, s: checker.Segment) -> dict[str, Any]:
+    """Logits above zero are exactly those of the tokens in the set `choices`; of these the output has the largest."""
+    need(choices in model.program.variables, f"there is no variable {choices!r}")
+    kind, segment = model.program.kinds[choices], model.core.layout[choices]
+    need(kind.name == "subset" and choices != model.program.output, f"'{choices}' is no set of tokens")
+    rest = found.weights.copy()
+    rest[:, s.slice] = rest[:, segment.slice] = 0
+    need(not rest.any() and not found.placed.any(), "logits depend on more than the output and what is allowed")
+    own = found.weights[:, s.slice]  # (token, output)
+    least, gap = np.inf, np.inf
+    for index, members in enumerate(kind.values):
+        base = found.weights[:, segment.start + index] + found.constant
+        logits = own + base[:, None]  # (token, output)
+        allowed = np.isin(np.arange(len(logits)), list(members))
+        inside, outside = logits[allowed], logits[~allowed]
+        need(inside.min(initial=1) > 0 > outside.max(initial=-1), f"tokens are allowed that are not in '{choices}'")
+        gap = min(gap, float(inside.min(initial=np.inf) - outside.max(initial=-np.inf)))
+        for value in sorted(members) if len(members) else range(s.size):
+            if value < s.size:
+                others = np.delete(logits[:, value], value)
+                least = min(least, float(logits[value, value] - others.max()))
+    need(least >= 0.5 and gap >= 100, f"the right logit leads by {least}, allowed ones by {gap} only")
+    return {"values": s.size, "sets": kind.size, "margin": least, "allowed lead by": gap}
 
 
 def prove_files(model: Model) -> dict[str, Any]:

@@ -158,3 +158,5 @@ from kleene.cli import demo, programs  # noqa: E402, F401
 from kleene.cli import evidence as _evidence  # noqa: E402, F401
 from kleene.cli import exporting as _exporting  # noqa: E402, F401
 from kleene.cli import learning as _learning  # noqa: E402, F401
+from kleene.cli import riscv as _riscv  # noqa: E402, F401
+from kleene.cli import truth as _truth  # noqa: E402, F401

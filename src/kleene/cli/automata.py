@@ -108,7 +108,7 @@ def regex(
     to_regex: Annotated[bool, typer.Option("--to-regex", help="Print a short pattern of the automaton.")] = False,
     classes: Annotated[bool, typer.Option("--classes", help="Print the classes of languages, with witnesses.")] = False,
     minimise: Annotated[bool, typer.Option("--minimise", help="Print or save the minimal automaton alone.")] = False,
-    method: Annotated[str, typer.Option(help="smallest, minsky, image or scalar.")] = "smallest",
+    method: Annotated[str, typer.Option(help="balanced, smallest, minsky, image or scalar.")] = "balanced",
     activation: Annotated[str, typer.Option(help="relu or slu.")] = "relu",
     ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="Letters match both cases.")] = False,
     output: Annotated[

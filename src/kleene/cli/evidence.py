@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -164,19 +163,18 @@ def reproduce(
     if output is not None and output.exists() and not output.is_dir():
         raise FileError(f"{output}: a file; -o needs the name of a folder")
     run = experiment(name)
-    known = signature(run).parameters
-    options: dict[str, Any] = {} if treebank is None else {"treebank": treebank}
-    if not options.keys() <= known.keys():
-        raise InputError(f"--treebank {treebank}: {name} reads no treebank")
+    options: dict[str, Any] = {}
+    if treebank is not None:
+        scales = getattr(getattr(run, "__self__", None), "scales", {})
+        if "treebank" not in scales.get(scale, {}):
+            raise InputError(f"--treebank {treebank}: {name} reads no treebank")
+        options["settings"] = {"treebank": str(treebank)}
     asked: dict[str, Any] = {"only": tuple(only or ()), "limit": limit, "workers": workers, "steps": steps}
     asked = {option: value for option, value in asked.items() if value not in (None, ())}
     if cluster is not None:
         asked["cluster"] = Cluster(cluster, gpus=gpus, storage=storage)
-    if "plan" in known:
-        options["plan"] = Plan(**asked)
-    elif asked:
-        raise InputError(f"--{next(iter(asked))}: {name} is not a list of training tasks, and runs as a whole")
-    result = run(scale=scale, data=data, folder=output or Path("results") / name, progress=not as_json, **options)
+    folder = output or Path("results") / name
+    result = run(scale=scale, data=data, folder=folder, progress=not as_json, plan=Plan(**asked), **options)
     print_json(result.published()) if as_json else typer.echo(result.table())
 
 

@@ -28,7 +28,7 @@ from kleene.cli.names import (
 from kleene.errors import FileError, InputError, NotSupported, a_type
 from kleene.machines.program import ProgramClass
 
-PROGRAM_HELP = "addition, sort:length=20,values=10 or path/to/file.py:Name"
+PROGRAM_HELP = "addition, sort:length=20,values=10, path/to/file.py:Name or file.rasp:name:vocab=abc,length=10"
 ProgramName = Annotated[str, typer.Argument(metavar="PROGRAM", help=f"A program: {PROGRAM_HELP}.")]
 NetworkName = Annotated[
     str, typer.Argument(metavar="DIR", help="A folder with a saved network, a PROGRAM, or a machine's file.")
@@ -430,11 +430,27 @@ def verify(
     tokens = [read_tokens(machine, text) for text in inputs or []]
     net = find_network(first, as_json)
     reference = machine if machine is not None else saved_machine(net)
+    if hasattr(reference, "sop"):
+        return verify_sop(reference, net, tokens, read_lengths(lengths) if lengths else None, random, seed, as_json)
     tokens = [reference.spec.check_input(given) for given in tokens]
     options = verify_options(tokens, read_lengths(lengths) if lengths is not None else None, random, seed)
     total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
         report = verbs.verify(reference, net, progress=progress, cluster=cluster, **options)
+    print_json(report.to_json()) if as_json else show(str(report))
+    finish(report.holds)
+
+
+def verify_sop(
+    program: Any, net: Any, tokens: list[Any], lengths: range | None, random: int | None, seed: int, as_json: bool
+) -> None:
+    """Compare a network with an s-op, which is evaluated in plain Python."""
+    words = program.vocabulary.tokens
+    options = verify_options([[words[t] for t in given[1:]] for given in tokens], lengths, random, seed)
+    if lengths is not None and random is None and not tokens:
+        count_inputs(len(words), lengths)
+    with busy(f"verifying {program.__name__}", as_json) as progress:
+        report = verbs.verify(program.sop, net, progress=progress, **options)
     print_json(report.to_json()) if as_json else show(str(report))
     finish(report.holds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice, permutations
 
 import numpy as np
@@ -13,16 +14,17 @@ from kleene.machines.automata.kernels import breadth_first
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Matrix, Number, Vector
 
-METHODS = ("smallest", "minsky", "image", "scalar")
+METHODS = ("balanced", "smallest", "minsky", "image", "scalar")
 MAX_WEIGHTS = 20_000_000
 
 
-def compile_dfa(dfa: DFA, *, method: str = "smallest", activation: str = "relu") -> ExactRNN:
+def compile_dfa(dfa: DFA, *, method: str = "balanced", activation: str = "relu") -> ExactRNN:
     """Build a simple RNN with integer weights whose output is 1 on the words that `dfa` accepts and 0 on others.
 
     - `method`: "minsky" (the construction of the chapter, |Q||Σ| + 1 units), "image" (a unit for each state and symbol
-      that leads to it), "scalar" (the state is one number; ReLU only), or "smallest" of these on the minimal automaton.
-      `rnn.sizes` says how many units each needs.
+      that leads to it), "scalar" (the state is one number; ReLU only); "smallest" takes the one with the fewest units,
+      "balanced" the one with the least product of units and non-zero weights. Both try the automaton as it is and the
+      minimal one. `rnn.sizes` says how many units each needs, and `rnn.weights_each_way` about how many weights.
     """
     if method not in METHODS:
         raise InputError(f"compile: method {method!r}; it should be one of {', '.join(METHODS)}")
@@ -30,19 +32,61 @@ def compile_dfa(dfa: DFA, *, method: str = "smallest", activation: str = "relu")
         raise InputError(f"compile: activation {activation!r}; it should be 'relu' or 'slu'")
     if method == "scalar" and activation == "slu":
         raise NotSupported("compile: method 'scalar' needs numbers above 1, which SLU cuts off; use activation='relu'")
-    source = dfa.minimise() if method == "smallest" else dfa
-    sizes = {"minsky": source.table.size + 1, "image": _image_size(source)}
-    if activation == "relu":
-        sizes["scalar"] = min(_scalar_size(candidate) for candidate in _numberings(source))
-    chosen = min(sizes, key=lambda name: sizes[name]) if method == "smallest" else method
-    if chosen != "scalar" and source.table.size * len(source.alphabet) > MAX_WEIGHTS:
+    choice = _chosen(dfa, method, activation)
+    source = choice.source
+    if choice.name != "scalar" and source.table.size * len(source.alphabet) > MAX_WEIGHTS:
         raise NotSupported(
             f"compile: {len(source):,} states over {len(source.alphabet)} symbols need more than "
-            f"{MAX_WEIGHTS:,} "
-            f"weights by {chosen!r}"
+            f"{MAX_WEIGHTS:,} weights by {choice.name!r}"
         )
-    about: dict[str, object] = {"method": chosen, "sizes": sizes, "machine": dfa.to_json()}
-    return {"minsky": minsky, "image": image, "scalar": scalar}[chosen](source, activation, about)
+    each = _ways(source, activation)
+    about: dict[str, object] = {
+        "method": choice.name,
+        "sizes": {way.name: way.units for way in each},
+        "weights": {way.name: way.weights for way in each},
+        "machine": dfa.to_json(),
+    }
+    return {"minsky": minsky, "image": image, "scalar": scalar}[choice.name](source, activation, about)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A construction for an automaton: how many units it needs, and about how many weights that are not zero."""
+
+    name: str
+    source: DFA
+    units: int
+    weights: int
+
+
+def _ways(source: DFA, activation: str) -> list[Way]:
+    """The sizes of each construction, without making it."""
+    symbols = len(source.alphabet)
+    pairs = source.table.size
+    image_units = _image_size(source)
+    made = [
+        Way("minsky", source, pairs + 1, pairs * (symbols + 3)),
+        Way("image", source, image_units, image_units * (symbols + 3)),
+    ]
+    if activation == "relu":
+        best = min(_numberings(source), key=_scalar_size)
+        units = _scalar_size(best)
+        moves, answers = _bends(best.table) != 0, _bends(best.accepting[best.table]) != 0
+        made.append(Way("scalar", source, units, int((moves | answers).sum()) * int(moves.sum() + 1) + 3 * units))
+    return made
+
+
+def _chosen(dfa: DFA, method: str, activation: str) -> Way:
+    """The construction that a method names, or the best one, of the automaton itself or of the minimal one."""
+    if method not in ("balanced", "smallest"):
+        return next(way for way in _ways(dfa, activation) if way.name == method)
+    minimal = dfa.minimise()
+    ways = _ways(minimal, activation)
+    if dfa.table.shape != minimal.table.shape or not np.array_equal(dfa.table, minimal.table):
+        ways += _ways(dfa, activation)
+    if method == "smallest":
+        return min(ways, key=lambda way: (way.units, way.weights))
+    return min(ways, key=lambda way: (way.units * way.weights, way.units))
 
 
 def minsky_step(dfa: DFA) -> TwoLayerStep:

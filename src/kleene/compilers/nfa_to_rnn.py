@@ -7,6 +7,6 @@ from kleene.machines.automata.nfa import NFA
 from kleene.networks.rnn.exact import ExactRNN
 
 
-def compile_nfa(nfa: NFA, *, method: str = "smallest", activation: str = "relu") -> ExactRNN:
+def compile_nfa(nfa: NFA, *, method: str = "balanced", activation: str = "relu") -> ExactRNN:
     """The network of the minimal deterministic automaton; options are those of a DFA."""
     return compile_dfa(nfa.minimise(), method=method, activation=activation)

@@ -47,7 +47,8 @@ def compile_to_qwen3(program: ProgramClass, *, length: int | None = None, dtype:
 def compile_stock(program: ProgramClass, family: Family, length: int | None, dtype: str) -> StockModel:
     net = compile_program(program, length=length)
     symbols = getattr(program, "symbols", None)
-    return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "")
+    choices = getattr(program, "choices", None)
+    return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "", choices)
 
 
 def to_stock(
@@ -57,13 +58,16 @@ def to_stock(
     dtype: str = "float32",
     symbols: Sequence[str] | None = None,
     about: str = "",
+    choices: str | None = None,
 ) -> StockModel:
-    """The stock model of a compiled decoder."""
+    """The stock model of a compiled decoder. `choices`: the variable of the tokens that are allowed next."""
     if dtype not in ("float32", "bfloat16"):
         raise NotSupported(f"{net.config.name}: dtype={dtype!r}; a stock model has float32 or bfloat16 weights")
-    plan = make_plan(net, length)
+    plan = make_plan(net, length, choices)
     options = {"dtype": dtype} if family == "gpt2" else {}
     config, tensors, claim, _ = WRITERS[family](plan, **options)
     made = {name: torch.from_numpy(np.ascontiguousarray(array)).to(DTYPES[dtype]) for name, array in tensors.items()}
     texts = [str(t) for t in range(plan.spec.tokens)] if symbols is None else list(symbols)
-    return StockModel(family, config, made, net.description, {**claim, "length": plan.length}, texts, about)
+    return StockModel(
+        family, config, made, net.description, {**claim, "length": plan.length, "choices": choices}, texts, about
+    )

@@ -18,7 +18,7 @@ from kleene.common.residual import Layout
 from kleene.compilers.transformer_attention import attention_heads
 from kleene.compilers.transformer_coding import code
 from kleene.errors import InputError, NotSupported
-from kleene.machines.kinds import Categorical, Word
+from kleene.machines.kinds import Categorical, Subset, Word
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.networks.transformer.model import Transformer
 
@@ -72,6 +72,7 @@ class Plan:
     positions: Array | None  # (position, dim)
     layers: tuple[PlannedLayer, ...]
     outputs: tuple[int, ...]  # the dimension of each value of the output
+    choices: str | None = None  # the variable that holds the set of tokens that are allowed next
 
     @property
     def dims(self) -> int:
@@ -104,8 +105,12 @@ class Plan:
         return result
 
 
-def make_plan(net: Transformer, length: int | None) -> Plan:
-    """Plan the layers of a compiled decoder. `length`: the longest sequence, with what it generates."""
+def make_plan(net: Transformer, length: int | None, choices: str | None = None) -> Plan:
+    """Plan the layers of a compiled decoder.
+
+    - `length`: the longest sequence, with what is generated.
+    - `choices`: the variable that holds the set of tokens that are allowed next, where there is one.
+    """
     spec = Spec.from_json(net.description["program"])
     need_plain(spec)
     limit = spec.positions or MAX_LENGTH
@@ -125,7 +130,18 @@ def make_plan(net: Transformer, length: int | None) -> Plan:
         None if positions is None else as_array(positions)[:longest],
         tuple(layers),
         tuple(range(output.start, output.stop)),
+        checked_choices(spec, choices),
     )
+
+
+def checked_choices(spec: Spec, choices: str | None) -> str | None:
+    """The variable of the tokens that are allowed next: a kl.subset of the tokens."""
+    kind = None if choices is None or choices not in spec.variables else spec.kinds[choices]
+    if choices is not None and (not isinstance(kind, Subset) or kind.range > spec.tokens):
+        raise InputError(
+            f"{spec.name}: choices = {choices!r}; it must name a variable that is a kl.subset of the tokens"
+        )
+    return choices
 
 
 def as_array(tensor: torch.Tensor) -> Array:

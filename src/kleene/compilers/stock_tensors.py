@@ -21,6 +21,7 @@ SATURATION = 128.0  # silu and gelu of this times a whole number are exact ReLUs
 GAP = 64.0  # between a selected position and all others, in scores
 CONSTANTS = 4  # dimensions that are always 1: a constant is a sum of few-bit parts over them
 NEVER = -3.0  # the logit of a token that is never generated
+ALLOWED = 64.0  # more for tokens that are allowed next, and less for others: exp(−128) is zero
 
 
 @dataclass(frozen=True)
@@ -222,12 +223,20 @@ def by_position(plan: Plan, stream: Stream) -> Array:
 
 
 def unembed(plan: Plan, stream: Stream) -> Array:
-    """(token, width): the logit of an output is its dimension, ±1; of a token that is no output, −3."""
+    """(token, width): the logit of an output is its dimension, ±1; of a token that is no output, −3.
+
+    Where the program says which tokens are allowed, the logits of these are 64 more, and of all others 64 less."""
     rows = np.zeros((plan.spec.tokens + 2, stream.width))
     rows[:, stream.constants[0]] = NEVER
     for value, dim in enumerate(plan.outputs):
         rows[value] = 0
         rows[value, stream.place[dim]] = 1
+    if plan.choices is not None:
+        segment, kind = plan.layout[plan.choices], plan.spec.kinds[plan.choices]
+        rows[:, stream.constants[1]] = -ALLOWED
+        for index, members in enumerate(kind.values):
+            rows[sorted(members), stream.place[segment.start + index]] += ALLOWED
+            rows[sorted(members), stream.constants[1]] += ALLOWED
     if stream.mirror is not None:  # the norm's shift cancels
         originals = np.nonzero(stream.mirror >= 0)[0]
         rows[:, originals] /= 2

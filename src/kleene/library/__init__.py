@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Any
 from kleene.library.addition import addition, addition_scratchpad
 from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
 from kleene.library.computer import computer
+from kleene.library.decoders import (
+    addition_decoder,
+    copy_decoder,
+    dyck_decoder,
+    long_addition_decoder,
+    multiplication_decoder,
+    parity_decoder,
+    regex_decoder,
+    reverse_decoder,
+    sort_decoder,
+    turing_decoder,
+)
 from kleene.library.parity import parity_absolute, parity_count, parity_relative, parity_scratchpad, parity_sum
+from kleene.library.riscv import riscv
 from kleene.library.scan import scan
 from kleene.library.subleq import subleq, subleq_words
 
@@ -17,25 +30,36 @@ if TYPE_CHECKING:
 
 __all__ = [
     "addition",
+    "addition_decoder",
     "addition_scratchpad",
     "computer",
+    "copy_decoder",
     "dyck1",
     "dyck2",
+    "dyck_decoder",
     "histogram",
+    "long_addition_decoder",
     "majority",
     "most_frequent",
+    "multiplication_decoder",
     "parity_absolute",
     "parity_count",
+    "parity_decoder",
     "parity_relative",
     "parity_scratchpad",
     "parity_sum",
+    "regex_decoder",
     "reverse",
+    "reverse_decoder",
+    "riscv",
     "scan",
     "sort",
+    "sort_decoder",
     "sort_unique",
     "subleq",
     "subleq_words",
     "tomita",
+    "turing_decoder",
     "turing_machines",
 ]
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 EXPERIMENTS: dict[str, str] = {
     "interdependence.synthetic": "kleene.papers.interdependence_synthetic:SYNTHETIC",
-    "interdependence.english": "kleene.papers.interdependence_english:english",
-    "interdependence.natural": "kleene.papers.interdependence_natural:natural",
+    "interdependence.english": "kleene.papers.interdependence_english:ENGLISH",
+    "interdependence.natural": "kleene.papers.interdependence_natural:NATURAL",
     "alta.scan": "kleene.papers.alta_scan:SCAN",
     "alta.scan-dense": "kleene.papers.alta_scan:SCAN_DENSE",
     "alta.parity": "kleene.papers.alta_parity:parity",

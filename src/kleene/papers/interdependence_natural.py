@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 
 from kleene.evidence.rule_probe import probe
 from kleene.papers.interdependence_synthetic import first_above
-from kleene.papers.report import Result, plot
-from kleene.papers.tasks import at_scale
+from kleene.papers.protocol import Config, Experiment, Measured, Row, Runs
+from kleene.papers.report import plot
+from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.papers.wikitext import END, WikiText, by_sentences, natural_corpus, natural_windows
 from kleene.training.language_model import Stack, columns, train_stack
 from kleene.training.loop import seeded
@@ -51,69 +53,55 @@ SCALES: dict[str, dict[str, Any]] = {
 PROBED = ("whole", "open", "interdependence")
 
 
-def natural(
-    scale: str = "small",
-    data: Path | None = None,
-    folder: Path | str = "results/interdependence.natural",
-    progress: bool = True,
-) -> Result:
+def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
     """Rules around phrases of WikiText-2 that are frequent, or seen once; and sentences short to long."""
-    config, folder = at_scale(SCALES, scale), Path(folder)
-    result = Result("interdependence.natural", folder, {"scale": scale, **config})
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    wiki = WikiText(data, tokens=config["tokens"], types=config["types"])
-    conduits(result, wiki, config, device, progress)
-    result.write()
-    curriculum(result, wiki, config, device, progress)
-    draw(result)
-    result.write()
-    return result
+    WikiText(data, tokens=config["tokens"], types=config["types"])  # a clear error before any work
+    settings = {key: value for key, value in config.items() if key != "scale"}
+    return {what: {"what": what, "data": data, "settings": settings} for what in ("conduits", "curriculum")}
 
 
-def _train(
-    result: Result,
-    wiki: WikiText,
-    texts: list[np.ndarray],
-    seeds: list[int],
-    name: str,
-    device: str,
-    progress: bool,
-    evaluate: Any = None,
-) -> list[dict[str, Any]]:
-    """Train one model a text, all together."""
-    config, length = result.config, min(map(len, texts))
+def learn(
+    what: str, data: Path | None, settings: dict[str, Any], folder: Path, deadline: float | None
+) -> dict[str, Any]:
+    """Train the models of one task, all together: which they are, and what each epoch measured."""
+    wiki = WikiText(data, tokens=settings["tokens"], types=settings["types"])
+    jobs, texts, evaluate = (conduits if what == "conduits" else curriculum)(wiki, settings)
+    length, device = min(map(len, texts)), fast_device()
     stack = Stack(
         len(texts),
         len(wiki.vocabulary) + 2,
-        embedding=config["hidden"],
-        hidden=config["hidden"],
-        seeds=[seeded(seed, 1) for seed in seeds],
+        embedding=settings["hidden"],
+        hidden=settings["hidden"],
+        seeds=[seeded(job[-1], 1) for job in jobs],
     ).to(device)
-    text = columns([torch.as_tensor(text[:length]) for text in texts], 20, device)
-    valid = columns([torch.as_tensor(wiki.valid)] * len(texts), 40, device)
     run = train_stack(
         stack,
-        text,
-        epochs=config["epochs"],
-        rate=config["rate"],
-        valid=valid,
+        columns([torch.as_tensor(text[:length]) for text in texts], 20, device),
+        epochs=settings["epochs"],
+        rate=settings["rate"],
+        valid=columns([torch.as_tensor(wiki.valid)] * len(texts), 40, device),
         anneal=4.0,
         evaluate=evaluate,
-        folder=result.folder / name,
-        settings={"config": dict(config)},
-        progress=progress,
-        title=f"WikiText-2, {name}",
+        folder=folder,
+        deadline=deadline,
+        settings={"config": settings},
+        progress=False,
+        title=f"WikiText-2, {what}",
     )
-    return run.metrics
+    return {"models": jobs, "epochs": run.metrics, "finished": len(run.metrics) >= settings["epochs"]}
 
 
-def conduits(result: Result, wiki: WikiText, config: dict[str, Any], device: str, progress: bool) -> None:
-    """The familiar/unfamiliar experiment with natural conduits."""
-    jobs = [(k, familiar, seed) for k in config["lengths"] for familiar in (False, True) for seed in config["seeds"]]
+Job = tuple[Any, ...]  # what a model was trained on, and its seed at the end
+Evaluate = Callable[[Stack], dict[str, Any]]
+
+
+def conduits(wiki: WikiText, settings: dict[str, Any]) -> tuple[list[Job], list[np.ndarray], Evaluate]:
+    """The familiar/unfamiliar experiment with natural conduits: (length, familiar, seed) of each model."""
+    jobs = [(k, known, seed) for k in settings["lengths"] for known in (False, True) for seed in settings["seeds"]]
     corpora = [natural_corpus(wiki, k, familiar=familiar, seed=seed) for k, familiar, seed in jobs]
     tests = {
         domain: [
-            natural_windows(wiki, corpus, in_domain=domain == "in", seed=job[2], count=config["windows"])
+            natural_windows(wiki, corpus, in_domain=domain == "in", seed=job[2], count=settings["windows"])
             for job, corpus in zip(jobs, corpora)
         ]
         for domain in ("in", "random")
@@ -127,57 +115,73 @@ def conduits(result: Result, wiki: WikiText, config: dict[str, Any], device: str
             for what in PROBED
         }
 
-    epochs = _train(
-        result,
-        wiki,
-        [corpus.tokens for corpus in corpora],
-        [job[2] for job in jobs],
-        "conduits",
-        device,
-        progress,
-        evaluate,
-    )
-    result.metrics["conduits"] = {"models": jobs, "epochs": epochs}
-    curves = {name: np.array([epoch[name] for epoch in epochs]) for name in (f"{d}.{w}" for d in tests for w in PROBED)}
-    compare_conduits(result, config["lengths"], jobs, curves)
+    return list(jobs), [corpus.tokens for corpus in corpora], evaluate
 
 
-def compare_conduits(
-    result: Result, lengths: list[int], jobs: list[tuple[int, bool, int]], curves: dict[str, np.ndarray]
-) -> None:
-    """Rows of the table: unfamiliar against familiar conduits of each length, seed by seed."""
-    for k in lengths:
-        plain, known = ([m for m, job in enumerate(jobs) if job[:2] == (k, side)] for side in (False, True))
-        for what, name, paper, reduce in (
-            (
-                "epoch at which P(ω) is half of its lower maximum, in-domain",
-                "in.whole",
-                "earlier for familiar",
-                None,
-            ),
-            ("highest P(ω), in-domain", "in.whole", "lower for familiar", np.max),
-            ("highest P(ω), random conduits", "random.whole", "lower for familiar", np.max),
-            ("highest P(ω) from α alone, random conduits", "random.open", "", np.max),
-            (
-                "interdependence of α and conduit at the end, in-domain",
-                "in.interdependence",
-                "higher for familiar",
-                lambda curve: curve[-1],
-            ),
-        ):
-            curve = curves[name]
-            pairs = [
-                (float(reduce(curve[:, a])), float(reduce(curve[:, b])))
-                if reduce
-                else epochs_to_half(curve[:, a], curve[:, b])
-                for a, b in zip(plain, known)
-            ]
-            result.row(
-                f"Natural conduits, k = {k}: {what}",
-                paper,
-                "; ".join(f"{a:.3g} / {b:.3g}" for a, b in pairs),
-                "seeds; unfamiliar (phrases seen once) / familiar (the most frequent)",
-            )
+def curriculum(wiki: WikiText, settings: dict[str, Any]) -> tuple[list[Job], list[np.ndarray], None]:
+    """Sentences short to long, in every epoch, against the same sentences shuffled: (sorted, seed) of each model."""
+    stops = [wiki.vocabulary.index[word] for word in (".", END) if word in wiki.vocabulary.index]
+    jobs = [(sort, seed) for sort in (False, True) for seed in settings["seeds"]]
+    texts = [by_sentences(wiki.train, stops, 20, sort=sort, seed=seed) for sort, seed in jobs]
+    length = min(map(len, texts)) // 20  # each text is 20 columns: cut them all to one height
+    return list(jobs), [text.reshape(20, -1)[:, :length].reshape(-1) for text in texts], None
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+COMPARED: tuple[tuple[str, str, str, Callable[[np.ndarray], Any] | None], ...] = (
+    ("epoch at which P(ω) is half of its lower maximum, in-domain", "in.whole", "earlier for familiar", None),
+    ("highest P(ω), in-domain", "in.whole", "lower for familiar", np.max),
+    ("highest P(ω), random conduits", "random.whole", "lower for familiar", np.max),
+    ("highest P(ω) from α alone, random conduits", "random.open", "", np.max),
+    (
+        "interdependence of α and conduit at the end, in-domain",
+        "in.interdependence",
+        "higher for familiar",
+        lambda curve: curve[-1],
+    ),
+)
+
+
+def rows(config: Config) -> list[Row]:
+    """Unfamiliar against familiar conduits of each length, seed by seed; then the curriculum."""
+    found = [_conduit_row(k, *compared) for k in config["lengths"] for compared in COMPARED]
+    found.append(_curriculum_row("after one epoch", "curriculum better early", lambda curves: curves[0]))
+    best = f"best of {config['epochs']} epochs"
+    return [*found, _curriculum_row(best, "curriculum worse in the end", lambda curves: curves.min(0))]
+
+
+def _conduit_row(k: int, what: str, name: str, paper: str, reduce: Callable[[np.ndarray], Any] | None) -> Row:
+    def measure(runs: Runs) -> Measured | None:
+        if not runs.get("conduits", {}).get("epochs"):
+            return None
+        jobs, epochs = runs["conduits"]["models"], runs["conduits"]["epochs"]
+        curve = np.array([epoch[name] for epoch in epochs])
+        plain, known = ([m for m, job in enumerate(jobs) if tuple(job[:2]) == (k, side)] for side in (False, True))
+        pairs = [
+            (float(reduce(curve[:, a])), float(reduce(curve[:, b])))
+            if reduce
+            else epochs_to_half(curve[:, a], curve[:, b])
+            for a, b in zip(plain, known)
+        ]
+        return Measured("; ".join(f"{a:.3g} / {b:.3g}" for a, b in pairs), seeds=len(pairs), runs=("conduits",))
+
+    note = "seeds; unfamiliar (phrases seen once) / familiar (the most frequent)"
+    return Row(f"Natural conduits, k = {k}: {what}", measure, paper, note=note)
+
+
+def _curriculum_row(name: str, paper: str, reduce: Callable[[np.ndarray], np.ndarray]) -> Row:
+    def measure(runs: Runs) -> Measured | None:
+        if not runs.get("curriculum", {}).get("epochs"):
+            return None
+        jobs = runs["curriculum"]["models"]
+        curves = np.array([epoch["perplexity"] for epoch in runs["curriculum"]["epochs"]])
+        shuffled, sorted_ = (reduce(curves[:, [m for m, job in enumerate(jobs) if job[0] == s]]) for s in (False, True))
+        text = "; ".join(f"{x:.1f} / {y:.1f}" for x, y in zip(shuffled, sorted_))
+        return Measured(text, seeds=len(shuffled), runs=("curriculum",))
+
+    full = f"Short-to-long curriculum against shuffled sentences: {name} (section 5)"
+    return Row(full, measure, paper, note="seeds; validation perplexity, shuffled / curriculum")
 
 
 def epochs_to_half(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
@@ -186,33 +190,12 @@ def epochs_to_half(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
     return first_above(counted, one, level), first_above(counted, other, level)
 
 
-def curriculum(result: Result, wiki: WikiText, config: dict[str, Any], device: str, progress: bool) -> None:
-    """Sentences short to long, in every epoch, against the same sentences shuffled."""
-    stops = [wiki.vocabulary.index[word] for word in (".", END) if word in wiki.vocabulary.index]
-    jobs = [(sort, seed) for sort in (False, True) for seed in config["seeds"]]
-    texts = [by_sentences(wiki.train, stops, 20, sort=sort, seed=seed) for sort, seed in jobs]
-    length = min(map(len, texts)) // 20  # each text is 20 columns: cut them all to one height
-    texts = [text.reshape(20, -1)[:, :length].reshape(-1) for text in texts]
-    epochs = _train(result, wiki, texts, [seed for _, seed in jobs], "curriculum", device, progress)
-    result.metrics["curriculum"] = {"models": jobs, "epochs": epochs}
-    curves = np.array([epoch["perplexity"] for epoch in epochs])
-    shuffled, sorted_ = (curves[:, [m for m, job in enumerate(jobs) if job[0] == side]] for side in (False, True))
-    for name, paper, a, b in (
-        ("after one epoch", "curriculum better early", shuffled[0], sorted_[0]),
-        (f"best of {len(curves)} epochs", "curriculum worse in the end", shuffled.min(0), sorted_.min(0)),
-    ):
-        result.row(
-            f"Short-to-long curriculum against shuffled sentences: {name} (section 5)",
-            paper,
-            "; ".join(f"{x:.1f} / {y:.1f}" for x, y in zip(a, b)),
-            "seeds; validation perplexity, shuffled / curriculum",
-        )
-
-
-def draw(result: Result) -> None:
+def draw(folder: Path, config: Config, runs: Runs) -> None:
     """Curves over epochs."""
-    found, jobs = result.metrics["conduits"]["epochs"], result.metrics["conduits"]["models"]
-    with plot(result.folder / "natural.png", 4) as axes:
+    if not all(runs.get(name, {}).get("epochs") for name in ("conduits", "curriculum")):
+        return
+    found, jobs = runs["conduits"]["epochs"], runs["conduits"]["models"]
+    with plot(folder / "natural.png", 4) as axes:
         for axis, (name, title) in zip(
             axes,
             (
@@ -232,7 +215,7 @@ def draw(result: Result) -> None:
             axis.set_title(f"natural conduits: {title}", fontsize=8)
             axis.set_xlabel("epoch")
         axes[0].legend(fontsize=7)
-        orders = result.metrics["curriculum"]
+        orders = runs["curriculum"]
         for m, (sort, seed) in enumerate(orders["models"]):
             axes[3].plot(
                 range(1, len(orders["epochs"]) + 1),
@@ -243,3 +226,6 @@ def draw(result: Result) -> None:
             )
         axes[3].set_title("validation perplexity by order of sentences", fontsize=8)
         axes[3].legend(fontsize=7)
+
+
+NATURAL = Experiment("interdependence.natural", SCALES, (tasks,), learn, rows, draw)

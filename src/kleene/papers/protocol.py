@@ -111,9 +111,10 @@ class Experiment:
         folder: Path | str | None = None,
         progress: bool = True,
         plan: Plan | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Result:
-        """Run what has no result yet, and derive the table."""
-        config, plan = self.config(scale), plan or Plan()
+        """Run what has no result yet, and derive the table; `settings` replace those of the scale."""
+        config, plan = self.config(scale) | dict(settings or {}), plan or Plan()
         result = Result(self.name, Path(folder or f"results/{self.name}"), config)
         declared = tuple(row.criterion.digest for row in self.rows(config) if row.criterion)
         runs: dict[str, dict[str, Any]] = {}

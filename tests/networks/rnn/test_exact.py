@@ -338,7 +338,7 @@ def test_random_words_of_some_lengths():
 @pytest.fixture
 def certified(tmp_path: Path) -> Path:
     """A saved network with its certificate."""
-    rnn = kl.compile(kl.regex("(0|10*1)*", alphabet="01"))
+    rnn = kl.compile(kl.regex("(0|10*1)*", alphabet="01"), method="image")
     rnn.save(tmp_path / "net")
     kl.certify(rnn).save(tmp_path / "net")
     assert check_files(tmp_path / "net")

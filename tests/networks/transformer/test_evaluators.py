@@ -135,3 +135,52 @@ def test_an_encoder_may_have_fewer_layers_than_its_cycle(layers, shared):
     net = kl.compile(OwnRow, shape="encoder", layers=layers, shared=shared)
     assert net.run([0, 1, 1]) == OwnRow.run([0, 1, 1], layers=layers)
     assert kl.certify(net).holds
+
+
+class Follows(kl.Program):
+    """A decoder: what followed the last occurrence of the last token, plus the share of ones so far."""
+
+    tokens, layers, max_tokens, stop = 4, 3, 7, 3
+    here = kl.cat(4, token=lambda t: t)
+    before = kl.cat(5, default=4)
+    sought = kl.cat(5, token=lambda t: t)
+    ready = kl.cat(3, saturate=True)
+    ones = kl.num([0, 1], token=lambda t: t == 1)
+    left = kl.relative(here, -1, default=0)
+    found = kl.attend(sought, before, here, default=2, latest=True)
+    share = kl.attend(None, None, ones, output=kl.num([0, 0.5, 1]))
+    output = here
+
+    def step(z):
+        if z.ready == 0:
+            z.before = z.left
+        elif z.ready == 1:
+            z.here = (z.found + (z.share == 1)) % 4
+        z.ready = z.ready + 1
+
+
+@pytest.mark.parametrize("program", [Follows, kl.library.parity_scratchpad(6)])
+def test_decoders_run_alike_in_batches_and_one_by_one(program):
+    net, chance = kl.compile(program), random.Random(3)
+    inputs = [[chance.randrange(3) for _ in range(chance.randint(1, 6))] for _ in range(60)]
+    if program is not Follows:
+        inputs = [program.sample(chance, chance.randint(1, 6)) for _ in range(60)]
+    wanted = [program.run(tokens) for tokens in inputs]
+    for options in ({"evaluator": "sparse"}, {"evaluator": "dense"}, {}, {"check": True}):
+        made = net.run_batch(inputs, **options)
+        assert made == wanted and [one.layers for one in made] == [one.layers for one in wanted], options
+    assert net.decode_batch(inputs, cached=False, evaluator="dense") == wanted
+    assert kl.verify(program, net, inputs=inputs, evaluator="sparse").holds
+
+
+@pytest.mark.parametrize("evaluator", ["sparse", "dense"])
+def test_a_decoder_that_runs_out_of_positions_says_so(evaluator):
+    net = kl.compile(Follows, length=5)
+    assert net.run([3, 3, 3, 3], evaluator=evaluator) == Follows.run([3, 3, 3, 3])
+    with pytest.raises(kl.InputError, match="at most 5"):
+        net.run_batch([[3], [0, 1, 2, 0, 1]], evaluator=evaluator)
+
+
+def test_a_decoder_runs_dense_or_sparse():
+    with pytest.raises(kl.NotSupported, match="'dense' or 'sparse', not 'rows'"):
+        kl.compile(Follows).run([0], evaluator="rows")

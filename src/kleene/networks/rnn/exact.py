@@ -94,6 +94,12 @@ class ExactRNN:
         return {"units": self.units, "nonzero": nonzero + len(self.out_b), **self.about.get("sizes", {})}
 
     @property
+    def weights_each_way(self) -> dict[str, int]:
+        """About how many weights that are not zero each construction of the automaton would have."""
+        found: dict[str, int] = self.about.get("weights", {})
+        return found
+
+    @property
     def integer(self) -> bool:
         """Whether every weight is an integer."""
         groups = (self.V.entries, self.W.entries, self.b, self.s, self.out_W.entries, self.out_b)
@@ -114,7 +120,10 @@ class ExactRNN:
             f"{weights} weights, {self.sizes['nonzero']} of them not zero"
         ]
         if self.about.get("sizes"):
-            lines.append("units each way: " + ", ".join(f"{k} {v}" for k, v in self.about["sizes"].items()))
+            lines.append("units each way: " + ", ".join(f"{k} {v:,}" for k, v in self.about["sizes"].items()))
+        if self.weights_each_way:
+            each = ", ".join(f"{k} {v:,}" for k, v in self.weights_each_way.items())
+            lines.append(f"weights each way, about: {each}")
         return "\n".join(lines)
 
     # Running

@@ -13,6 +13,7 @@ from kleene.common.alphabet import Word, encode_batch
 from kleene.errors import NotExact
 from kleene.networks.formats import check_format
 from kleene.networks.rnn.exact import ExactRNN
+from kleene.networks.rnn.packing import Packed
 
 __all__ = ["ExactRNN", "SimpleRNN"]
 
@@ -87,7 +88,7 @@ class SimpleRNN(nn.Module):
             h = h.relu_() if self.activation == "relu" else h.clamp_(0, 1)
             if self.limit is not None and h.numel() and (step % self.every == 0 or step == last):
                 peaks.append(h.amax())
-        if self.limit is not None and peaks and float(torch.stack(peaks).amax()) > self.limit:
+        if self.limit is not None and peaks and not float(torch.stack(peaks).amax()) <= self.limit:  # NaN, too
             raise NotExact(f"RNN: a hidden value is above {self.limit}, so floating point might round")
         logits: Tensor = self.out(h.T)
         return logits
@@ -107,21 +108,37 @@ class SimpleRNN(nn.Module):
 
     @torch.no_grad()
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
-        """Whether each word is accepted; words of one length form a batch."""
+        """Whether each word is accepted; words of all lengths run side by side, and leave as they end."""
         if self.made_for is not None:
             check_format("RNN", self.V, self.made_for)
         codes, offsets = encode_batch(words, self.alphabet)
-        lengths = np.diff(offsets)
+        packed = Packed(codes, offsets)
         answers = np.empty(len(words), dtype=bool)
-        for length in np.unique(lengths):
-            rows = np.flatnonzero(lengths == length)
-            if len(rows) == len(words):
-                block = codes.reshape(len(rows), length)
-            else:
-                block = codes[offsets[rows][:, None] + np.arange(length)]  # (batch, time)
-            y = self(torch.from_numpy(block).to(self.V.device))[:, 0]
-            answers[rows] = (y == 1 if self.criterion == "one" else y > 0).cpu().numpy()
+        y = self.out(self._after(packed).T)[:, 0]
+        answers[packed.order] = (y == 1 if self.criterion == "one" else y > 0).cpu().numpy()
         return answers
+
+    def _after(self, packed: Packed) -> Tensor:
+        """The hidden vectors after words, longest first: (unit, word)."""
+        ended = self.s[:, None].repeat(1, len(packed.order))
+        h = ended  # of the words that go on
+        inputs = self.W + self.b[:, None]
+        peaks, last = [], len(packed.counts)
+        for step, count in enumerate(packed.counts.tolist(), 1):
+            if count < h.shape[1]:
+                ended[:, count : h.shape[1]] = h[:, count:]
+                h = h[:, :count]
+            x = torch.from_numpy(packed.at(step - 1)).to(self.V.device)
+            h = inputs.index_select(1, x).addmm_(self.V, h)
+            h = h.relu_() if self.activation == "relu" else h.clamp_(0, 1)
+            if self.limit is not None and h.numel() and (step % self.every == 0 or step == last):
+                peaks.append(h.amax())
+        ended[:, : h.shape[1]] = h
+        if self.limit is not None and ended.numel():
+            peaks.append(ended.amax())  # words that ended between two looks
+        if self.limit is not None and peaks and not float(torch.stack(peaks).amax()) <= self.limit:  # NaN, too
+            raise NotExact(f"RNN: a hidden value is above {self.limit}, so floating point might round")
+        return ended
 
     def accepts(self, word: Word) -> bool:
         """Whether the word is accepted."""

@@ -91,8 +91,8 @@ class StockModel:
 
     @property
     def longest(self) -> int:
-        """The longest prompt that leaves room for every token that may be generated."""
-        return max(1, self.length - self.max_tokens + 1)
+        """The longest prompt."""
+        return self.length
 
     @property
     def max_tokens(self) -> int:
@@ -194,21 +194,22 @@ class StockModel:
 
     def _generate(self, inputs: list[list[int]]) -> list[Output]:
         longest, stop = max(map(len, inputs)), self.program["stop"]
-        if longest + self.max_tokens - 1 > self.length:
-            raise InputError(
-                f"{self.name}: {longest} tokens and up to {self.max_tokens} more are over the {self.length:,} of this "
-                "model; compile it with a larger length="
-            )
+        most = min(self.max_tokens, self.length + 1 - longest)
         ids = torch.full((len(inputs), longest + 1), self.first + 1)
         for row, tokens in enumerate(inputs):
             ids[row, longest - len(tokens) :] = torch.tensor([self.first, *tokens])
-        options = {"do_sample": False, "max_new_tokens": self.max_tokens, "pad_token_id": self.first + 1}
+        options = {"do_sample": False, "max_new_tokens": most, "pad_token_id": self.first + 1}
         made = self._model.generate(
             ids, attention_mask=(ids != self.first + 1).long(), eos_token_id=stop, bos_token_id=self.first, **options
         )
         appended = made[:, longest + 1 :].tolist()
         layers = self.sizes.layers
         kept = [row[: row.index(stop) + 1] if stop in row else row for row in appended]
+        if most < self.max_tokens and any(len(row) == most and row[-1] != stop for row in kept):
+            raise InputError(
+                f"{self.name}: {longest} tokens and what they generate are over the {self.length:,} of this model; "
+                "compile it with a larger length="
+            )
         return [Output(row, layers=layers * len(row)) for row in kept]
 
     # --- files ---

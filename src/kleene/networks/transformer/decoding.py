@@ -8,8 +8,11 @@ import torch
 from torch import Tensor
 
 from kleene.common.output import Output
+from kleene.errors import NotSupported
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.read_checks import check_moves, check_reads
+
+MOST_TOGETHER = 256  # inputs that run in one batch
 
 
 @dataclass
@@ -29,31 +32,68 @@ class Cache:
             self.values[layer] = torch.cat([self.values[layer], values], dim=2)
         return self.keys[layer], self.values[layer]
 
+    def keep(self, rows: list[int]) -> None:
+        """Keep these rows of the batch."""
+        self.keys = [keys[rows] for keys in self.keys]
+        self.values = [values[rows] for values in self.values]
+
+
+def decode_many(
+    net: Transformer, inputs: list[list[int]], layers: int, check: bool, cached: bool, evaluator: str | None
+) -> list[Output]:
+    """Decode each input: sparse, or dense in batches of inputs of the same length. See `Transformer.decode_batch`."""
+    if evaluator not in (None, "dense", "sparse"):
+        raise NotSupported(f"{net.config.name}: a decoder runs 'dense' or 'sparse', not {evaluator!r}")
+    if evaluator == "sparse" or (evaluator is None and net.device.type == "cpu" and cached and not check):
+        from kleene.networks.transformer.sparse import NotSparse
+        from kleene.networks.transformer.sparse_decoding import decode_sparse
+
+        try:
+            return decode_sparse(net, inputs, layers)
+        except NotSparse as why:
+            if evaluator == "sparse":
+                raise NotSupported(f"{net.config.name}: these weights do not run sparse ({why}); use 'dense'") from None
+    groups: dict[int, list[int]] = {}
+    for place, tokens in enumerate(inputs):
+        groups.setdefault(place if check else -len(tokens), []).append(place)  # checks raise for one input
+    made: dict[int, Output] = {}
+    for places in groups.values():
+        for start in range(0, len(places), MOST_TOGETHER):
+            some = places[start : start + MOST_TOGETHER]
+            made |= zip(some, decode(net, [inputs[place] for place in some], layers, check, cached))
+    return [made[place] for place in range(len(inputs))]
+
 
 @torch.no_grad()
-def decode(net: Transformer, tokens: list[int], layers: int, check: bool, cached: bool) -> Output:
-    """Append the last position's output until `stop` or `max_tokens`; return the appended tokens."""
+def decode(net: Transformer, inputs: list[list[int]], layers: int, check: bool, cached: bool) -> list[Output]:
+    """Append the last position's output until `stop` or `max_tokens`; the inputs have the same length."""
     config, cache = net.config, Cache()
-    made: list[int] = []
-    fresh, run = list(tokens), 0
-    while len(made) < (config.max_tokens or 1) and (config.stop is None or made[-1:] != [config.stop]):
-        net.check_input(tokens + made)
+    made: list[list[int]] = [[] for _ in inputs]
+    left, fresh, run = list(range(len(inputs))), [list(tokens) for tokens in inputs], 0
+    while left and run < (config.max_tokens or 1):
+        so_far = [inputs[row] + made[row] for row in left]
+        net.check_input(so_far[0])
         if check or not cached:
-            cache, fresh = Cache(), tokens + made
-        x = _extend(net, fresh, len(tokens) + len(made) - len(fresh), layers, cache, check)
-        run += layers
-        made.append(int(net.read(x)[0, -1]))
-        fresh = made[-1:]
-    return Output(made, layers=run)
+            cache, fresh = Cache(), so_far
+        x = _extend(net, fresh, len(so_far[0]) - len(fresh[0]), layers, cache, check)
+        run += 1
+        for row, token in zip(left, net.read(x[:, -1:])[:, 0].tolist()):
+            made[row].append(int(token))
+        going = [place for place, row in enumerate(left) if config.stop is None or made[row][-1] != config.stop]
+        if len(going) < len(left):  # sequences leave the batch as they end
+            cache.keep(going)
+            left = [left[place] for place in going]
+        fresh = [made[row][-1:] for row in left]
+    return [Output(tokens, layers=layers * len(tokens)) for tokens in made]
 
 
-def _extend(net: Transformer, fresh: list[int], start: int, layers: int, cache: Cache, check: bool) -> Tensor:
+def _extend(net: Transformer, fresh: list[list[int]], start: int, layers: int, cache: Cache, check: bool) -> Tensor:
     """Run the new positions through all layers, and add their keys and values to the cache."""
-    x = net.embed(torch.tensor([fresh], device=net.device), start)
+    x = net.embed(torch.tensor(fresh, device=net.device), start)
     for layer in range(layers):
         block = net.block(layer)
         keys, values = cache.extend(layer, *block.keys_values(x))
-        mask = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
+        mask = torch.ones(len(fresh), keys.shape[2], dtype=torch.bool, device=x.device)
         scores = block.scores(x, keys, mask, start)
         described, name = net.described(layer), net.config.name
         if check:  # nothing is cached then: these are all positions

@@ -380,24 +380,26 @@ def _code(x: Array, row: int, start: int, size: int, mode: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _attend(x, begin, n, heads, scratch):  # type: ignore[no-untyped-def]
-    """Add every head's output at every position of one sequence; false where a state is not one-hot."""
+def attend(x, y, begin, since, n, heads, scratch):  # type: ignore[no-untyped-def]
+    """Add every head's output at positions since … n − 1 of one sequence to `y`; false where a state is not one-hot.
+
+    Heads read the states `x` of all its positions. `y` may be `x` itself: no head reads what a head writes."""
     for h in range(len(heads.mode)):
         mode = heads.mode[h]
         if mode == BY_OFFSET:
-            _attend_by_offset(x, begin, n, heads, h, scratch.counts)
+            _attend_by_offset(x, y, begin, since, n, heads, h, scratch.counts)
         elif not (
             _read_codes(x, begin, n, heads.key[h], mode, scratch.keys)
             and _read_codes(x, begin, n, heads.query[h], mode, scratch.queries)
         ):
             return False
         elif heads.order[h] >= LATEST:
-            _attend_by_order(x, begin, n, heads, h, scratch)
+            _attend_by_order(x, y, begin, since, n, heads, h, scratch)
         elif mode == BY_WORD:
-            _attend_by_word(x, begin, n, heads, h, scratch)
+            _attend_by_word(x, y, begin, since, n, heads, h, scratch)
         else:
-            _attend_by_key(x, begin, n, heads, h, scratch)
-        _average(x, begin, n, heads, h, scratch.counts)
+            _attend_by_key(x, y, begin, since, n, heads, h, scratch)
+        _average(y, begin, since, n, heads, h, scratch.counts)
     return True
 
 
@@ -419,7 +421,7 @@ def _place(offset, reach):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _attend_by_offset(x, begin, n, heads, h, counts):  # type: ignore[no-untyped-def]
+def _attend_by_offset(x, y, begin, since, n, heads, h, counts):  # type: ignore[no-untyped-def]
     """A head that selects by offset alone; a head with a single offset is a shift."""
     a, b, sources, targets, weights = (
         heads.copy_ptr[h],
@@ -431,27 +433,27 @@ def _attend_by_offset(x, begin, n, heads, h, counts):  # type: ignore[no-untyped
     offset, allowed, causal = heads.offset[h], heads.allowed[h], heads.causal
     order, ranks = heads.order[h], heads.ranks[h]
     reach = len(allowed) // 2
-    for i in range(n):
+    for i in range(since, n):
         count = 0
         if offset != MANY_OFFSETS:
             j = i + offset
             if 0 <= j < n and not (causal and j > i):
-                count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
         else:
             best = -1
             for j in range(i + 1 if causal else n):
                 if allowed[_place(j - i, reach)]:
                     if order == ALL:
-                        count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                        count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
                     elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
                         best = j
             if best >= 0:
-                count = _copy(x, begin + i, begin + best, a, b, sources, targets, weights, count)
+                count = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, count)
         counts[i] = count
 
 
 @njit(cache=True, nogil=True)
-def _attend_by_key(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-def]
+def _attend_by_key(x, y, begin, since, n, heads, h, scratch):  # type: ignore[no-untyped-def]
     """A head that selects one-hot keys: it follows the chain of each key value that the query matches."""
     a, b, sources, targets, weights = (
         heads.copy_ptr[h],
@@ -469,24 +471,24 @@ def _attend_by_key(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-d
         following[j] = first[keys[j]]
         first[keys[j]] = j
     order, ranks = heads.order[h], heads.ranks[h]
-    for i in range(n):
+    for i in range(since, n):
         count, best = 0, -1
         for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
             j = first[matches[m]]
             while j >= 0:
                 if not (causal and j > i) and allowed[_place(j - i, reach)]:
                     if order == ALL:
-                        count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                        count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
                     elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
                         best = j
                 j = following[j]
         if best >= 0:
-            count = _copy(x, begin + i, begin + best, a, b, sources, targets, weights, count)
+            count = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, count)
         counts[i] = count
 
 
 @njit(cache=True, nogil=True)
-def _attend_by_order(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-def]
+def _attend_by_order(x, y, begin, since, n, heads, h, scratch):  # type: ignore[no-untyped-def]
     """A head that selects the latest or the earliest of the keys that match, at any offset."""
     a, b, sources, targets, weights = (
         heads.copy_ptr[h],
@@ -507,6 +509,8 @@ def _attend_by_order(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped
     for i in range(n):
         if causal and (latest or chosen[keys[i]] < 0):
             chosen[keys[i]] = i
+        if i < since:
+            continue
         best = -1
         for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
             j = chosen[matches[m]]
@@ -514,11 +518,11 @@ def _attend_by_order(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped
                 best = j
         counts[i] = 0
         if best >= 0:
-            counts[i] = _copy(x, begin + i, begin + best, a, b, sources, targets, weights, 0)
+            counts[i] = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, 0)
 
 
 @njit(cache=True, nogil=True)
-def _attend_by_word(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-def]
+def _attend_by_word(x, y, begin, since, n, heads, h, scratch):  # type: ignore[no-untyped-def]
     """A head that selects the keys equal to the query's word."""
     a, b, sources, targets, weights = (
         heads.copy_ptr[h],
@@ -531,51 +535,51 @@ def _attend_by_word(x, begin, n, heads, h, scratch):  # type: ignore[no-untyped-
     reach = len(allowed) // 2
     keys, queries, counts = scratch.keys, scratch.queries, scratch.counts
     order, ranks = heads.order[h], heads.ranks[h]
-    for i in range(n):
+    for i in range(since, n):
         count, best = 0, -1
         for j in range(i + 1 if causal else n):
             if keys[j] == queries[i] and allowed[_place(j - i, reach)]:
                 if order == ALL:
-                    count = _copy(x, begin + i, begin + j, a, b, sources, targets, weights, count)
+                    count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
                 elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
                     best = j
         if best >= 0:
-            count = _copy(x, begin + i, begin + best, a, b, sources, targets, weights, count)
+            count = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, count)
         counts[i] = count
 
 
 @njit(cache=True, nogil=True)
-def _copy(x, to, source, a, b, sources, targets, weights, count):  # type: ignore[no-untyped-def]
+def _copy(x, y, to, source, a, b, sources, targets, weights, count):  # type: ignore[no-untyped-def]
     """Add a selected row to the row that selects it; the number of rows added so far."""
     for k in range(a, b):
         value = x[source, sources[k]]
         if value != 0:
-            x[to, targets[k]] += value * weights[k]
+            y[to, targets[k]] += value * weights[k]
     return count + 1
 
 
 @njit(cache=True, nogil=True)
-def _average(x, begin, n, heads, h, counts):  # type: ignore[no-untyped-def]
+def _average(y, begin, since, n, heads, h, counts):  # type: ignore[no-untyped-def]
     """Divide each sum of selected rows by their number; add the null value where there are none."""
     a, b, targets = heads.copy_ptr[h], heads.copy_ptr[h + 1], heads.targets
     c, d, null_targets, null_weights = heads.null_ptr[h], heads.null_ptr[h + 1], heads.null_targets, heads.null_weights
-    for i in range(n):
+    for i in range(since, n):
         if counts[i] == 0:
             for k in range(c, d):
-                x[begin + i, null_targets[k]] += null_weights[k]
+                y[begin + i, null_targets[k]] += null_weights[k]
         elif counts[i] > 1:
             for k in range(a, b):  # the sum of whole numbers, divided once
                 if k == a or targets[k] != targets[k - 1]:
-                    x[begin + i, targets[k]] /= counts[i]
+                    y[begin + i, targets[k]] /= counts[i]
 
 
 # --- units, and whole layers ------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _half(x, row, half, sums, mark, touched, changes, dims):  # type: ignore[no-untyped-def]
+def half(x, row, flat, sums, mark, touched, changes, dims):  # type: ignore[no-untyped-def]
     """One half of the MLP block at one position: only the units that read something or are always on."""
-    read_ptr, units, read_weights, bias, write_ptr, targets, write_weights, always = half
+    read_ptr, units, read_weights, bias, write_ptr, targets, write_weights, always = flat
     count = 0
     for dim in range(x.shape[1]):
         value = x[row, dim]
@@ -635,12 +639,12 @@ def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, lay
             if layer >= limit:
                 going[s] = halts
                 break
-            if not _attend(x, begin, n, heads, scratch):
+            if not attend(x, x, begin, 0, n, heads, scratch):
                 return False
             for row in range(begin, begin + n):
                 if len(first.bias) > 0:
-                    _half(x, row, first, sums, mark, touched, changes, dims)
-                _half(x, row, second, sums, mark, touched, changes, dims)
+                    half(x, row, first, sums, mark, touched, changes, dims)
+                half(x, row, second, sums, mark, touched, changes, dims)
             layer += 1
             finished = halts and _done(x, begin, n, halt_dims, halt_weight, halt_bias)
         layers[s] = layer

@@ -1,0 +1,48 @@
+"""The experiments on English text, at their smallest scale, on the published data where it is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kleene as kl
+from data_sets import DATA, needs
+from kleene.evidence.statistics import Mean
+from kleene.papers.interdependence_english import ENGLISH, line_slopes
+from kleene.papers.interdependence_natural import NATURAL, epochs_to_half
+from kleene.papers.tasks import Plan
+
+needs_text = needs("wikitext-2/train.txt", "ud-english-ewt/en_ewt-ud-test.conllu")
+
+
+@needs_text
+@pytest.mark.parametrize("experiment", [NATURAL, ENGLISH])
+def test_tables_are_derived_from_raw_runs(experiment, tmp_path: Path):
+    found = experiment.run("tiny", data=DATA, folder=tmp_path, progress=False, plan=Plan(workers=1))
+    assert all(row["ours"] != "not run" for row in found.rows)
+    saved = {path.stem: json.loads(path.read_text())["result"] for path in (tmp_path / "runs" / "tiny").glob("*.json")}
+    assert experiment.derive(experiment.config("tiny"), saved) == found.rows
+    assert list(tmp_path.glob("*.png"))
+
+
+@needs_text
+def test_without_runs_nothing_is_claimed(tmp_path: Path):
+    for experiment in (NATURAL, ENGLISH):
+        found = experiment.run("tiny", data=DATA, folder=tmp_path, progress=False, plan=Plan(limit=0, workers=1))
+        assert found.rows and all(row["ours"] == "not run" for row in found.rows)
+
+
+@needs_text
+def test_another_treebank(tmp_path: Path):
+    with pytest.raises(kl.FileError, match=r"none\.conllu"):
+        ENGLISH.run("tiny", data=DATA, folder=tmp_path, progress=False, settings={"treebank": "none.conllu"})
+
+
+def test_slopes_of_lines_and_epochs_to_half():
+    means = [Mean((2, 1, tree), 5.0 - tree, 4.0, 6.0, 100) for tree in (1, 2, 3)]
+    assert line_slopes(means) == {(2, 1): pytest.approx(-1.0)}
+    assert line_slopes(means[:2]) == {}
+    assert epochs_to_half(np.array([0.1, 0.4, 0.8]), np.array([0.3, 0.4, 0.4])) == (2, 1)
