@@ -25,6 +25,7 @@ PARTS = (
     "benchmarks.computer",
     "benchmarks.synthesizer",
     "benchmarks.pages",
+    "benchmarks.stock_models",
 )
 
 
