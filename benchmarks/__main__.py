@@ -26,6 +26,7 @@ PARTS = (
     "benchmarks.computer",
     "benchmarks.synthesizer",
     "benchmarks.pages",
+    "benchmarks.stock_models",
 )
 
 
