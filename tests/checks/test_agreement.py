@@ -470,7 +470,7 @@ def test_an_encoder_is_verified_at_all_its_layers():
     [(PARITY, EVEN), (EVEN, PARITY), (kl.library.turing_machines.POWERS_OF_TWO, EVEN)],
 )
 def test_what_does_not_fit_is_said(machine, network):
-    with pytest.raises(NotSupported, match="cannot compare|not compiled from an automaton"):
+    with pytest.raises(NotSupported, match=r"cannot compare|not compiled from an automaton"):
         kl.verify(machine, kl.compile(network), lengths=[2])
 
 
