@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene import rasp as rasp
     from kleene.checks.agreement import Report as Report
     from kleene.checks.certificates import Certificate as Certificate
+    from kleene.checks.comparison import compare as compare
     from kleene.checks.landscape import landscape as landscape
     from kleene.checks.minimality import minimal as minimal
     from kleene.checks.unspecified import is_minimal as is_minimal
@@ -129,6 +130,7 @@ _LAZY: dict[str, str] = {
     "minimal": "kleene.checks.minimality",
     "is_minimal": "kleene.checks.unspecified",
     "unspecified": "kleene.checks.unspecified",
+    "compare": "kleene.checks.comparison",
     "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.automata.regex",
     "contributions": "kleene.evidence.contributions",
