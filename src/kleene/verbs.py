@@ -232,6 +232,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "circuit": {
         TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
+        STOCK: "kleene.exporters.stock_to_circuit:export_stock_circuit",
     },
     "llama": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_llama"},
     "gpt2": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_gpt2"},
@@ -954,7 +955,9 @@ def export(
     path: str | Path | None = None,
 ) -> str: ...
 @overload
-def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
+def export(
+    thing: Transformer | StockModel, to: Literal["circuit"], path: str | Path | None = None
+) -> dict[str, Any]: ...
 @overload
 def export(
     thing: Transformer,
