@@ -66,6 +66,8 @@ def compile_program(
     units = lower(updates, lowering)
     config = configure(program.spec, units, shape, layers, shared, length)
     net = assemble(as_run(updates, shape, layers), units, config, averages, dtype_name(dtype), lowering)
+    if (words := getattr(program, "vocabulary", None)) is not None:  # an s-op's: tokens and values by name
+        net.description["vocabulary"] = words.to_json()
     check_weights(program, net)
     return net
 

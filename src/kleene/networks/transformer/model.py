@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from kleene.common.alphabet import Word
+from kleene.common.decision import Decision
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
 from kleene.common.text import Text, encode_text, is_symbols
@@ -391,7 +392,9 @@ class Transformer(nn.Module):
 
     @property
     def alphabet(self) -> tuple[str, ...]:
-        """The symbols of a network that holds an automaton."""
+        """The symbols of a network that holds an automaton; other networks have none."""
+        if "words" not in self.description:
+            raise AttributeError(f"{self.config.name}: it was not compiled from an automaton, so it has no alphabet")
         from kleene.networks.transformer.words import described_words
 
         return tuple(described_words(self)["alphabet"])
@@ -401,6 +404,12 @@ class Transformer(nn.Module):
         from kleene.networks.transformer.words import accepts_batch
 
         return accepts_batch(self, words)
+
+    def decide(self, word: Word, *, max_steps: int = 10_000) -> Decision:
+        """Run a network that holds a Turing machine: accept, reject, or still running after so many steps."""
+        from kleene.networks.transformer.words import decide
+
+        return decide(self, word, max_steps)
 
     def accepts(self, word: Word) -> bool:
         """Whether a network that holds an automaton accepts a word."""
