@@ -258,7 +258,7 @@ def joined(words: list[str]) -> str:
 
 
 def answer(machine: Any, outputs: list[int]) -> Any:
-    """Decode the outputs with the program's `decode`, or by the network's alphabet; None if neither is there or fails."""
+    """Decode the outputs with the program's `decode`, or by the network's alphabet; None if neither can."""
     if not isinstance(machine, ProgramClass) and getattr(outputs, "text", None) is not None:
         return outputs.text  # type: ignore[attr-defined]
     decode = getattr(machine, "decode", None)
