@@ -19,6 +19,7 @@ from kleene.papers.report import commit
 PARTS = (
     "benchmarks.programs",
     "benchmarks.certificates",
+    "benchmarks.architectures",
     "benchmarks.automata",
     "benchmarks.automata_libraries",
     "benchmarks.interdependence",
