@@ -11,6 +11,7 @@ import typer
 
 from kleene.cli import AsJson, app, busy, print_json, show
 from kleene.cli.names import MACHINES, find_machine, read_word
+from kleene.cli.words import complete_machine
 from kleene.files import read_json
 
 TRACED = 500  # steps of a Turing machine on a page
@@ -41,7 +42,7 @@ def verify_words(
     return verbs.verify(saved, wanted, **options)
 
 
-def run_word(name: str, words: list[str], on: str | None, as_json: bool) -> bool:
+def run_word(name: str, words: list[str], on: str | None, as_json: bool, brief: bool = False) -> bool:
     """`kleene run` where the name is a machine's file or the folder of an RNN; False where it is neither."""
     from kleene import verbs
     from kleene.errors import InputError
@@ -62,6 +63,8 @@ def run_word(name: str, words: list[str], on: str | None, as_json: bool) -> bool
         print_json({"program": name, "input": word, "evaluator": evaluator, "answer": answer, "steps": steps})
         return True
     show(f"{answer}s" if answer else "still running; 'kleene tm' has --max-steps")
+    if brief:
+        return True
     by = "RNN" if evaluator == "network" else "interpreter"
     taken = "" if steps is None else f", in {steps:,} step{'' if steps == 1 else 's'} of the machine"
     show(f"by the {by}{taken}")
@@ -383,7 +386,13 @@ def _save(dfa: Any, rnn: Any, certificate: Any, path: Path) -> None:
 
 @app.command(epilog="Example: kleene tm 1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA --max-steps 1000000")
 def tm(
-    file: Annotated[str, typer.Argument(help="A machine: .yaml, .jff, .json, .txt, or bbchallenge text itself.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="A machine: .yaml, .jff, .json, .txt, a name such as powers_of_two, or bbchallenge text itself.",
+            autocompletion=complete_machine,
+        ),
+    ],
     word: Annotated[
         str | None, typer.Argument(help="The input; by default the one in the file, or the empty word.")
     ] = None,
@@ -440,14 +449,18 @@ def tm(
 
 
 def _turing_machine(file: str) -> Any:
-    """The machine in a file, or of a bbchallenge text."""
+    """The machine in a file, of the library, or of a bbchallenge text."""
     import kleene as kl
     from kleene.errors import FileError
+    from kleene.library.turing_machines import MACHINES
     from kleene.machines.turing_files import BBCHALLENGE
 
+    if file in MACHINES and not Path(file).exists():
+        return MACHINES[file]()
     text = not Path(file).exists() and BBCHALLENGE.fullmatch(file)
     if not text and not Path(file).suffix and not Path(file).exists():
-        raise FileError(f"{file}: no such file, and no bbchallenge text such as '1RB1LB_1LA1RZ'")
+        names = ", ".join(MACHINES)
+        raise FileError(f"{file}: no such file, no bbchallenge text such as '1RB1LB_1LA1RZ', and none of {names}")
     return kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
 
 

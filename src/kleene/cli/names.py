@@ -42,7 +42,7 @@ def find_program(name: str, wanted: str = "program") -> ProgramClass:
         return _made(plain, programs[plain], parameters)
     if "/" in plain or Path(plain).exists():
         raise FileError(f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name")
-    close = difflib.get_close_matches(plain, programs, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(plain, programs, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(close)}?" if close else "'kleene list' shows all"
     raise InputError(f"there is no {wanted} '{plain}'; {hint}")
 
@@ -209,13 +209,17 @@ NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")
 
 def read_tokens(machine: Any, text: str) -> list[int]:
     """Read an input: tokens as `[2,1,0]`, else text for the program's `encode`, else whole numbers."""
-    name = getattr(getattr(machine, "spec", None), "name", "the network")
+    named = getattr(machine, "spec", None) or getattr(machine, "config", None)
+    name = getattr(named, "name", "the network")
     listed = text.strip()
     encode = getattr(machine, "encode", None)
     if listed[:1] == "[" and listed[-1:] == "]" and NUMBERS.fullmatch(listed[1:-1]):
         return [int(word) for word in listed[1:-1].replace(",", " ").split()]
-    if encode is not None:
+    if encode is not None and (isinstance(machine, ProgramClass) or getattr(machine, "text", None) is not None):
         return _encoded(name, encode, text)
+    declared = getattr(getattr(machine, "spec", None), "text", None)
+    if declared is not None:
+        return _encoded(name, lambda given: declared.encode(given, name), text)
     if not listed or listed == "[]":
         return []
     if not NUMBERS.fullmatch(listed):
@@ -257,6 +261,6 @@ def answer(machine: Any, outputs: list[int]) -> Any:
     """Decode the outputs with the program's `decode`; None if it has none or fails."""
     decode = getattr(machine, "decode", None)
     try:
-        return None if decode is None else decode(outputs)
+        return getattr(outputs, "text", None) if decode is None else decode(outputs)
     except Exception:  # the outputs of an input that `encode` would not make
         return None

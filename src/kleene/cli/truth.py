@@ -24,7 +24,11 @@ def _range(option: str, text: str) -> tuple[int, int]:
 def factory(
     output: Annotated[Path, typer.Option("-o", "--output", help="A new folder for the models.")],
     count: Annotated[int, typer.Option(min=1, help="How many models.")] = 100,
-    level: Annotated[str, typer.Option(help="compiled, softened or trained.")] = "compiled",
+    level: Annotated[
+        str, typer.Option(help="Automata: compiled, softened or trained; programs: compiled or superposed.")
+    ] = "compiled",
+    kind: Annotated[str, typer.Option(help="automaton or program.")] = "automaton",
+    depth: Annotated[int, typer.Option(min=1, help="Layers of a program.")] = 3,
     states: Annotated[str, typer.Option(metavar="N-M", help="Sizes of the automata.")] = "2-10",
     symbols: Annotated[str, typer.Option(metavar="N-M", help="Sizes of their alphabets.")] = "2-3",
     length: Annotated[str, typer.Option(metavar="N-M", help="Lengths of the words in the truth files.")] = "6-10",
@@ -34,7 +38,7 @@ def factory(
     workers: Annotated[int, typer.Option(min=1, help="Processes, for compiled models.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Make random automata as networks, with the exact truth about them.
+    """Make random automata and programs as networks, with the exact truth about them.
 
     Compiled models are certified. Each gets a folder with the network and truth.json: the automaton, its circuit, and
     words with their exact Shapley values and interactions.
@@ -42,7 +46,7 @@ def factory(
     from kleene.truth.factory import Order, build, describe
 
     sizes = _range("states", states), _range("symbols", symbols), _range("length", length)
-    order = Order(count, level, *sizes, words=words, seed=seed, steps=steps)
+    order = Order(count, level, *sizes, words=words, seed=seed, steps=steps, kind=kind, depth=depth)
     total = steps if level == "trained" else count
     with busy(f"making {count} models", as_json, total) as progress:
         made = build(order, output, workers=workers, progress=progress)
@@ -63,14 +67,14 @@ def score(
     """Compare methods with the truth: rank correlation, AUROC, and whether the largest is found, with intervals."""
     import time
 
-    from kleene.evidence.methods import PAIRS, TOKENS
+    from kleene.evidence.methods import NODES, PAIRS, TOKENS
     from kleene.papers.provenance import commit
     from kleene.papers.report import command, device
     from kleene.truth.scoreboard import score as run
 
     if output is not None and output.exists() and not output.is_dir():
         raise FileError(f"{output}: a file; -o needs the name of a folder")
-    every = list(dict.fromkeys([*TOKENS, *PAIRS, "exact"]))
+    every = list(dict.fromkeys([*TOKENS, *PAIRS, *NODES, "exact"]))
     names = every if methods == ["all"] else methods
     started = time.time()
     with busy("scoring", as_json) as progress:

@@ -1,13 +1,16 @@
 """The factory: networks whose mechanism is known, with the truth about them in a file.
 
-Each model is a random automaton, minimal and of a size that is asked for. Levels, from artificial to real:
+Each model is a random automaton, minimal and of a size that is asked for, or a random attention program. Levels, from
+artificial to real:
 
-- compiled: the automaton compiled to an LSTM or a GRU, certified;
+- compiled: the automaton compiled to an LSTM or a GRU, the program to a transformer; certified;
+- superposed (programs): rotated, in fewer dimensions than there are features, outputs the same within a bound;
 - softened: the same with all weights of the cell divided, so that gates are open to five digits only and gradients
   pass; its answers are compared with the automaton's on 2,000 random words;
 - trained: an LSTM trained end to end on the language. Many train at once, in one batch.
 
-`truth.json` holds the automaton, the units of each state, and words with their exact Shapley values and interactions.
+`truth.json` holds the automaton, the units of each state, and words with their exact Shapley values and interactions;
+for a program the heads of each layer that are in its circuit, with their effects.
 """
 
 from __future__ import annotations
@@ -23,16 +26,21 @@ from typing import Any
 import numpy as np
 import torch
 
+from kleene.checks.certificates import certify_transformer
 from kleene.checks.languages import certify_gated
 from kleene.compilers.dfa_to_gated import compile_to_gru, compile_to_lstm, plan
+from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import FileError, InputError
 from kleene.files import read_json, write_json
 from kleene.machines.automata.dfa import DFA
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.gated import load as load_gated
+from kleene.networks.transformer.files import load_transformer
+from kleene.truth.random_programs import Size, nodes_of, random_program, superposed
 from kleene.truth.shapley import interactions, shapley
 
-LEVELS = ("compiled", "softened", "trained")
+LEVELS = {"automaton": ("compiled", "softened", "trained"), "program": ("compiled", "superposed")}
+INPUTS = 4  # of a program, in its truth file
 CELLS = ("lstm", "gru")
 VERSION = 1
 SOFT = 64.0  # the factor between saturated gates and soft ones: a gate's input is then about 12 or −12
@@ -51,11 +59,18 @@ class Order:
     seed: int = 0
     units: int = 16  # of trained models
     steps: int = 3000  # of training
+    kind: str = "automaton"  # or "program"
+    depth: int = 3  # layers of a program
 
     def check(self) -> None:
         """Refuse what cannot be made."""
-        if self.level not in LEVELS:
-            raise InputError(f"level {self.level!r}: unknown; there are {', '.join(LEVELS)}")
+        if self.kind not in LEVELS:
+            raise InputError(f"kind {self.kind!r}: unknown; there are {', '.join(LEVELS)}")
+        if self.level not in LEVELS[self.kind]:
+            known = ", ".join(LEVELS[self.kind])
+            raise InputError(f"level {self.level!r}: unknown for a {self.kind}; there are {known}")
+        if not 1 <= self.depth <= 20:
+            raise InputError(f"depth {self.depth}: must be from 1 to 20")
         if self.count < 1:
             raise InputError(f"count {self.count}: at least one model is needed")
         for name, (low, high), least, most in (
@@ -119,8 +134,39 @@ def circuit_of(dfa: DFA) -> dict[str, Any]:
 # --- compiled and softened --------------------------------------------------------------------------------
 
 
+def _program(order: Order, index: int, folder: Path) -> dict[str, Any]:
+    """Make one transformer of a random program, certify it, and save it with its truth."""
+    rng = np.random.default_rng([order.seed, index])
+    program = random_program(rng, Size(layers=order.depth))
+    inputs = [rng.integers(program.spec.tokens, size=order.length[0]).tolist() for _ in range(INPUTS)]
+    net, error = compile_program(program), 0.0
+    certified = bool(certify_transformer(net).holds)
+    if order.level == "superposed":
+        net, error = superposed(net, rng, 5)
+    about: dict[str, Any] = {
+        "version": VERSION,
+        "kind": "program",
+        "level": order.level,
+        "seed": order.seed,
+        "index": index,
+        "cell": "transformer",
+        "states": order.depth,
+        "certified": certified and order.level == "compiled",
+        "residual": net.config.dim,
+        "error": error,
+        "inputs": inputs,
+        "nodes": nodes_of(program, inputs),
+    }
+    net.save(folder)
+    write_json(folder / "truth.json", about)
+    agreement = float(error < 1e-6)
+    return {key: about[key] for key in ("index", "cell", "states", "certified")} | {"agreement": agreement}
+
+
 def _compiled(order: Order, index: int, folder: Path) -> dict[str, Any]:
     """Make one compiled model, certify it, and save it with its truth."""
+    if order.kind == "program":
+        return _program(order, index, folder)
     rng = np.random.default_rng([order.seed, index])
     states = int(rng.integers(order.states[0], order.states[1] + 1))
     dfa = random_automaton(rng, states, int(rng.integers(order.symbols[0], order.symbols[1] + 1)))
@@ -146,6 +192,7 @@ def _save(
     agreement = float((net.accepts_batch(probe) == dfa.accepts_batch(probe)).mean())
     about: dict[str, Any] = {
         "version": VERSION,
+        "kind": "automaton",
         "level": order.level,
         "seed": order.seed,
         "index": index,
@@ -303,7 +350,7 @@ class Model:
     """A network of the factory, in float64, and the truth about it."""
 
     name: str
-    network: GatedRNN
+    network: Any  # GatedRNN or Transformer
     truth: dict[str, Any]
 
 
@@ -317,10 +364,9 @@ def models_in(folder: str | Path) -> Iterator[Model]:
         raise FileError(f"{root}: holds no models (no truth.json); kleene factory makes some")
     for file in files:
         truth = read_json(file)
-        if not isinstance(truth, dict) or truth.get("version") != VERSION or "words" not in truth:
+        if not isinstance(truth, dict) or truth.get("version") != VERSION or truth.get("kind") not in LEVELS:
             raise FileError(f"{file}: not a truth file of version {VERSION}")
-        net = load_gated(file.parent).eval()
-        net.recurrent.double(), net.out.double()
+        net: Any = (load_gated if truth["kind"] == "automaton" else load_transformer)(file.parent).eval().double()
         for parameter in net.parameters():
             parameter.requires_grad_(False)
         yield Model(str(file.parent.relative_to(root)), net, truth)

@@ -1,10 +1,11 @@
 """The scoreboard: how well methods find what is true.
 
 For each word of each model a method's scores are compared with the exact Shapley values of the automaton, or with the
-sizes of its exact interactions. Three numbers:
+sizes of its exact interactions; for a program, with the effects of its heads by layer. Three numbers:
 
 - rank correlation with the truth: of signed scores for symbols, of sizes for pairs;
-- AUROC: whether the sizes of scores find the symbols (pairs) whose true size is above the word's median;
+- AUROC: whether the sizes of scores find the symbols (pairs) whose true size is above the word's median, or the nodes
+  of a program's circuit;
 - top: whether the largest score is a largest true one.
 
 A method that gives every symbol the same score has no opinion: correlation 0, AUROC ½. The numbers of a model are means
@@ -19,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from kleene.errors import InputError
-from kleene.evidence.methods import Array, Method, Reading, method_named
+from kleene.evidence.methods import Array, Method, Reading, Running, method_named
 from kleene.evidence.statistics import ranks, spearman
 from kleene.files import write_json, write_text
 from kleene.truth.factory import Model, models_in
@@ -42,14 +44,17 @@ def auroc(scores: Array, positive: Array) -> float:
     return float((place[positive].sum() - count * (count + 1) / 2) / (count * (len(scores) - count)))
 
 
-def compare(scores: Array, truth: Array, signed: bool) -> dict[str, float] | None:
-    """The measures on one word; None where the truth makes no difference between its symbols."""
+def compare(scores: Array, truth: Array, signed: bool, inside: Array | None = None) -> dict[str, float] | None:
+    """The measures on one word; None where the truth makes no difference between its symbols.
+
+    `inside` says what AUROC is to find; by default what is above the median.
+    """
     scale = np.abs(scores).max(initial=0.0)
     scores = np.round(scores / scale, DIGITS) if scale > 0 and np.isfinite(scale) else np.zeros_like(truth)
     truth = np.round(truth, DIGITS)
     sizes, true_sizes = np.abs(scores), np.abs(truth)
-    positive = true_sizes > np.median(true_sizes)
-    if not positive.any() or truth.std() == 0 or true_sizes.std() == 0:
+    positive = true_sizes > np.median(true_sizes) if inside is None else inside
+    if not positive.any() or positive.all() or truth.std() == 0 or true_sizes.std() == 0:
         return None
     left, right = (scores, truth) if signed else (sizes, true_sizes)
     largest = sizes == sizes.max()
@@ -121,7 +126,7 @@ class Board:
     def table(self) -> str:
         """The scores by level, in Markdown."""
         lines = []
-        for kind, title in (("tokens", "Symbols"), ("pairs", "Pairs")):
+        for kind, title in (("tokens", "Symbols"), ("pairs", "Pairs"), ("nodes", "Nodes")):
             rows = [row for row in self.rows("level") if row["kind"] == kind]
             for level in dict.fromkeys(row["level"] for row in rows):
                 mine = [row for row in rows if row["level"] == level]
@@ -156,8 +161,30 @@ def _shown(found: dict[str, float]) -> str:
     return f"{found['mean']:.3f} ({found['low']:.3f} … {found['high']:.3f})"
 
 
+def _score_program(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
+    """The entries of a program's network."""
+    truth = model.truth
+    effect, inside = (np.array([node[key] for node in truth["nodes"]]) for key in ("effect", "in"))
+    inputs, rng = torch.tensor(truth["inputs"]), np.random.default_rng(truth["index"])
+    inputs = inputs.repeat(8, 1)
+    others = torch.from_numpy(rng.integers(model.network.config.tokens, size=inputs.shape))
+    running, entries = Running(model.network, inputs, others), []
+    for kind, name, method in methods:
+        runs = [method(running, np.random.default_rng([seed, truth["index"]])) for seed in range(seeds)]
+        measured = [found for run in runs if (found := compare(run.ravel(), effect, False, inside)) is not None]
+        if measured:
+            about = {"model": model.name, **{key: truth[key] for key in ("level", "cell", "states")}}
+            means = {m: float(np.mean([one[m] for one in measured])) for m in MEASURES}
+            length = inputs.shape[1]
+            entries.append({**about, "kind": kind, "method": name, "length": length, "words": len(measured), **means})
+    return entries
+
+
 def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
     """The entries of one model."""
+    methods = [one for one in methods if (one[0] == "nodes") == (model.truth["kind"] == "program")]
+    if model.truth["kind"] == "program":
+        return _score_program(model, methods, seeds)
     number = {symbol: code for code, symbol in enumerate(model.network.alphabet)}
     kept: dict[tuple[str, str, int], list[dict[str, float]]] = {}
     for place, word in enumerate(model.truth["words"]):
@@ -226,7 +253,7 @@ def plot(board: Board, path: Path) -> None:
     from matplotlib import pyplot
 
     rows = board.rows("level")
-    kinds = [kind for kind in ("tokens", "pairs") if any(row["kind"] == kind for row in rows)]
+    kinds = [kind for kind in ("tokens", "pairs", "nodes") if any(row["kind"] == kind for row in rows)]
     figure, axes = pyplot.subplots(1, len(kinds), figsize=(7 * len(kinds), 6), squeeze=False)
     for axis, kind in zip(axes[0], kinds):
         mine = [row for row in rows if row["kind"] == kind]
@@ -243,7 +270,7 @@ def plot(board: Board, path: Path) -> None:
         axis.set_yticks(range(len(names)), names)
         axis.axvline(0, color="grey", lw=0.5)
         axis.set_xlabel("rank correlation with the truth")
-        axis.set_title({"tokens": "symbols", "pairs": "pairs of symbols"}[kind])
+        axis.set_title({"tokens": "symbols", "pairs": "pairs of symbols", "nodes": "heads by layer"}[kind])
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
