@@ -45,9 +45,8 @@ def _save_tokenizer(net: Transformer, folder: Path) -> None:
     from transformers import PreTrainedTokenizerFast
 
     made = Tokenizer(models.WordLevel({symbol: k for k, symbol in enumerate(text.alphabet)}, unk_token=None))
-    apart = pre_tokenizers.Split(Regex(r"\S"), "isolated")
-    apart = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), *([] if text.spaced else [apart])])
-    made.pre_tokenizer = apart
+    letters: list[Any] = [] if text.spaced else [pre_tokenizers.Split(Regex(r"\S"), "isolated")]
+    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), *letters])
     marks = [mark for mark in (text.start, text.end) if mark]
     if marks:
         template = " ".join([*([text.start] if text.start else []), "$A", *([text.end] if text.end else [])])
