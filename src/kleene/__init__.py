@@ -27,7 +27,20 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
-from kleene.machines.declarations import Head, Variable, attend, cat, layer, num, relative, subset, word
+from kleene.machines.declarations import (
+    Head,
+    Variable,
+    any,
+    attend,
+    cat,
+    count,
+    layer,
+    length,
+    num,
+    relative,
+    subset,
+    word,
+)
 from kleene.machines.program import Program
 from kleene.verbs import certify, compile, decompile, explain, export, learn, load, verify
 
@@ -165,14 +178,17 @@ __all__ = [
     "Variable",
     "WrongReplacement",
     "among",
+    "any",
     "attend",
     "cat",
     "certify",
     "compile",
+    "count",
     "decompile",
     "explain",
     "export",
     "learn",
+    "length",
     "library",
     "load",
     "num",
