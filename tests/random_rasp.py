@@ -87,13 +87,16 @@ class Maker:
 
     def aggregate(self) -> None:
         chance, selector = self.chance, self.pick(self.selectors)
-        kind = chance.randrange(4)
+        kind = chance.randrange(5)
         if kind == 0:
             value = self.pick(self.numbers, self.truths)
             self.numbers.append(rasp.Aggregate(selector, value, default=chance.choice([None, 0, 7])))
         elif kind == 1:
             default = chance.choice([None, self.vocab[0]])
             self.tokens.append(rasp.Aggregate(selector, self.pick(self.tokens), default=default))
+        elif kind == 4:
+            cls = chance.choice([rasp.AggregateFirst, rasp.AggregateLast])
+            self.tokens.append(cls(selector, self.pick(self.tokens), default=chance.choice([None, self.vocab[0]])))
         elif kind == 2:
             cls = chance.choice([rasp.AggregateMax, rasp.AggregateMin])
             self.numbers.append(cls(selector, self.pick(self.numbers), default=chance.choice([0, -1])))

@@ -27,13 +27,16 @@ from kleene.errors import (
     WrongReplacement,
 )
 from kleene.lowering.symbolic import among, table
+from kleene.lowering.words import concat, extend
 from kleene.machines.declarations import (
     Head,
     Variable,
     any,
     attend,
     cat,
+    clear,
     count,
+    counting,
     layer,
     length,
     num,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene import rasp as rasp
     from kleene.checks.agreement import Report as Report
     from kleene.checks.certificates import Certificate as Certificate
+    from kleene.checks.comparison import compare as compare
     from kleene.checks.landscape import landscape as landscape
     from kleene.checks.minimality import minimal as minimal
     from kleene.checks.unspecified import is_minimal as is_minimal
@@ -93,6 +97,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.trained.lstm import LanguageModel as LanguageModel
     from kleene.networks.trained.word_classifier import WordClassifier as WordClassifier
     from kleene.networks.transformer.model import Transformer as Transformer
+    from kleene.rasp.from_program import to_rasp as to_rasp
     from kleene.training.memorise import memorise as memorise
     from kleene.truth.causal_graph import causal_graph as causal_graph
     from kleene.truth.shapley import effects as effects
@@ -128,12 +133,14 @@ _LAZY: dict[str, str] = {
     "minimal": "kleene.checks.minimality",
     "is_minimal": "kleene.checks.unspecified",
     "unspecified": "kleene.checks.unspecified",
+    "compare": "kleene.checks.comparison",
     "landscape": "kleene.checks.landscape",
     "regex": "kleene.machines.automata.regex",
     "contributions": "kleene.evidence.contributions",
     "decompose": "kleene.evidence.decomposition",
     "interdependence": "kleene.evidence.interdependence",
     "rasp": "kleene.rasp",
+    "to_rasp": "kleene.rasp.from_program",
     "subleq": "kleene.machines.subleq",  # modules: assemble, run, …
     "three_address": "kleene.machines.three_address",
     "Transformer": "kleene.networks.transformer.model",
@@ -182,11 +189,15 @@ __all__ = [
     "attend",
     "cat",
     "certify",
+    "clear",
     "compile",
+    "concat",
+    "counting",
     "count",
     "decompile",
     "explain",
     "export",
+    "extend",
     "learn",
     "length",
     "library",

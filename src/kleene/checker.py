@@ -17,6 +17,7 @@ unit's sum is its bias plus one entry of each of its tables. A head has one valu
 from __future__ import annotations
 
 import json
+import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,6 +39,7 @@ Domain = dict[Atom, tuple[int, ...]]  # the values that are still possible
 MAX_STATES = 20_000_000  # of a joint enumeration of forms
 MAX_TABLE = 4_000_000  # entries of what units add, value by value
 MAX_CASES = 300_000  # of one variable
+FEW_BITS = 12  # of a test that is decided bit by bit
 
 
 class Refused(Exception):
@@ -203,8 +205,17 @@ class Form:
     """constant + Σ table[value of an atom], in whole numbers; `scale` made them whole."""
 
     constant: int
-    tables: dict[str, tuple[int, ...]]
+    tables: dict[Atom, tuple[int, ...]]
     scale: int
+
+
+BIT = re.compile(r"(.+)\[(\d+)\]")
+
+
+def atom_of(name: str) -> Atom:
+    """What a name in a form or a sum means: "w[3]" is bit 3 of the word w."""
+    found = BIT.fullmatch(name)
+    return (found[1], int(found[2])) if found else name
 
 
 @dataclass(frozen=True)
@@ -215,7 +226,7 @@ class Test:
     allowed: frozenset[int]
 
     @property
-    def single(self) -> str | None:
+    def single(self) -> Atom | None:
         return next(iter(self.form.tables)) if len(self.form.tables) == 1 else None
 
     @cached_property
@@ -236,15 +247,22 @@ class Update:
     guard: tuple[Test, ...]
     form: Form | None = None
     table: dict[int, int] = field(default_factory=dict)
-    terms: dict[str, int] = field(default_factory=dict)
+    terms: dict[Atom, int] = field(default_factory=dict)  # words, or bits of words
     constant: int = 0
     modulus: int | None = None
+    functions: tuple[tuple[tuple[Atom, ...], int], ...] | None = None  # of a word: each bit a table of a few bits
     reads: str | None = None  # a reading: it changes nothing, but raises where this head is undefined
 
     @cached_property
-    def mentions(self) -> frozenset[str]:
+    def mentions(self) -> frozenset[Atom]:
         """Every atom or word that it depends on."""
-        names = {*self.terms, *(self.form.tables if self.form else ()), *([self.reads] if self.reads else ())}
+        bits = (atom for atoms, _ in self.functions or () for atom in atoms)
+        names: set[Atom] = {
+            *bits,
+            *self.terms,
+            *(self.form.tables if self.form else ()),
+            *([self.reads] if self.reads else ()),
+        }
         return frozenset(names.union(*(test.form.tables for test in self.guard)))
 
 
@@ -256,8 +274,10 @@ class Layer:
     moves: dict[str, Head]
     updates: tuple[Update, ...]
     reads: tuple[tuple[str, tuple[Test, ...]], ...]
-    predicates: dict[str, tuple[dict[str, int], str, int]]  # name → (words with factors, relation, threshold)
+    predicates: dict[str, tuple[dict[Atom, int], str, int]]  # name → (words with factors, relation, threshold)
     described: Any
+    clears: dict[str, tuple[tuple[str, int], ...]]  # variable → where heads clear it, before the updates
+    second: tuple[Update, ...] | None  # of a layer with two steps: what the second one does, in the second half
 
 
 class Program:
@@ -282,14 +302,16 @@ class Program:
             need(self._variable(name).name == "cat", f"halt waits for '{name}', which is no cat")
             integer(index, 0, self.kinds[name].size - 1, "a halt value")
         cycle = data["cycle"]
+        clears = {name: self._clear(name, clear) for name, clear in data.get("clears", {}).items()}
+        need(not {*clears} & {*self.kinds, *heads, *moves}, "a name is used twice")
         parts = description["cycle"] if cycle else [description]
         need(len(parts) == max(1, len(cycle)), "the cycle has another number of layers than are described")
         self.layers = []
         for place, part in enumerate(parts):
             names = {*cycle[place][1]} if cycle else {*heads, *moves}
-            need(names <= {*heads, *moves}, "the cycle names a head that there is not")
+            need(names <= {*heads, *moves, *clears}, "the cycle names a head that there is not")
             here = {n: h for n, h in heads.items() if n in names}, {n: h for n, h in moves.items() if n in names}
-            self.layers.append(self._layer(*here, part))
+            self.layers.append(self._layer(*here, self._cleared([clears[n] for n in clears if n in names]), part))
 
     def _variable(self, name: Any) -> Kind:
         need(isinstance(name, str) and name in self.variables, f"there is no variable {name!r}")
@@ -302,10 +324,26 @@ class Program:
         if entry["by_token"] is not None:
             need(len(entry["by_token"]) == self.tokens, f"'{name}' does not start from every token")
             return "token", [integer(i, 0, last, "a first value") for i in entry["by_token"]]
+        if isinstance(entry["by_position"], dict):
+            counted = entry["by_position"]
+            need(kind.name == "word" and counted["bits"] == kind.size, f"'{name}' counts in other bits than it has")
+            need(counted["length"] == self.positions, f"'{name}' does not count every position")
+            return "counted", [integer(counted["offset"], 0, last, "an offset")]
         if entry["by_position"] is not None:
             need(len(entry["by_position"]) == self.positions, f"'{name}' does not start from every position")
             return "position", [integer(i, 0, last, "a first value") for i in entry["by_position"]]
         return "nothing", [integer(entry["default"], 0, last, "a first value")]
+
+    def _clear(self, name: str, data: Any) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+        for variable in data["variables"]:
+            need(self._variable(variable).name in ("cat", "word"), f"'{name}' clears '{variable}', no cat and no word")
+        return tuple(data["variables"]), self._limits(name, data["where"])
+
+    def _cleared(self, clears: list[Any]) -> dict[str, tuple[tuple[str, int], ...]]:
+        """Variable → where a layer clears it; each variable once."""
+        made = {variable: where for variables, where in clears for variable in variables}
+        need(len(made) == sum(len(variables) for variables, _ in clears), "a layer clears a variable twice")
+        return made
 
     def _head(self, name: str, data: Any) -> Head:
         kind, value = read_kind(data), self._variable(data["value"])
@@ -365,8 +403,19 @@ class Program:
         need(len({n for n, _ in pairs}) == len(pairs), f"the head '{name}' is limited twice by a variable")
         return pairs
 
-    def _layer(self, heads: dict[str, Head], moves: dict[str, Head], part: Any) -> Layer:
+    def _layer(self, heads: dict[str, Head], moves: dict[str, Head], clears: Any, part: Any) -> Layer:
         data = part["updates"]
+        need(not {*clears} & {move.into for move in moves.values()}, "a layer clears a variable that a head writes")
+        updates, reads, predicates = self._step(data, heads)
+        second = None
+        if "second" in data:
+            second, read, compared = self._step(data["second"], {})
+            need(not heads and not reads and not read, "a layer with two steps reads heads")
+            need(not predicates and not compared, "a layer with two steps compares words")
+        return Layer(heads, moves, updates, reads, predicates, part, clears, second)
+
+    def _step(self, data: Any, heads: dict[str, Head]) -> tuple[tuple[Update, ...], Any, Any]:
+        """The updates of one step, where it reads heads, and its comparisons."""
         predicates = self._predicates(data["predicates"], heads)
         sizes = {name: kind.size for name, kind in self.variables.items() if kind.name != "word"}
         sizes |= {name: head.kind.size for name, head in heads.items() if head.kind.name != "word"}
@@ -376,9 +425,9 @@ class Program:
         updates += [self._word_update(entry, forms, heads) for entry in data["words"]]
         reads = tuple((entry["head"], self._tests(entry["guard"], forms)) for entry in data["reads"])
         need(all(name in heads for name, _ in reads), "a read names a head that its layer does not have")
-        return Layer(heads, moves, tuple(updates), reads, predicates, part)
+        return tuple(updates), reads, predicates
 
-    def _predicates(self, listed: Any, heads: dict[str, Head]) -> dict[str, tuple[dict[str, int], str, int]]:
+    def _predicates(self, listed: Any, heads: dict[str, Head]) -> dict[str, tuple[dict[Atom, int], str, int]]:
         """The comparisons of words, by the names that forms call them."""
         predicates = {}
         for terms, relation, threshold in listed:
@@ -392,11 +441,20 @@ class Program:
 
     def _form(self, constant: Any, terms: Any, sizes: dict[str, int]) -> Form:
         for name, table in terms.items():
-            need(name in sizes and len(table) == sizes[name], f"a form has no table of '{name}'")
+            size = 2 if self._is_bit(atom_of(name)) else sizes.get(name)
+            need(len(table) == size, f"a form has no table of '{name}'")
         numbers = [rational(constant), *(rational(v) for table in terms.values() for v in table)]
         scale = lcm(*(number.denominator for number in numbers))
-        tables = {name: tuple(int(rational(v) * scale) for v in table) for name, table in terms.items()}
+        tables = {atom_of(name): tuple(int(rational(v) * scale) for v in table) for name, table in terms.items()}
+        need(len(tables) == len(terms), "a form names a bit twice")
         return Form(int(rational(constant) * scale), {n: t for n, t in tables.items() if any(t)}, scale)
+
+    def _is_bit(self, atom: Atom) -> bool:
+        """Whether an atom is a bit of a variable that is a word."""
+        if not isinstance(atom, tuple) or atom[0] not in self.variables:
+            return False
+        kind = self.variables[atom[0]]
+        return kind.name == "word" and atom[1] < kind.size
 
     def _tests(self, listed: Any, forms: list[Form]) -> tuple[Test, ...]:
         made = []
@@ -422,11 +480,25 @@ class Program:
             need(modulus & (modulus - 1) == 0, f"the modulus {modulus} is no power of two")
         constant, terms = integer(entry["constant"], what="a constant"), self._terms(entry["terms"], heads)
         guard = self._tests(entry["guard"], forms)
-        return Update(entry["variable"], guard, terms=terms, constant=constant, modulus=modulus)
+        functions = None
+        if "functions" in entry:
+            need(not terms and not constant and modulus is None, "an assignment is both a sum and bitwise")
+            need(len(entry["functions"]) <= kind.size, f"'{entry['variable']}' has fewer bits than are assigned")
+            functions = tuple(self._function(atoms, table) for atoms, table in entry["functions"])
+        return Update(entry["variable"], guard, terms=terms, constant=constant, modulus=modulus, functions=functions)
 
-    def _terms(self, listed: Any, heads: dict[str, Head]) -> dict[str, int]:
-        factors: dict[str, int] = {}
+    def _function(self, names: Any, table: Any) -> tuple[tuple[Atom, ...], int]:
+        atoms = tuple(atom_of(name) for name in names)
+        need(len(atoms) <= 16 and all(self._is_bit(atom) for atom in atoms), "a bitwise function is not of bits")
+        need(len({*atoms}) == len(atoms), "a bitwise function names a bit twice")
+        return atoms, integer(table, 0, (1 << (1 << len(atoms))) - 1, "a table")
+
+    def _terms(self, listed: Any, heads: dict[str, Head]) -> dict[Atom, int]:
+        factors: dict[Atom, int] = {}
         for name, factor in listed:
+            if self._is_bit(atom := atom_of(name)):
+                factors[atom] = factors.get(atom, 0) + integer(factor, what="a factor")
+                continue
             kind = heads[name].kind if name in heads else self._variable(name)
             need(kind.name == "word", f"'{name}' is added up as a word")
             factors[name] = factors.get(name, 0) + integer(factor, what="a factor")
@@ -439,8 +511,13 @@ class Program:
         if head.key is None or head.query is None or self.kinds[head.query].name == "subset":
             return False
         how, values = self.initial(head.key)
-        changed: set[str | None] = {u.variable for layer in self.layers for u in layer.updates}
+        changed: set[str | None] = {
+            u.variable for layer in self.layers for u in (*layer.updates, *(layer.second or ()))
+        }
         changed |= {move.into for layer in self.layers for move in layer.moves.values()}
+        changed |= {name for layer in self.layers for name in layer.clears}
+        if how == "counted":
+            return head.key not in changed and (self.positions or 0) <= self.kinds[head.key].count
         return how == "position" and len(set(values)) == len(values) and head.key not in changed
 
 
@@ -508,6 +585,12 @@ class Net:
     def longest(self) -> int | None:
         limits = [n for n in (self.config["positions"], self.config["max_length"]) if n is not None]
         return min(limits, default=None)
+
+    @cached_property
+    def places_of_bits(self) -> dict[int, int]:
+        """Dimension of a bit of a word → its place in the word."""
+        words = [self.layout[n] for n, kind in self.program.kinds.items() if kind.name == "word"]
+        return {s.start + bit: bit for s in words for bit in range(s.size)}
 
     @cached_property
     def of_variables(self) -> Array:
@@ -615,8 +698,10 @@ class Block:
             )
         return {**made, **dict.fromkeys(self.predicates.values(), 2)}
 
-    def atoms_of(self, name: str) -> list[Atom]:
+    def atoms_of(self, name: Atom) -> list[Atom]:
         """The atoms of a variable or head: its bits where it is a word."""
+        if isinstance(name, tuple):
+            return [name]
         kind = self.net.program.kinds.get(name)
         return [(name, bit) for bit in range(kind.size)] if kind is not None and kind.name == "word" else [name]
 
@@ -724,6 +809,13 @@ def prove_shapes(net: Net) -> dict[str, Any]:
     need_config(net)
     placed = any(program.initial(name)[0] == "position" for name in program.variables)
     need_ends(net, placed)
+    counted = [
+        [net.layout[name].start, kind.size, program.initial(name)[1][0]]
+        for name, kind in program.variables.items()
+        if program.initial(name)[0] == "counted"
+    ]
+    said_counted = [[integer(n, what="a count") for n in one] for one in c.get("counted", ())]
+    need(said_counted == counted, "positions are counted in other dimensions, or from another number")
     turns = len(program.layers)
     need(len(net.shapes) == turns and len(net.blocks) % turns == 0, f"the blocks do not take {turns} turns")
     need(c["shape"] == "encoder" or len(net.blocks) == turns, "a network without fixed depth has blocks of its own")
@@ -837,6 +929,10 @@ def prove_embeddings(net: Net) -> dict[str, Any]:
     need(not places[:, ~net.of_variables].any(), "the position embedding writes what is no variable")
     for name, kind in net.program.variables.items():
         how, values = net.program.initial(name)
+        if how == "counted":  # no tensor writes it; the config says how it counts (lemma shapes)
+            need(not tokens[:, net.layout[name].slice].any(), f"'{name}' starts from the token embedding, too")
+            need(not places[:, net.layout[name].slice].any(), f"'{name}' starts from the position embedding, too")
+            continue
         wanted = kind.codes(values)
         here, there = tokens[:, net.layout[name].slice], places[:, net.layout[name].slice]
         here, there = (there, here) if how == "position" else (here, there)
@@ -939,12 +1035,12 @@ def network_heads(net: Net, block: Block) -> dict[int, Any]:
     for said in layer.described["moves"]:
         need(said["name"] in layer.moves, "a move is described that there is not")
         claim(integer(said["head"]), layer.moves[said["name"]].selection)
-    for move in layer.moves.values():
-        if move.replacing is None:
-            written = block.raw["out"][:, net.layout[move.into or ""].slice].any(axis=(1, 2))
-            for number in np.nonzero(written)[0].tolist():
-                if number not in found:
-                    claim(number, (None, None, frozenset([0]), move.where, (), None, False))
+    taken_away = [(move.into or "", move.where) for move in layer.moves.values() if move.replacing is None]
+    for variable, where in (*taken_away, *layer.clears.items()):
+        written = block.raw["out"][:, net.layout[variable].slice].any(axis=(1, 2))
+        for number in np.nonzero(written)[0].tolist():
+            if number not in found:
+                claim(number, (None, None, frozenset([0]), where, (), None, False))
     need(len(found) == len(block.heads), "a head of the network is none of the program's")
     return found
 
@@ -1179,9 +1275,25 @@ def wanted_copies(net: Net, block: Block) -> Copies:
         add_copies_of_move(net, move, numbers_of[name], wanted)
         if move.replacing is None:
             add_clearing_of_move(block, move, numbers_of[name], heads, wanted)
-    into = [move.into for move in block.layer.moves.values()]
+    for variable, where in block.layer.clears.items():
+        add_clearing(block, variable, where, heads, wanted)
+    into = [move.into for move in block.layer.moves.values() if move.replacing is None]
+    into += list({move.into for move in block.layer.moves.values() if move.replacing is not None})
     need(len({*into}) == len(into), "two heads write into a variable")
     return wanted
+
+
+def add_clearing(block: Block, variable: str, where: Any, heads: dict[int, Any], wanted: Copies) -> None:
+    """A head takes a variable's value away at its own position; of a cat its first value comes instead."""
+    target = block.net.layout[variable]
+    own = (None, None, frozenset([0]), where, (), None, False)
+    writes = np.nonzero(block.raw["out"][:, target.slice].any(axis=(1, 2)))[0].tolist()
+    need(len(writes) == 1 and heads[writes[0]] == own, f"nothing clears '{variable}', or more than one head writes it")
+    for i in range(target.size):
+        wanted[writes[0], target.start + i] = ([(target.start + i, -1)], 0)
+    if block.net.program.kinds[variable].name != "word":
+        others = [(target.start + i, 1) for i in range(1, target.size)]
+        wanted[writes[0], target.start] = (others, 0)
 
 
 def copies_of_head(net: Net, head: Head, h: int) -> Copies:
@@ -1339,6 +1451,10 @@ def prove_scratch(net: Net) -> dict[str, Any]:
     for block in net.blocks:
         if block.same:
             continue
+        if block.layer.second is not None:  # its first half is a step of its own (lemma thresholds)
+            stray = block.raw["out1"][~net.of_variables]
+            need(not stray.any(), f"the first half of block {block.number} writes what is no variable")
+            continue
         scratch = {s.start for s in net.layout.values() if s.coding == "scratch"}
         written = np.nonzero(block.raw["out1"].any(axis=1))[0].tolist()
         for dim in written:
@@ -1372,7 +1488,7 @@ def prove_comparisons(net: Net) -> dict[str, Any]:
             units = np.nonzero(block["out1"][dim])[0]
             bits = Bits(block, block["in1"][units], block["bias1"][units], block["out1"][dim, units])
             wanted = at_least(threshold) if relation == "≥" else equal_to(threshold)
-            states += bits.prove(terms, 0, wanted, 64, f"the comparison {name}")
+            states += bits.prove(bits.weights(terms, 64), 0, wanted, f"the comparison {name}")
             count += 1
     return {"comparisons": count, "states": states}
 
@@ -1422,6 +1538,11 @@ def bit_in_range(place: int, size: int) -> Callable[[int, int], int | None]:
     return value
 
 
+def entry_of(table: int) -> Callable[[int, int], int | None]:
+    """The entry of a table of bits at a sum that is its index."""
+    return lambda low, high: table >> low & 1 if low == high else None
+
+
 def at_least(threshold: int) -> Callable[[int, int], int | None]:
     return lambda low, high: 1 if low >= threshold else 0 if high < threshold else None
 
@@ -1431,10 +1552,12 @@ def equal_to(threshold: int) -> Callable[[int, int], int | None]:
 
 
 class Bits:
-    """Units that read bits of words and add to one dimension."""
+    """Units that read bits of words, and scratch values that are made from bits, and add to one dimension."""
 
-    def __init__(self, block: Block, rows: Array, bias: Array, added: Array, base: int = 0) -> None:
-        self.block, self.base = block, base
+    def __init__(
+        self, block: Block, rows: Array, bias: Array, added: Array, base: int = 0, carries: Carries | None = None
+    ) -> None:
+        self.block, self.base, self.carries = block, base, carries or {}
         self.directions: dict[bytes, tuple[dict[int, int], list[tuple[int, int]]]] = {}
         for row, constant, column in zip(rows, bias.tolist(), added.tolist()):
             used = np.nonzero(row)[0].tolist()
@@ -1443,18 +1566,17 @@ class Bits:
         for _, steps in self.directions.values():
             steps.sort()
 
-    def prove(
-        self, terms: dict[str, int], constant: int, wanted: Callable[[int, int], int | None], below: int, what: str
-    ) -> int:
-        """base + Σ columns of the units that are on = wanted(Σ terms + constant, bits below a place), for all bits."""
-        spec, place = self._weights_of_bits(terms, below)
-        forms = [spec, *(weights for weights, _ in self.directions.values())]
-        steps = [[], *(steps for _, steps in self.directions.values())]
+    def prove(self, spec: dict[int, int], constant: int, wanted: Callable[[int, int], int | None], what: str) -> int:
+        """base + Σ columns of the units that are on = wanted(constant + Σ spec, a sum of bits), for all bits."""
+        place, used = self.places, self._read_carries()
+        steps = [[], *(steps for _, steps in self.directions.values()), *(self.carries[dim][2:] for dim in used)]
+        forms = [spec, *self._of_bits(), *(self.carries[dim][0] for dim in used)]
         involved = {d for weights in forms for d in weights}
         need(involved <= place.keys(), f"{what}: a unit reads what is no bit")
         order = sorted(involved, key=lambda d: (-place[d], d))
         left = [bounds_left(weights, order) for weights in forms]
-        start = self._settle((constant, *[0] * (len(forms) - 1)), self.base, 0, left, steps, wanted)
+        sums = (constant, *[0] * len(self.directions), *(self.carries[dim][1] for dim in used))
+        start = self._settle(sums, self.base, 0, left, steps, wanted)
         states, count = {start} if start is not None else set(), 1
         for depth, dim in enumerate(order, start=1):
             moved = [weights.get(dim, 0) for weights in forms]
@@ -1462,22 +1584,37 @@ class Bits:
             after = {settled for settled in nexts if settled is not None}
             states, count = after, count + len(after)
             need(len(states) < 100_000, f"{what}: too many sums stay undecided")
-        for _, total in states:
-            need(total == 0, f"the units differ from {what}")
+        need(all(total == 0 for _, total in states), f"the units differ from {what}")
         return count
 
-    def _weights_of_bits(self, terms: dict[str, int], below: int) -> tuple[dict[int, int], dict[int, int]]:
-        """Of a sum of words: dimension → what its bit adds; and of all words: dimension → the bit's place."""
-        layout, program = self.block.net.layout, self.block.net.program
-        spec: dict[int, int] = {}
-        place: dict[int, int] = {}
-        words = {n: layout[n] for n, kind in program.kinds.items() if kind.name == "word"}
-        for name, s in words.items():
-            place |= {s.start + bit: bit for bit in range(s.size)}
-            for bit in range(min(s.size, below)):
-                if terms.get(name):
-                    spec[s.start + bit] = spec.get(s.start + bit, 0) + (terms[name] << bit)
-        return spec, place
+    def _read_carries(self) -> list[int]:
+        """The scratch values that units read; `through` says which units, and with what weights."""
+        units = [weights for weights, _ in self.directions.values()]
+        used = [dim for dim in self.carries if any(dim in weights for weights in units)]
+        self.through = [[(weights.get(dim, 0), 1 + u) for u, weights in enumerate(units)] for dim in used]
+        return used
+
+    def _of_bits(self) -> Iterator[dict[int, int]]:
+        """What units read, without scratch values."""
+        for weights, _ in self.directions.values():
+            yield {dim: weight for dim, weight in weights.items() if dim not in self.carries}
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """Of all words: dimension → the bit's place."""
+        return self.block.net.places_of_bits
+
+    def weights(self, terms: dict[Atom, int], below: int) -> dict[int, int]:
+        """Of a sum of words and bits: dimension → what its bit adds. What adds multiples of 2^below is left out."""
+        layout, spec = self.block.net.layout, dict[int, int]()
+        for name, factor in terms.items():
+            if isinstance(name, tuple):
+                parts = [(layout[name[0]].start + name[1], factor)]
+            else:
+                parts = [(layout[name].start + bit, factor << bit) for bit in range(layout[name].size)]
+            for dim, weight in parts:
+                spec[dim] = spec.get(dim, 0) + weight
+        return {dim: weight for dim, weight in spec.items() if weight % (1 << below)}
 
     def _settle(self, sums: Any, total: int, depth: int, left: Any, steps: Any, wanted: Any) -> Any:
         """Decide what the bits that are left cannot change; None where nothing is asked."""
@@ -1489,14 +1626,39 @@ class Bits:
                 return None
             if value is not None:
                 kept[0], total = None, total - value
-        for d in range(1, len(kept)):
+        first_carry = 1 + len(self.directions)
+        low_more, high_more = self._settle_carries(kept, depth, left, steps)
+        for d in range(1, first_carry):
             if kept[d] is not None:
-                low, high = left[d][depth]
+                low, high = left[d][depth][0] + low_more[d], left[d][depth][1] + high_more[d]
                 first = bisect_left(steps[d], (kept[d] + low + 1,))
                 if first == len(steps[d]) or steps[d][first][0] > kept[d] + high:
                     total += sum(column for _, column in steps[d][:first])
                     kept[d] = None
         return tuple(kept), total
+
+    def _settle_carries(self, kept: list[Any], depth: int, left: Any, steps: Any) -> tuple[list[int], list[int]]:
+        """Add scratch values that the bits that are left cannot change; what the others may add to each unit's sum."""
+        low_more, high_more = [0] * len(kept), [0] * len(kept)
+        for number, readers in enumerate(self.through, start=1 + len(self.directions)):
+            if kept[number] is None:
+                continue
+            thresholds, values = steps[number]
+            low, high = left[number][depth]
+            first, last = np.searchsorted(thresholds, [kept[number] + low, kept[number] + high], side="right").tolist()
+            known = (values[first : last + 1] == values[first]).all()
+            if known:
+                kept[number] = None
+            for weight, unit in readers:
+                if known and kept[unit] is not None:
+                    kept[unit] += weight * int(values[first])
+                elif not known:
+                    low_more[unit] += min(0, weight)
+                    high_more[unit] += max(0, weight)
+        return low_more, high_more
+
+
+Carries = dict[int, Any]  # scratch dimension → (what each bit adds, constant, thresholds, values between them)
 
 
 def with_either_bit(states: Iterable[Any], weights: list[int]) -> Iterator[tuple[Any, int]]:
@@ -1526,12 +1688,13 @@ def prove_updates(net: Net) -> dict[str, Any]:
         if block.same:
             continue
         for name in net.program.variables:
-            cases = Cases(block, name)
-            cases.prove()
-            facts["variables"] += 1
-            facts["units"] += len(cases.bias)
-            facts["cases"] += cases.count
-            facts["states"] += cases.states
+            for half in (1, 2) if block.layer.second is not None else (2,):
+                cases = Cases(block, name, half)
+                cases.prove()
+                facts["variables"] += half == 2
+                facts["units"] += len(cases.bias)
+                facts["cases"] += cases.count
+                facts["states"] += cases.states
     return facts
 
 
@@ -1552,13 +1715,15 @@ class Cases:
     Directions are enumerated together, each sum once; what depends on one atom is compared atom by atom.
     """
 
-    def __init__(self, block: Block, name: str) -> None:
+    def __init__(self, block: Block, name: str, half: int = 2) -> None:
         self.block, self.name, self.net = block, name, block.net
         self.kind, self.segment = self.net.program.kinds[name], self.net.layout[name]
-        mine = [update for update in block.layer.updates if update.variable == name]
-        out = block["out2"][self.segment.slice]
+        step = block.layer.second if half == 2 and block.layer.second is not None else block.layer.updates
+        mine = [update for update in step if update.variable == name]
+        out = block[f"out{half}"][self.segment.slice]
         units = np.nonzero(out.any(axis=0))[0]
-        self.rows, self.bias = block["in2"][units], block["bias2"][units]
+        self.rows, self.bias = block[f"in{half}"][units], block[f"bias{half}"][units]
+        self.cleared = self._cleared(half)
         self.columns = out[:, units].T.astype(np.float64)  # (unit, own dimension)
         self.scratch = [d for d in block.scratch if d not in block.predicates and self.rows[:, d].any()]
         self.through = self.rows[:, self.scratch]
@@ -1569,6 +1734,15 @@ class Cases:
         self._read_tables()
         self.seen: set[Any] = set()
         self.count = self.states = 0
+
+    def _cleared(self, half: int) -> tuple[tuple[str, int], ...] | None:
+        """Where heads have cleared the variable, if nothing has written it since."""
+        layer = self.block.layer
+        if half == 2 and layer.second is not None:
+            by_units = self.block.raw["out1"][self.segment.slice].any()
+            if by_units or any(update.variable == self.name for update in layer.updates):
+                return None
+        return layer.clears.get(self.name)
 
     def _depends_on(self, head: str) -> bool:
         """Whether a unit of this variable reads a head, or a scratch value that is made from it."""
@@ -1587,7 +1761,8 @@ class Cases:
         for atom in block.atoms:
             low, high = block.table(atom, self.rows)
             one, two = block.table(atom, directions)
-            if low.any() or high.any() or one.any() or two.any() or atom in named or atom == self.name:
+            own = atom == self.name or (self.cleared is not None and isinstance(atom, tuple) and atom[0] == self.name)
+            if low.any() or high.any() or one.any() or two.any() or atom in named or own:
                 self.low[atom], self.high[atom] = low, high
                 self.into_scratch[atom] = (one, two)
         self.reads = {atom: (self.low[atom] != 0).any(axis=1) | (self.high[atom] != 0).any(axis=1) for atom in self.low}
@@ -1612,13 +1787,28 @@ class Cases:
         for update in self.updates:
             for name in update.mentions - known:
                 raise Refused(f"an update of '{self.name}' depends on '{name}', which no scratch value holds")
-        domain = {atom: tuple(range(self.low[atom].shape[1])) for atom in self.low}
+        whole = {atom: tuple(range(self.low[atom].shape[1])) for atom in self.low}
         every = np.arange(len(self.bias)), np.zeros(self.kind.size), tuple(range(len(self.updates)))
-        stack: list[Any] = [(domain, *every, None)]
+        stack: list[Any] = [(domain, *every, None) for domain in self._domains(whole)]
         while stack:
             self.count += 1
             need(self.count < MAX_CASES, f"'{self.name}' has too many cases")
             stack.extend(self._case(*stack.pop()))
+
+    def _domains(self, domain: Domain) -> Iterator[Domain]:
+        """The boxes to begin with: where heads have cleared the variable, its old value is known."""
+        if self.cleared is None:
+            yield domain
+            return
+        rest = domain
+        for name, index in self.cleared:
+            every = tuple(range(self.block.atoms[name]))
+            others = tuple(i for i in rest.get(name, every) if i != index)
+            if others:
+                yield {**rest, name: others} if name in rest else rest
+            rest = {**rest, name: (index,)} if name in rest else rest
+        old = dict.fromkeys((atom for atom in self.block.atoms_of(self.name) if atom in rest), (0,))
+        yield {**rest, **old}
 
     def _always_zero(self, dim: int) -> bool:
         """Scratch values that this block does not make, and heads of other layers."""
@@ -1711,6 +1901,15 @@ class Cases:
         return low - trifle, high + trifle, blurred
 
     def _dead(self, update: Update, domain: Domain) -> bool:
+        for test in update.guard:
+            if (
+                test.single is None
+                and all(len(domain[a]) == 1 for a in test.form.tables)
+                and not self._vague(test, domain)
+            ):
+                value = test.form.constant + sum(table[domain[a][0]] for a, table in test.form.tables.items())
+                if value not in test.allowed:
+                    return True
         return any(
             test.single is not None
             and not self._undefined(test.single, domain)
@@ -1718,6 +1917,10 @@ class Cases:
             and self.block.atoms[test.single] not in domain[test.single]
             for test in update.guard
         )
+
+    def _vague(self, test: Test, domain: Domain) -> bool:
+        """Whether a test depends on a head that is undefined in all of a box."""
+        return any(self._undefined(atom, domain) for atom in test.form.tables)
 
     def _undefined(self, atom: Atom, domain: Domain) -> bool:
         """Whether a head is undefined in all of a box."""
@@ -1766,6 +1969,11 @@ class Cases:
                 parts = self._parts_by_test(test, domain)
                 if len(parts) > 1:
                     return test.single, parts
+                few = test.single is None and len(test.form.tables) <= FEW_BITS
+                if self.kind.name == "word" and few:  # its bits one by one: words are walked by bits
+                    for atom in test.form.tables:
+                        if isinstance(atom, tuple) and len(domain[atom]) > 1 and self.block.head_of(atom) is None:
+                            return atom, [(0,), (1,)]
         named = {atom for u in alive for atom in self._atoms_of(self.updates[u])}
         for atom, part in domain.items():
             none = self.block.atoms[atom]
@@ -1902,7 +2110,7 @@ class Cases:
         joint = Joint(domain)
         joint.fuzzy = {s for s in fuzzy if self.through[units, s].any()}
         for s in range(len(self.scratch)):
-            if s not in fixed and s not in fuzzy and self.through[units, s].any():
+            if s not in fixed and s not in fuzzy and self.through[units, s].any() and s not in self.carries:
                 tables = {a: self.into_scratch[a][0][s] for a in domain if self.into_scratch[a][0][s].any()}
                 joint.scratch[s] = joint.add(self._linear(tables, 0, domain))
         for u in alive:
@@ -2060,43 +2268,76 @@ class Cases:
             return False
         bias = self.bias[units] + moved
         rows = self.rows[units].copy()
+        known_bits: dict[int, int] = {}  # dimension → the bit's value in all of the box
         for atom in domain:
             dims = dims_of(self.block, atom)
-            if not isinstance(atom, tuple):
+            if isinstance(atom, tuple) and domain[atom] in ((0,), (1,)):
+                known_bits[dims[0]] = domain[atom][0]
+                bias = bias + rows[:, dims[0]] * domain[atom][0]
+                rows[:, dims] = 0
+            elif not isinstance(atom, tuple):
                 bias = bias + self.low[atom][units][:, domain[atom][0]] if self.reads[atom][units].any() else bias
                 rows[:, dims] = 0
             elif self._undefined(atom, domain):
                 rows[:, dims] = 0
-        rows[:, self.scratch] = 0
+        open_carries = {s for s in self.carries if s not in known}
+        rows[:, [dim for s, dim in enumerate(self.scratch) if s not in open_carries]] = 0
+        carries = {self.scratch[s]: self._carry(s, domain, known_bits) for s in open_carries}
         update = self.updates[applied[0]] if applied else None
         for bit in range(self.kind.size):
-            wanted, terms, constant, below = self._assigned(update, bit)
             mine = np.nonzero(self.columns[units, bit])[0]
-            old = np.zeros((1, self.net.dim), dtype=np.int64)
-            old[0, self.segment.start + bit] = 1  # a unit that is on where the old bit is
+            own, old = self.segment.start + bit, np.zeros((1, self.net.dim), dtype=np.int64)
+            old[0, own] = own not in known_bits  # a unit that is on where the old bit is
             bits = Bits(
                 self.block,
                 np.concatenate([rows[mine], old]),
-                np.concatenate([bias[mine], [0]]),
+                np.concatenate([bias[mine], [known_bits.get(own, 0)]]),
                 np.concatenate([np.rint(self.columns[units[mine], bit]).astype(np.int64), [1]]),
                 int(total[bit]),
+                carries,
             )
+            wanted, spec, constant = self._assigned(update, bit, bits)
+            constant += sum(weight * known_bits[dim] for dim, weight in spec.items() if dim in known_bits)
+            spec = {dim: weight for dim, weight in spec.items() if dim not in known_bits}
             try:
-                self.states += bits.prove(terms, constant, wanted, below, f"bit {bit} of '{self.name}'")
+                self.states += bits.prove(spec, constant, wanted, f"bit {bit} of '{self.name}'")
             except Refused as error:
                 raise self._difference(domain, f" ({error})") from None
         return True
 
-    def _assigned(self, update: Update | None, bit: int) -> Any:
-        """What a bit becomes: (its value from bounds of the sum, the sum's terms, constant, bits that count)."""
+    @cached_property
+    def carries(self) -> frozenset[int]:
+        """Of a word: the scratch values that depend on bits of variables alone, such as the carries of limbs."""
+        if self.kind.name != "word":
+            return frozenset()
+        heads = {
+            dim for head in self.block.layer.heads for a in self.block.atoms_of(head) for dim in dims_of(self.block, a)
+        }
+        bits = self.net.places_of_bits.keys() - heads
+        directions = [self.block.scratch[dim][0] for dim in self.scratch]
+        made = {s for s, row in enumerate(directions) if bits.issuperset(np.nonzero(row)[0].tolist())}
+        return frozenset(s for s in made if np.abs(directions[s]).max() > 1)  # the others count bits, as guards do
+
+    def _carry(self, s: int, domain: Domain, known_bits: dict[int, int]) -> Any:
+        """A scratch value as a function of bits, those that a box fixes in its constant."""
+        direction, thresholds, values = self.block.scratch[self.scratch[s]]
+        weights = {dim: int(direction[dim]) for dim in np.nonzero(direction)[0].tolist()}
+        constant = sum(weight * known_bits[dim] for dim, weight in weights.items() if dim in known_bits)
+        return {d: w for d, w in weights.items() if d not in known_bits}, constant, thresholds, values
+
+    def _assigned(self, update: Update | None, bit: int, bits: Bits) -> Any:
+        """What a bit becomes: (its value from bounds of a sum of bits, what each bit adds, the sum's constant)."""
         if update is None:
-            return bit_of(bit), {self.name: 1}, 0, bit + 1
+            return bit_of(bit), bits.weights({self.name: 1}, bit + 1), 0
         size = self.kind.count if update.modulus is None else update.modulus
+        if update.functions is not None:
+            atoms, table = update.functions[bit] if bit < len(update.functions) else ((), 0)
+            return entry_of(table), bits.weights({atom: 1 << k for k, atom in enumerate(atoms)}, 64), 0
         if 1 << bit >= size:
-            return (lambda low, high: 0), {}, 0, 0
+            return (lambda low, high: 0), {}, 0
         if update.modulus is None and bit == self.kind.size - 1:
-            return bit_in_range(bit, size), update.terms, update.constant, 64
-        return bit_of(bit), update.terms, update.constant % (2 << bit), bit + 1
+            return bit_in_range(bit, size), bits.weights(update.terms, 64), update.constant
+        return bit_of(bit), bits.weights(update.terms, bit + 1), update.constant % (2 << bit)
 
 
 class Joint:

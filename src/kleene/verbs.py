@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, TypeVar, overload
 
 from kleene.errors import FileError, NotSupported, a_type
 from kleene.files import read_json
@@ -177,18 +177,27 @@ NETWORKS: dict[str, dict[str, str]] = {
         PROGRAM: ARROWS["compile"][PROGRAM],
         DETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
+        TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_transformer",
     },
     "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
+    "decoder": {
+        DETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
+        NONDETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
+        TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_decoder",
+    },
     "lstm": {
+        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
     },
     "linear": {
+        TURING: "kleene.compilers.turing_to_transformer:refuse_linear",
         DETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
         WEIGHTED: ARROWS["compile"][WEIGHTED],
     },
     "gru": {
+        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
     },
@@ -223,6 +232,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "circuit": {
         TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
+        STOCK: "kleene.exporters.stock_to_circuit:export_stock_circuit",
     },
     "llama": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_llama"},
     "gpt2": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_gpt2"},
@@ -328,6 +338,32 @@ def compile(
 def compile(
     machine: DFA | NFA,
     *,
+    to: Literal["decoder"],
+    length: int = 64,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["decoder"],
+    length: int = 128,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["transformer"],
+    tape: int = 64,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+) -> Transformer: ...
+@overload
+def compile(machine: TuringMachine, *, to: Literal["lstm", "gru", "linear"]) -> Never: ...
+@overload
+def compile(
+    machine: DFA | NFA,
+    *,
     to: Literal["lstm", "gru"],
     dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype = "float32",
 ) -> GatedRNN: ...
@@ -428,6 +464,14 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
     - `form`: "compact", or "literal" for the textbook construction (machines with one tape).
     - `base`: the base of the fractions that hold the tapes, 3 to 128.
+
+    A Turing machine with `to="transformer"` becomes a looped `Transformer` with `decide(word)`. Options:
+
+    - `tape`: how many cells there are; by default 64.
+    - `dtype`: the number format of the weights.
+
+    A Turing machine with `to="decoder"` becomes a `Transformer` whose tokens are the machine's steps; a DFA one that
+    completes prefixes to words. Options: `length`, the longest sequence, and `dtype`.
 
     An instruction table becomes a `Memoriser`. Options:
 
@@ -911,7 +955,9 @@ def export(
     path: str | Path | None = None,
 ) -> str: ...
 @overload
-def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
+def export(
+    thing: Transformer | StockModel, to: Literal["circuit"], path: str | Path | None = None
+) -> dict[str, Any]: ...
 @overload
 def export(
     thing: Transformer,

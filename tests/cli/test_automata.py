@@ -57,7 +57,7 @@ def test_regex_json() -> None:
         (["regex", "a*", "x"], "not in the alphabet"),
         (["regex", "a*", "-o", "x.docx"], "unknown suffix"),
         (["tm", "missing.yaml"], "no such file"),
-        (["tm", "1RB1LB_1LA1R"], "no such file, and no bbchallenge text such as '1RB1LB_1LA1RZ'"),
+        (["tm", "1RB1LB_1LA1R"], "no such file, no bbchallenge text such as '1RB1LB_1LA1RZ'"),
         (["tm", CHAMPION, "--form", "tiny"], "form 'tiny'"),
         (["tm", "1RB1LB_1LA1RZ", "x"], "not in the alphabet"),
     ],

@@ -154,7 +154,7 @@ def test_run_a_program_of_a_file(kleene):
 def test_trace_shows_changes_and_undefined_heads(kleene):
     out = kleene("trace", "parity_relative", "11").out
     assert "layer 2" in out and "0→1" in out and "∅" in out
-    assert out.splitlines()[-1] == "parity after 2 layers: 0 1 0"
+    assert out.splitlines()[-1] == "parity after 2 layers: 0 1 0 (0)"
 
 
 def test_trace_of_a_long_input_fits_the_terminal(kleene):
@@ -174,7 +174,7 @@ def test_compile_save_run_decompile(kleene, tmp_path):
     result = kleene("compile", "parity_relative", "-o", "net", "--dtype", "float64", "--json")
     data = json.loads(result.out)
     assert result.code == 0 and data["folder"] == "net" and data["sizes"]["heads"] == 2
-    assert kleene("run", "net", "[2,1,1]").out.startswith("0 1 0\n")
+    assert kleene("run", "net", "[2,1,1]").out.startswith("0\n")
     assert "parity := " in kleene("decompile", "net", "-o", "found.json").out
     assert json.loads(Path("found.json").read_text())["program"]["name"] == "parity_relative"
     assert json.loads(kleene("decompile", "net", "--json").out)["updates"]["updates"]

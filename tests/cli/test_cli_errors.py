@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ import typer
 import kleene as kl
 from kleene.cli import app, main
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
+from kleene.truth.factory import Order, build
 from sample_programs import COPY
 
 PROGRAM = (
@@ -73,10 +75,14 @@ GOOD = {
     "decompile": ["parity_relative"],
     "regex": ["a*b", "aab"],
     "convert": ["dfa.json", "-o", "dfa.att"],
+    "compare": ["dfa.json", "--length", "4"],
     "tm": ["1RB1LB_1LA1RZ"],
     "subleq": ["hello"],
+    "riscv": ["hello", "--on", "reference"],
     "explain": ["nets/transformer", "[2,1,0]"],
     "reproduce": ["alta.scan"],
+    "factory": ["--count", "1", "-o", "made"],
+    "score": ["random", "--models", "models"],
     "learn trace": ["parity_relative"],
     "learn end-to-end": ["parity_relative"],
     "export": ["parity_relative", "--to", "circuit"],
@@ -183,6 +189,14 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
         ("type", ["a", "-o", "."]),
         ("range", ["(a|b)*a(a|b){30}"]),
     ],
+    "compare": [
+        ("missing", ["nowhere.jff"]),
+        ("missing", ["dfa.json", "--length", "2", "-o", "notes.txt/x.png"]),
+        ("broken", ["broken.jff"]),
+        ("type", ["notes.docx"]),
+        ("type", ["dfa.json", "-o", "x.docx"]),
+        ("range", ["dfa.json", "--length", "0"]),
+    ],
     "convert": [
         ("missing", ["nowhere.jff", "-o", "x.att"]),
         ("missing", ["dfa.json", "-o", "notes.txt/x.att"]),
@@ -216,6 +230,17 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
         ("type", ["hello", "--evaluator", "fast"]),
         ("range", ["hello", "--bits", "40"]),
         ("type", ["hello", "--on", "reference", "--evaluator", "generated"]),
+    ],
+    "riscv": [
+        ("missing", ["nowhere.elf"]),
+        ("broken", ["notes.docx"]),
+        ("broken", ["notes.txt"]),
+        ("type", ["hello", "--on", "paper"]),
+        ("type", ["hello", "--evaluator", "fast"]),
+        ("type", ["hello", "--on", "reference", "--evaluator", "lanes"]),
+        ("range", ["hello", "--on", "reference", "--memory", "1000"]),
+        ("range", ["hello", "--on", "reference", "--memory", "4096"]),
+        ("range", ["hello", "--steps", "-1"]),
     ],
     "explain": [
         ("missing", ["nets/nowhere", "[1]"]),
@@ -252,6 +277,23 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
         ("broken", ["alta.scan", "--data", "data"]),
         ("type", ["alta.scan", "--treebank", "x.conllu"]),
         ("type", ["alta.scan", "-o", "notes.txt"]),
+    ],
+    "factory": [
+        ("missing", ["--count", "2"]),
+        ("type", ["--level", "magic", "-o", "made"]),
+        ("type", ["--states", "few", "-o", "made"]),
+        ("range", ["--states", "1-900", "-o", "made"]),
+        ("range", ["--length", "9-3", "-o", "made"]),
+        ("broken", ["-o", "nets"]),
+        ("type", ["-o", "notes.txt"]),
+    ],
+    "score": [
+        ("missing", ["random", "--models", "nowhere"]),
+        ("missing", ["random", "--models", "empty"]),
+        ("missing", ["random"]),
+        ("type", ["nonsense", "--models", "models"]),
+        ("type", ["random", "--models", "models", "-o", "notes.txt"]),
+        ("broken", ["random", "--models", "cut"]),
     ],
     "learn trace": [
         *PROGRAMS,
@@ -312,6 +354,8 @@ def furniture(tmp_path_factory):
     )
     kl.regex("a*b", "ab").save(folder / "dfa.json")
     shutil.copytree(nets, folder / "cut")
+    build(Order(1, words=1), folder / "models")
+    (folder / "cut" / "truth.json").write_text('{"version": 1')
     for weights in (folder / "cut").rglob("*.safetensors"):
         weights.write_bytes(weights.read_bytes()[:-20])
     for weights in (folder / "cut").rglob("weights.json"):
@@ -414,7 +458,7 @@ def test_wrong_options(kleene, command, option, value):
 def test_unknown_options_and_missing_arguments(kleene, command):
     assert "--nonsense" in refused(kleene(*command.split(), *GOOD[command], "--nonsense"))
     if GOOD[command] and command != "reproduce":  # which lists the experiments then
-        assert "Missing argument" in refused(kleene(*command.split()))
+        assert re.search("Missing (argument|option)", refused(kleene(*command.split())))
 
 
 # --- every kind of saved network, damaged in every way, by every command that takes one -------------------------------
@@ -497,11 +541,15 @@ INTERRUPTED: dict[str, tuple[str, list[str]]] = {
     "certify": ("kleene.checker.check", ["parity_relative"]),
     "decompile": ("kleene.files.os.replace", ["parity_relative", "-o", "found.json"]),
     "regex": ("kleene.networks.rnn.files.weights_to_json", ["a*b", "-o", "saved"]),
+    "compare": ("kleene.checks.comparison._row", ["dfa.json", "-o", "x.png"]),
     "convert": ("kleene.files.os.replace", ["dfa.json", "-o", "x.att"]),
     "tm": ("kleene.networks.rnn.digit_patterns.follow_patterns", ["1RB1LB_1LA1RZ"]),
     "subleq": ("kleene.machines.subleq.Machine.run", ["hello", "--on", "reference"]),
+    "riscv": ("kleene.machines.riscv.ReferenceMachine.run", ["hello", "--on", "reference"]),
     "explain": ("kleene.evidence.network_traces.explain_transformer", ["nets/transformer", "[2,1]"]),
     "reproduce": ("kleene.papers.protocol.run_tasks", ["alta.scan", "-o", "results"]),
+    "factory": ("kleene.truth.factory.truth_of", ["--count", "2", "-o", "made"]),
+    "score": ("kleene.truth.scoreboard.score_model", ["random", "--models", "models", "-o", "scores"]),
     "learn trace": ("kleene.training.from_traces.train", ["parity_relative", "-o", "saved"]),
     "learn end-to-end": ("kleene.training.end_to_end.train", ["parity_relative", "-o", "saved"]),
     "export": (

@@ -83,7 +83,7 @@ decider.decide("1", max_step=3)  # wrong
 kl.verify(Parity, net, lenghts=range(3))  # wrong
 kl.verify(Parity, rnn, lengths=range(3))  # wrong
 kl.verify(Parity, net, evaluator="spars")  # wrong
-kl.verify(dfa, net)  # wrong
+kl.verify(dfa, "net")  # wrong
 kl.certify(net, type="float32")  # wrong
 kl.certify(dfa)  # wrong
 kl.decompile(rnn, to="nfa")  # wrong

@@ -72,7 +72,17 @@ class Report:
         agreed += " and layers" if self.layers else ""
         also = f" (on {self.raised:,} both raise the same error)" if self.raised else ""
         shown = f"\n  shortest disagreement: {self.counterexample}" if self.counterexample else ""
-        return f"{what}\n  {agreed}{also}{shown}"
+        return f"{what}\n{self._mostly_errors()}  {agreed}{also}{shown}"
+
+    def _mostly_errors(self) -> str:
+        """A line that comes first where most inputs were not computed at all."""
+        if 2 * self.raised <= self.checked:
+            return ""
+        return (
+            f"  beware: only {self.checked - self.raised:,} of {self.checked:,} inputs were computed; on the other "
+            f"{self.raised:,} both sides raise the same error. Give inputs that mean something to the program: "
+            "inputs=[…], or a sample(chance, length) in its class\n"
+        )
 
     def to_json(self) -> dict[str, Any]:
         found = self.counterexample
@@ -368,6 +378,10 @@ def _same(wanted: Any, found: Any, layers: bool) -> bool:
     return bool(wanted == found and (not layers or wanted.layers == found.layers))
 
 
+def _any_tokens(spec: Spec) -> Callable[[random_module.Random, int], list[int]]:
+    return lambda chance, length: [chance.randrange(spec.tokens) for _ in range(length)]
+
+
 def choose_inputs(
     spec: Spec,
     inputs: Iterable[Sequence[int]] | None,
@@ -386,7 +400,7 @@ def choose_inputs(
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"
     if random is not None:
         chance = random_module.Random(seed)
-        draw = sample or (lambda chance, length: [chance.randrange(spec.tokens) for _ in range(length)])
+        draw = sample or (spec.text.sample if spec.text is not None else None) or _any_tokens(spec)
         drawn = (draw(chance, chance.choice(sizes)) for _ in range(random))
         return drawn, f"{random:,} random inputs of {shown} (seed {seed})"
     if lengths is None:

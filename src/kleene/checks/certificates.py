@@ -17,11 +17,13 @@ from kleene import checker
 from kleene.checks.steps import StepStatement, certify_step
 from kleene.common.alphabet import show_word
 from kleene.decompilers.transformer_to_dfa import read_automaton
+from kleene.decompilers.transformer_to_turing import check_steps
 from kleene.errors import DidNotHalt, FileError, InputError, NotExact, NotSupported
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import Spec
+from kleene.machines.turing import TuringMachine
 from kleene.networks.transformer.files import content_of
 from kleene.networks.transformer.model import Block, Transformer
 
@@ -103,6 +105,8 @@ def about_words(net: Transformer) -> tuple[bool, str | None]:
     """Whether a network that was compiled from an automaton accepts its words, by the updates that the checker proved;
     and a sentence on it."""
     words = net.description.get("words")
+    if "tape" in net.description:
+        return _about_tape(net)
     if words is None:
         return True, None
     try:
@@ -115,6 +119,19 @@ def about_words(net: Transformer) -> tuple[bool, str | None]:
         return False, f"the network and its machine differ on {show_word(word)}"
     length = "every length" if words["length"] is None else f"up to {words['length']:,} symbols"
     return True, f"these updates accept the words of the machine's {len(machine):,} states, for words of {length}"
+
+
+def _about_tape(net: Transformer) -> tuple[bool, str]:
+    """Whether a layer of a Turing machine's network is one step of the machine, and a sentence on it."""
+    tape = net.description["tape"]
+    try:
+        machine = TuringMachine.from_json(tape["machine"], "the network's 'machine'")
+        tried = check_steps(tape, saved_updates(net), machine)
+    except (NotExact, InputError, FileError) as error:
+        return False, str(error)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        return False, f"the updates are not a Turing machine's ({error!r})"
+    return True, f"each layer is one step of {machine.name} on {tape['cells']:,} cells ({tried:,} neighbourhoods tried)"
 
 
 def as_saved(net: Transformer) -> checker.Saved:

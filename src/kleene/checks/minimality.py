@@ -312,7 +312,7 @@ def _restricted_initialiser(variable: VariableSpec, seen: Seen) -> VariableSpec:
     by_token, by_position = variable.by_token, variable.by_position
     if by_token is not None:
         by_token = tuple(i if t in seen.tokens else variable.default for t, i in enumerate(by_token))
-    if by_position is not None:
+    if isinstance(by_position, tuple):
         by_position = tuple(i if p < seen.positions else variable.default for p, i in enumerate(by_position))
     return replace(variable, by_token=by_token, by_position=by_position)
 

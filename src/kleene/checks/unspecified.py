@@ -22,7 +22,7 @@ from kleene.checks.minimality import Seen, all_rules, seen_rules
 from kleene.errors import KleeneError
 from kleene.lowering.step_traces import traces
 from kleene.machines.program import ProgramClass
-from kleene.machines.spec import Spec
+from kleene.machines.spec import Counting, Spec
 from kleene.machines.written_rules import Rule
 
 Array = np.ndarray[Any, Any]
@@ -177,7 +177,10 @@ def _first_values(spec: Spec) -> dict[str, set[int]]:
     """The values that variables start with; averages, and what is moved in, may be anything."""
     values: dict[str, set[int]] = {}
     for name, variable in spec.variables.items():
-        values[name] = set(variable.by_token or variable.by_position or (variable.default,))
+        places = variable.by_position
+        if isinstance(places, Counting):
+            places = tuple(places[p] for p in range(min(len(places), 1 << 16)))
+        values[name] = set(variable.by_token or places or (variable.default,))
     for name, head in spec.heads.items():
         values[name] = set(range(len(head.kind))) if head.numerical else set()
     for move in spec.moves.values():

@@ -13,13 +13,13 @@ from typing import Annotated, Any
 
 import typer
 
+from kleene.cli.words import in_options
 from kleene.errors import KleeneError, KleeneWarning
 
 app = typer.Typer(
     name="kleene",
     help="Programs into neural networks and neural networks back into programs, exactly.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = app(arguments, prog_name="kleene", standalone_mode=False)
     except KleeneError as error:
-        sys.exit(complain(str(error)))
+        sys.exit(complain(in_options(str(error), arguments, app)))
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
@@ -101,7 +101,7 @@ def _usage_error(error: Exception) -> int:
         return 2
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    return complain(f"{explain()}{hint}")
+    return complain(f"{explain().replace('Value error, ', '')}{hint}")
 
 
 # --- what commands share ------------------------------------------------------------------------------------
@@ -158,3 +158,5 @@ from kleene.cli import demo, programs  # noqa: E402, F401
 from kleene.cli import evidence as _evidence  # noqa: E402, F401
 from kleene.cli import exporting as _exporting  # noqa: E402, F401
 from kleene.cli import learning as _learning  # noqa: E402, F401
+from kleene.cli import riscv as _riscv  # noqa: E402, F401
+from kleene.cli import truth as _truth  # noqa: E402, F401

@@ -11,6 +11,7 @@ import typer
 
 from kleene.cli import AsJson, app, busy, print_json, show
 from kleene.cli.names import MACHINES, find_machine, read_word
+from kleene.cli.words import complete_machine
 from kleene.files import read_json
 
 TRACED = 500  # steps of a Turing machine on a page
@@ -41,7 +42,7 @@ def verify_words(
     return verbs.verify(saved, wanted, **options)
 
 
-def run_word(name: str, words: list[str], on: str | None, as_json: bool) -> bool:
+def run_word(name: str, words: list[str], on: str | None, as_json: bool, brief: bool = False) -> bool:
     """`kleene run` where the name is a machine's file or the folder of an RNN; False where it is neither."""
     from kleene import verbs
     from kleene.errors import InputError
@@ -62,6 +63,8 @@ def run_word(name: str, words: list[str], on: str | None, as_json: bool) -> bool
         print_json({"program": name, "input": word, "evaluator": evaluator, "answer": answer, "steps": steps})
         return True
     show(f"{answer}s" if answer else "still running; 'kleene tm' has --max-steps")
+    if brief:
+        return True
     by = "RNN" if evaluator == "network" else "interpreter"
     taken = "" if steps is None else f", in {steps:,} step{'' if steps == 1 else 's'} of the machine"
     show(f"by the {by}{taken}")
@@ -344,6 +347,35 @@ def convert(
         print(f"saved {target}")
 
 
+@app.command(epilog="Example: kleene compare parity.json --length 16 --length 64 -o parity.png")
+def compare(
+    file: Annotated[str, typer.Argument(help="A machine's file, or a program's name.")],
+    length: Annotated[
+        list[int] | None, typer.Option(min=1, help="The longest words of networks with a limit. May be repeated.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Draw a plot: .png, .svg or .pdf.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a machine into every architecture: size, depth, precision, longest word and proof of each network."""
+    from kleene.checks.comparison import LENGTHS, compare
+    from kleene.cli.names import find_source
+    from kleene.errors import FileError
+    from kleene.show.comparison import SUFFIXES
+
+    if output is not None and output.suffix not in SUFFIXES:
+        raise FileError(f"{output}: unknown suffix {output.suffix!r}; a plot is {', '.join(SUFFIXES)}")
+    machine = find_source(file)
+    with busy(f"comparing {file}", as_json) as progress:
+        made = compare(machine, lengths=tuple(length) if length else LENGTHS, progress=progress)
+    if output is not None:
+        made.plot(output)
+    if as_json:
+        return print_json({"file": file, **made.to_json(), "saved": None if output is None else str(output)})
+    print(made)
+    if output is not None:
+        print(f"saved {output}")
+
+
 def _save(dfa: Any, rnn: Any, certificate: Any, path: Path) -> None:
     if path.suffix:
         dfa.save(path)
@@ -354,7 +386,13 @@ def _save(dfa: Any, rnn: Any, certificate: Any, path: Path) -> None:
 
 @app.command(epilog="Example: kleene tm 1RB1LC_1RC1RB_1RD0LE_1LA1LD_1RZ0LA --max-steps 1000000")
 def tm(
-    file: Annotated[str, typer.Argument(help="A machine: .yaml, .jff, .json, .txt, or bbchallenge text itself.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="A machine: .yaml, .jff, .json, .txt, a name such as powers_of_two, or bbchallenge text itself.",
+            autocompletion=complete_machine,
+        ),
+    ],
     word: Annotated[
         str | None, typer.Argument(help="The input; by default the one in the file, or the empty word.")
     ] = None,
@@ -411,14 +449,18 @@ def tm(
 
 
 def _turing_machine(file: str) -> Any:
-    """The machine in a file, or of a bbchallenge text."""
+    """The machine in a file, of the library, or of a bbchallenge text."""
     import kleene as kl
     from kleene.errors import FileError
+    from kleene.library.turing_machines import MACHINES
     from kleene.machines.turing_files import BBCHALLENGE
 
+    if file in MACHINES and not Path(file).exists():
+        return MACHINES[file]()
     text = not Path(file).exists() and BBCHALLENGE.fullmatch(file)
     if not text and not Path(file).suffix and not Path(file).exists():
-        raise FileError(f"{file}: no such file, and no bbchallenge text such as '1RB1LB_1LA1RZ'")
+        names = ", ".join(MACHINES)
+        raise FileError(f"{file}: no such file, no bbchallenge text such as '1RB1LB_1LA1RZ', and none of {names}")
     return kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kleene.cli import AsJson, app, print_json
+from kleene.cli import AsJson, app, print_json, show
 from kleene.cli.names import find_source, is_folder, read_tokens, read_word
+from kleene.cli.words import complete_experiment
 from kleene.errors import FileError, InputError, a_type
 
 
@@ -119,7 +120,9 @@ def _is_language_model(network: object) -> bool:
 
 @app.command(epilog="Example: kleene reproduce interdependence.synthetic --scale small -o results/synthetic")
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="the experiment; without it, list all")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="the experiment; without it, list all", autocompletion=complete_experiment)
+    ] = None,
     scale: Annotated[str, typer.Option(help="small (minutes on a CPU) or paper")] = "small",
     data: Annotated[
         Path | None, typer.Option(help="folder of data sets (or KLEENE_DATA)", envvar="KLEENE_DATA")
@@ -151,13 +154,13 @@ def reproduce(
     The same command with the same folder continues an interrupted run.
     """
     from kleene.common.cluster import Cluster
-    from kleene.papers import EXPERIMENTS, experiment
+    from kleene.papers import experiment
     from kleene.papers.tasks import Plan
 
     if stale:
         return _stale(as_json)
     if name is None:
-        return print_json(list(EXPERIMENTS)) if as_json else typer.echo("\n".join(EXPERIMENTS))
+        return list_experiments(as_json)
     if scale not in ("small", "paper", "tiny"):
         raise InputError(f"--scale {scale!r}: unknown; use small or paper")
     if output is not None and output.exists() and not output.is_dir():
@@ -176,6 +179,33 @@ def reproduce(
     folder = output or Path("results") / name
     result = run(scale=scale, data=data, folder=folder, progress=not as_json, plan=Plan(**asked), **options)
     print_json(result.published()) if as_json else typer.echo(result.table())
+
+
+def list_experiments(as_json: bool) -> None:
+    """List every experiment: a sentence, its scales, and how long a published run of each took."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from kleene.papers import EXPERIMENTS
+    from kleene.papers.durations import DURATIONS, about
+
+    rows: list[dict[str, Any]] = [
+        {"name": name, "about": about(name), "seconds": DURATIONS.get(name, {})} for name in EXPERIMENTS
+    ]
+    if as_json:
+        return print_json(rows)
+    table = Table("experiment", "what it shows", "how long it took", box=None, pad_edge=False, header_style="dim")
+    for row in rows:
+        took = "; ".join(f"--scale {scale}: {_duration(*taken)}" for scale, taken in row["seconds"].items())
+        table.add_row(Text(row["name"], style="bold"), row["about"], took or "not published")
+    show(table)
+    show("\nkleene reproduce alta.scan runs one at --scale small; --scale paper is what the paper ran.")
+
+
+def _duration(seconds: float, device: str) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s ({device})"
+    return f"{seconds / 60:.0f} min ({device})" if seconds < 5400 else f"{seconds / 3600:.1f} h ({device})"
 
 
 def _stale(as_json: bool) -> None:

@@ -13,6 +13,8 @@ from kleene.cli import AsJson, app, busy, print_json, show
 from kleene.cli.names import find_machine, find_network, is_folder
 from kleene.errors import InputError
 
+ALIASES = {"hf": "hugging-face", "lens": "transformer-lens", "dot": "graphviz"}
+
 
 class Target(StrEnum):
     transformer_lens = "transformer-lens"
@@ -24,6 +26,15 @@ class Target(StrEnum):
     gpt2 = "gpt2"
     phi3 = "phi3"
     qwen3 = "qwen3"
+
+    @classmethod
+    def read(cls, text: str) -> Target:
+        """A target by its name or its alias."""
+        try:
+            return cls(ALIASES.get(text, text))
+        except ValueError:
+            known = ", ".join([*cls, *(f"{short} ({name})" for short, name in ALIASES.items())])
+            raise InputError(f"--to {text}: unknown; there are {known}") from None
 
 
 STOCK = (Target.llama, Target.gpt2, Target.phi3, Target.qwen3)
@@ -40,7 +51,15 @@ def export(
     name: Annotated[
         str, typer.Argument(metavar="DIR", help="A saved network, a PROGRAM, or a machine's file (.json, .jff, .yaml).")
     ],
-    to: Annotated[Target, typer.Option("--to", help="The tool or format to export to.")],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="TOOL",
+            help=f"The tool or format: {', '.join(Target)}; also {', '.join(ALIASES)}.",
+            autocompletion=lambda incomplete: [one for one in (*Target, *ALIASES) if one.startswith(incomplete)],
+        ),
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write here: a folder, or a file.")
     ] = None,
@@ -61,6 +80,7 @@ def export(
 
     Example: kleene export addition --to onnx -o addition.onnx
     """
+    to = Target.read(target)
     given: dict[str, Any] = {key: value for key, value in (("layers", layers), ("length", length)) if value is not None}
     for key in given:
         if key not in OPTIONS.get(to, ()):
@@ -71,8 +91,8 @@ def export(
     thing = None if is_folder(name) else find_machine(name)
     thing = find_network(name, as_json) if thing is None else thing
     with busy(f"exporting {name}", as_json):
-        target: Any = str(to)
-        made: Any = verbs.export(thing, target, output, **given)
+        named: Any = str(to)
+        made: Any = verbs.export(thing, named, output, **given)
     if output is None:
         if to is Target.graphviz and as_json:
             return print_json({"dot": made})

@@ -25,7 +25,7 @@ def library_programs() -> dict[str, Any]:
 
 
 def find_program(name: str, wanted: str = "program") -> ProgramClass:
-    """Find a program by name: `addition`, `sort:length=20` or `path/to/file.py:Name`.
+    """Find a program by name: `addition`, `sort:length=20`, `file.py:Name` or `file.rasp:name:vocab=abc,length=10`.
 
     - `wanted`: what the name could have been, for the message where there is no such program.
     """
@@ -33,15 +33,43 @@ def find_program(name: str, wanted: str = "program") -> ProgramClass:
     if in_file is not None:
         path, inside = in_file["path"], in_file["name"]
         return _made(f"{path}:{inside}", _from_file(path, inside), in_file["parameters"] or "")
+    in_rasp = re.fullmatch(r"(?P<path>.+\.rasp)(?::(?P<name>[^:=]*))?(?::(?P<parameters>.*))?", name)
+    if in_rasp is not None:
+        return _from_rasp(in_rasp["path"], in_rasp["name"], in_rasp["parameters"] or "")
     plain, _, parameters = name.partition(":")
     programs = library_programs()
     if plain in programs:
         return _made(plain, programs[plain], parameters)
     if "/" in plain or Path(plain).exists():
         raise FileError(f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name")
-    close = difflib.get_close_matches(plain, programs, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(plain, programs, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(close)}?" if close else "'kleene list' shows all"
     raise InputError(f"there is no {wanted} '{plain}'; {hint}")
+
+
+RASP_PARAMETERS = re.compile(r"(vocab|length|causal)=(.*?)(?=,(?:vocab|length|causal)=|$)", re.DOTALL)
+DEFAULT_RASP_LENGTH = 10
+
+
+def _from_rasp(path: str, name: str | None, parameters: str) -> ProgramClass:
+    """The program of an s-op in a RASP text. `vocab` lists characters, or words with spaces between them."""
+    from kleene.rasp import parse_file, to_program
+    from kleene.rasp.expressions import SOp
+
+    given = {key: value for key, value in RASP_PARAMETERS.findall(parameters)}
+    if ",".join(f"{key}={value}" for key, value in given.items()) != parameters:
+        raise InputError(f"{path}: '{parameters}' is not vocab=…,length=…,causal=True")
+    file = parse_file(path)
+    sop = file[name] if name else file.main
+    if not isinstance(sop, SOp):
+        raise InputError(f"{path}: '{name}' is not an s-op; it has {', '.join(file.sops) or 'none'}")
+    if "vocab" not in given:
+        raise InputError(f"{path}: give the tokens, as in {path}:{sop.name}:vocab=abc,length=10")
+    size, causal = given.get("length", str(DEFAULT_RASP_LENGTH)), given.get("causal", "False")
+    if not size.isdigit() or causal not in ("True", "False"):
+        raise InputError(f"{path}: '{parameters}': length is a whole number, and causal is True or False")
+    words = given["vocab"].split() if " " in given["vocab"].strip() else list(given["vocab"])
+    return to_program(sop, vocab=words, max_seq_len=int(size), causal=causal == "True")
 
 
 def _made(name: str, found: Any, parameters: str) -> ProgramClass:
@@ -159,7 +187,9 @@ def is_folder(name: str) -> bool:
         return True
     if name.partition(":")[0] in library_programs():
         return False
-    if path.is_dir() or ("/" in name and ".py" not in name and path.suffix not in MACHINES and not path.exists()):
+    if path.is_dir() or (
+        "/" in name and ".py" not in name and ".rasp" not in name and path.suffix not in MACHINES and not path.exists()
+    ):
         what = "not a saved network" if path.is_dir() else "no such folder"
         raise FileError(f"{name}: {what}; a saved network is a folder with kleene.json in it")
     return False
@@ -179,13 +209,17 @@ NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")
 
 def read_tokens(machine: Any, text: str) -> list[int]:
     """Read an input: tokens as `[2,1,0]`, else text for the program's `encode`, else whole numbers."""
-    name = getattr(getattr(machine, "spec", None), "name", "the network")
+    named = getattr(machine, "spec", None) or getattr(machine, "config", None)
+    name = getattr(named, "name", "the network")
     listed = text.strip()
     encode = getattr(machine, "encode", None)
     if listed[:1] == "[" and listed[-1:] == "]" and NUMBERS.fullmatch(listed[1:-1]):
         return [int(word) for word in listed[1:-1].replace(",", " ").split()]
-    if encode is not None:
+    if encode is not None and (isinstance(machine, ProgramClass) or getattr(machine, "text", None) is not None):
         return _encoded(name, encode, text)
+    declared = getattr(getattr(machine, "spec", None), "text", None)
+    if declared is not None:
+        return _encoded(name, lambda given: declared.encode(given, name), text)
     if not listed or listed == "[]":
         return []
     if not NUMBERS.fullmatch(listed):
@@ -227,6 +261,6 @@ def answer(machine: Any, outputs: list[int]) -> Any:
     """Decode the outputs with the program's `decode`; None if it has none or fails."""
     decode = getattr(machine, "decode", None)
     try:
-        return None if decode is None else decode(outputs)
+        return getattr(outputs, "text", None) if decode is None else decode(outputs)
     except Exception:  # the outputs of an input that `encode` would not make
         return None

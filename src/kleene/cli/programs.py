@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import math
 import re
+import sys
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from kleene import verbs
-from kleene.cli import AsJson, app, busy, finish, print_json, show
+from kleene.cli import AsJson, app, busy, complain, finish, print_json, show
 from kleene.cli.names import (
     answer,
     find_network,
@@ -25,15 +26,27 @@ from kleene.cli.names import (
     library_programs,
     read_tokens,
 )
-from kleene.errors import FileError, InputError, NotSupported, a_type
+from kleene.cli.words import complete_program
+from kleene.errors import FileError, InputError, KleeneError, NotSupported, a_type
 from kleene.machines.program import ProgramClass
 
-PROGRAM_HELP = "addition, sort:length=20,values=10 or path/to/file.py:Name"
-ProgramName = Annotated[str, typer.Argument(metavar="PROGRAM", help=f"A program: {PROGRAM_HELP}.")]
-NetworkName = Annotated[
-    str, typer.Argument(metavar="DIR", help="A folder with a saved network, a PROGRAM, or a machine's file.")
+PROGRAM_HELP = "addition, sort:length=20,values=10, path/to/file.py:Name or file.rasp:name:vocab=abc,length=10"
+ProgramName = Annotated[
+    str,
+    typer.Argument(metavar="PROGRAM", help=f"A program: {PROGRAM_HELP}.", autocompletion=complete_program),
 ]
-Words = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Text, numbers, or tokens as [2,1,0].")]
+NetworkName = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR",
+        help="A folder with a saved network, a PROGRAM, or a machine's file.",
+        autocompletion=complete_program,
+    ),
+]
+Words = Annotated[
+    list[str],
+    typer.Argument(metavar="INPUT...", help="Text, numbers, or tokens as [2,1,0]; - reads inputs, one a line."),
+]
 Layers = Annotated[int | None, typer.Option("--layers", min=1, help="Run exactly this many layers.")]
 MaxLayers = Annotated[int, typer.Option("--max-layers", min=1, help="Give up after this many layers.")]
 WORDS = {"ignore_unknown_options": True}  # an input may contain negative numbers
@@ -127,7 +140,12 @@ def _parameters(made: Any) -> dict[str, Any]:
 @app.command("run", context_settings=WORDS)
 def run_program(
     program: Annotated[
-        str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, a machine's file, or a saved network's folder.")
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help=f"{PROGRAM_HELP}, a machine's file, or a saved network's folder.",
+            autocompletion=complete_program,
+        ),
     ],
     words: Words,
     on: Annotated[
@@ -137,47 +155,92 @@ def run_program(
     max_layers: MaxLayers = 10_000,
     as_json: AsJson = False,
 ) -> None:
-    """Run a program, a machine, or a saved network on one input.
+    """Run a program, a machine, or a saved network on one input, or on each line of standard input (-).
 
     Example: kleene run addition 34+56 --on network
     """
     from kleene.cli.automata import run_word
 
+    if words == ["-"]:
+        return run_lines(program, on, layers, max_layers, as_json)
     text = joined(words)
     if run_word(program, words, on, as_json):
         return
-    if is_folder(program):
-        if on not in (None, Evaluator.network):
-            raise InputError(f"{program}: a saved network runs only --on network; name a program for --on {on}")
-        machine, evaluator = find_network(program), Evaluator.network
-        tokens, runner = read_tokens(machine, text), machine
-        options = network_options(program, machine, layers, max_layers)
-    else:
-        machine, evaluator = find_program(program), on or Evaluator.interpreter
-        tokens = machine.spec.check_input(read_tokens(machine, text))
-        with busy(f"preparing the {evaluator}", as_json):
-            runner = _runner(machine, evaluator)
-        options = {"layers": layers, "max_layers": max_layers}
-        options |= {"check": True} if evaluator is Evaluator.network else {}
+    machine, runner, evaluator, options = _prepared(program, on, layers, max_layers, as_json)
+    tokens = read_tokens(machine, text)
+    if isinstance(machine, ProgramClass):
+        tokens = machine.spec.check_input(tokens)
     with busy(f"running {program}", as_json):
         outputs = runner.run(tokens, **options)
     decoded = answer(machine, outputs)
     if as_json:
-        return print_json(
-            {
-                "program": program,
-                "input": text,
-                "tokens": tokens,
-                "evaluator": str(evaluator),
-                "outputs": list(outputs),
-                "decoded": decoded,
-                "layers": outputs.layers,
-            }
-        )
+        return print_json(_result(program, text, tokens, evaluator, outputs, decoded))
     show(outputs_text(outputs if decoded is None else decoded))
     learned = evaluator is Evaluator.network and "check" not in options
-    kind = "stock model" if type(runner).__name__ == "StockModel" else "learned network"
-    show(f"by the {kind if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
+    show(f"by the {'learned network' if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
+
+
+def _result(
+    program: str, text: str, tokens: list[int], evaluator: Evaluator, outputs: Any, decoded: Any
+) -> dict[str, Any]:
+    return {
+        "program": program,
+        "input": text,
+        "tokens": tokens,
+        "evaluator": str(evaluator),
+        "outputs": list(outputs),
+        "decoded": decoded,
+        "layers": outputs.layers,
+    }
+
+
+def _prepared(
+    program: str, on: Evaluator | None, layers: int | None, max_layers: int, as_json: bool
+) -> tuple[Any, Any, Evaluator, dict[str, Any]]:
+    """The program or network of this name, what runs it, which evaluator that is, and the options of `run`."""
+    if is_folder(program):
+        if on not in (None, Evaluator.network):
+            raise InputError(f"{program}: a saved network runs only --on network; name a program for --on {on}")
+        network = find_network(program)
+        return network, network, Evaluator.network, network_options(program, network, layers, max_layers)
+    machine, evaluator = find_program(program), on or Evaluator.interpreter
+    with busy(f"preparing the {evaluator}", as_json):
+        runner = _runner(machine, evaluator)
+    options: dict[str, Any] = {"layers": layers, "max_layers": max_layers}
+    return machine, runner, evaluator, options | ({"check": True} if evaluator is Evaluator.network else {})
+
+
+def run_lines(program: str, on: Evaluator | None, layers: int | None, max_layers: int, as_json: bool) -> None:
+    """Run each line of standard input and print its answer at once. An error names its line; the exit code is 2."""
+    from kleene.cli.automata import run_word
+
+    prepared, failed = None, False
+    for number, line in enumerate(sys.stdin, start=1):
+        text = line.rstrip("\n")
+        if not text.strip():
+            continue
+        try:
+            if prepared is None and not run_word(program, [text], on, as_json, brief=True):
+                prepared = _prepared(program, on, layers, max_layers, as_json)
+            if prepared is not None:
+                _run_line(program, text, *prepared, as_json)
+        except KleeneError as error:
+            failed = True
+            complain(f"line {number}: {error}")
+        sys.stdout.flush()
+    if failed:
+        raise typer.Exit(2)
+
+
+def _run_line(
+    program: str, text: str, machine: Any, runner: Any, evaluator: Evaluator, options: dict[str, Any], as_json: bool
+) -> None:
+    tokens = read_tokens(machine, text)
+    outputs = runner.run(tokens, **options)
+    decoded = answer(machine, outputs)
+    if as_json:
+        return print_json(_result(program, text, tokens, evaluator, outputs, decoded))
+    show(outputs_text(outputs if decoded is None else decoded))
 
 
 def network_options(name: str, network: Any, layers: int | None, max_layers: int) -> dict[str, Any]:
@@ -219,8 +282,16 @@ def layers_text(count: int) -> str:
 
 @app.command("trace", context_settings=WORDS)
 def trace_program(
-    program: ProgramName,
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a saved network's folder.", autocompletion=complete_program
+        ),
+    ],
     words: Words,
+    on: Annotated[
+        Evaluator | None, typer.Option("--on", help="What is recorded: interpreter (default), or network.")
+    ] = None,
     layers: Layers = None,
     max_layers: MaxLayers = 10_000,
     html: Annotated[
@@ -238,12 +309,13 @@ def trace_program(
 ) -> None:
     """Show every variable, position and layer of a run.
 
-    The interpreter runs the program. A change reads old→new; ∅ is a head that selects no position, or too many.
+    The interpreter runs the program; --on network records the values in the network's residual stream. A change reads
+    old→new; ∅ is a head that selects no position, or too many.
 
     Example: kleene trace parity_relative 101 --html parity.html
     """
-    machine, text = find_program(program), joined(words)
-    trace = machine.trace(read_tokens(machine, text), layers=layers, max_layers=max_layers)
+    text = joined(words)
+    machine, trace = _traced(program, text, on, layers, max_layers, as_json)
     if svg is not None:
         from kleene.files import write_text
         from kleene.show.terminal import trace_svg
@@ -262,10 +334,34 @@ def trace_program(
         show(f"saved {html}: {trace.layers:,} layers by the {trace.evaluator}")
     else:
         show(trace)
-    if machine.spec.max_tokens is not None:
+    if trace.spec.max_tokens is not None:
         show("\na decoder: these layers compute the first token that it appends")
     else:
-        show(f"\n{machine.spec.output} after {layers_text(trace.layers)}: {outputs_text(trace.outputs)}")
+        said = "" if trace.outputs.text is None else f" ({trace.outputs.text})"
+        show(f"\n{trace.spec.output} after {layers_text(trace.layers)}: {outputs_text(trace.outputs)}{said}")
+
+
+def _traced(
+    name: str, text: str, on: Evaluator | None, layers: int | None, max_layers: int, as_json: bool
+) -> tuple[Any, Any]:
+    """The program or network of this name, and the trace of a run."""
+    if on is Evaluator.rules:
+        raise InputError("--on rules: the rule machine keeps no trace; use --on interpreter or --on network")
+    saved = is_folder(name)
+    if saved and on is Evaluator.interpreter:
+        raise InputError(f"{name}: a saved network has no Python to interpret; leave --on interpreter out")
+    if not saved and on is not Evaluator.network:
+        machine = find_program(name)
+        return machine, machine.trace(read_tokens(machine, text), layers=layers, max_layers=max_layers)
+    if layers is not None:
+        raise InputError(f"--layers {layers}: a trace of a network runs until the network halts; leave it out")
+    thing: Any = find_network(name, as_json) if saved else find_program(name)
+    with busy(f"running the network of {name}", as_json):
+        net: Any = thing if saved else verbs.compile(thing)
+        if type(net).__name__ != "Transformer":
+            raise NotSupported(f"{name}: holds {a_type(net)}; 'trace' takes a transformer, 'explain' others")
+        trace = verbs.explain(net, read_tokens(thing, text), max_layers=max_layers)
+    return thing, trace if saved else dataclasses.replace(trace, origin=thing, spec=thing.spec)
 
 
 def show_steps(machine: Any, trace: Any, as_json: bool) -> None:
@@ -430,11 +526,27 @@ def verify(
     tokens = [read_tokens(machine, text) for text in inputs or []]
     net = find_network(first, as_json)
     reference = machine if machine is not None else saved_machine(net)
+    if hasattr(reference, "sop"):
+        return verify_sop(reference, net, tokens, read_lengths(lengths) if lengths else None, random, seed, as_json)
     tokens = [reference.spec.check_input(given) for given in tokens]
     options = verify_options(tokens, read_lengths(lengths) if lengths is not None else None, random, seed)
     total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
         report = verbs.verify(reference, net, progress=progress, cluster=cluster, **options)
+    print_json(report.to_json()) if as_json else show(str(report))
+    finish(report.holds)
+
+
+def verify_sop(
+    program: Any, net: Any, tokens: list[Any], lengths: range | None, random: int | None, seed: int, as_json: bool
+) -> None:
+    """Compare a network with an s-op, which is evaluated in plain Python."""
+    words = program.vocabulary.tokens
+    options = verify_options([[words[t] for t in given[1:]] for given in tokens], lengths, random, seed)
+    if lengths is not None and random is None and not tokens:
+        count_inputs(len(words), lengths)
+    with busy(f"verifying {program.__name__}", as_json) as progress:
+        report = verbs.verify(program.sop, net, progress=progress, **options)
     print_json(report.to_json()) if as_json else show(str(report))
     finish(report.holds)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from random import Random
 from typing import Any
 
 from kleene.errors import InputError
@@ -100,6 +101,20 @@ class Text:
         texts = [one for one in texts[slice(*self.part)] if one not in self.omit]
         answer = self.join.join(reversed(texts) if self.reverse else texts)
         return answer.lstrip(self.strip) or self.strip if self.strip else answer
+
+    def sample(self, chance: Random, length: int) -> list[int]:
+        """A random input of about this many tokens: start and end in their places, aligned parts of one size."""
+        marks = {self.start, self.end, *self.align[:1]}
+        letters = [place for place, symbol in enumerate(self.alphabet) if symbol not in marks]
+        places = {symbol: place for place, symbol in enumerate(self.alphabet)}
+        ends = [[places[mark]] if mark else [] for mark in (self.start, self.end)]
+        free = max(1, length - len(ends[0]) - len(ends[1]))
+        if not letters:
+            return [chance.randrange(len(self.alphabet)) for _ in range(length)]
+        if self.align:
+            left, right = ([chance.choice(letters) for _ in range(max(1, (free - 1) // 2))] for _ in range(2))
+            return [*ends[0], *left, places[self.align[0]], *right, *ends[1]]
+        return [*ends[0], *(chance.choice(letters) for _ in range(free)), *ends[1]]
 
     def with_alphabet(self, alphabet: Sequence[str]) -> Text:
         return replace(self, alphabet=tuple(alphabet))

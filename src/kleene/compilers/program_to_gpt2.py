@@ -89,6 +89,7 @@ def gpt2(plan: Plan, dtype: str = "float32") -> tuple[dict[str, Any], dict[str, 
         "sink": stream.sink,
         "layers": [[layer.number, layer.half] for layer in plan.layers],
         "heads": [[name.partition(" (")[0] for name in layer.names] for layer in layers],
+        "neurons": [layer.purposes for layer in layers],
     }
     return make_config(plan, width, heads, hidden, len(layers)), tensors, claim, layers
 

@@ -24,11 +24,12 @@ from kleene.lowering.thresholds import (
     LoweredStep,
     lower_rules_to_units,
     lower_to_thresholds,
+    lower_two_steps,
 )
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.kinds import Word
 from kleene.machines.program import ProgramClass
-from kleene.machines.spec import HeadSpec, Spec
+from kleene.machines.spec import Counting, HeadSpec, Spec
 from kleene.networks.transformer.files import count_parameters
 from kleene.networks.transformer.model import DTYPES, Block, BlockShape, Config, Transformer
 
@@ -65,6 +66,8 @@ def compile_program(
     units = lower(updates, lowering)
     config = configure(program.spec, units, shape, layers, shared, length)
     net = assemble(as_run(updates, shape, layers), units, config, averages, dtype_name(dtype), lowering)
+    if (words := getattr(program, "vocabulary", None)) is not None:  # an s-op's: tokens and values by name
+        net.description["vocabulary"] = words.to_json()
     check_weights(program, net)
     return net
 
@@ -83,14 +86,19 @@ def lower(updates: Updates | Cycle, lowering: str) -> tuple[LoweredStep, ...]:
     """Lower the guarded updates of each layer to units, in one residual stream for all layers."""
     if lowering not in ("thresholds", "rules"):
         raise NotSupported(f"unknown lowering {lowering!r}; choose 'thresholds' or 'rules'")
-    lowered = [
-        lower_to_thresholds(part) if lowering == "thresholds" else lower_rules_to_units(lower_to_rules(part), part)
-        for part in updates.by_layer
-    ]
+    lowered = [_lower_layer(part, lowering) for part in updates.by_layer]
     # each layer clears its scratch values, so layers may share their dimensions
     scratch = dict.fromkeys(s.name for part in lowered for s in part.layout if s.coding == "scratch")
     layout = build_layout(updates.spec, scratch)
     return tuple(replace(part, layout=layout) for part in lowered)
+
+
+def _lower_layer(updates: Updates, lowering: str) -> LoweredStep:
+    if lowering == "thresholds":
+        return lower_to_thresholds(updates) if updates.second is None else lower_two_steps(updates)
+    if updates.second is not None or updates.on_bits:
+        raise NotSupported(f"{updates.spec.name}: rules have no bits of words; use lowering='thresholds'")
+    return lower_rules_to_units(lower_to_rules(updates), updates)
 
 
 def dtype_name(dtype: str | torch.dtype | None) -> str:
@@ -134,13 +142,19 @@ def configure(
         blocks=turns if shared or shape != "encoder" else turns * -(-(count or 1) // turns),  # a whole number of cycles
         stop=spec.stop,
         max_tokens=spec.max_tokens,
+        counted=_counted(spec, units[0].layout),
     )
 
 
 def _embedded_positions(spec: Spec) -> int | None:
     """The rows of the position embedding; None if no variable is initialised from the position."""
-    placed = any(variable.by_position is not None for variable in spec.variables.values())
-    return spec.positions if placed else None
+    return spec.positions if any(isinstance(v.by_position, tuple) for v in spec.variables.values()) else None
+
+
+def _counted(spec: Spec, layout: Layout) -> tuple[tuple[int, int, int], ...]:
+    """The dimensions that count positions, each with its bits and its offset."""
+    words = {name: v.by_position for name, v in spec.variables.items()}
+    return tuple((layout[n].start, c.bits, c.offset) for n, c in words.items() if isinstance(c, Counting))
 
 
 def longest_input(spec: Spec, length: int | None) -> int | None:

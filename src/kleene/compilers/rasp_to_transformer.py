@@ -10,7 +10,7 @@ import torch
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.networks.transformer.model import Transformer
 from kleene.rasp.expressions import SOp
-from kleene.rasp.program import build
+from kleene.rasp.program import to_program
 
 
 def compile_sop(
@@ -30,7 +30,5 @@ def compile_sop(
     - `bos`: the name of the token that begins every sequence; it is not in the vocabulary.
     - `dtype`: "float32" (default), "float64" or "bfloat16".
     """
-    _, words, program = build(sop, vocab, max_seq_len, causal, bos)
-    net = compile_program(program, dtype=dtype)
-    net.description["vocabulary"] = words.to_json()
-    return net
+    program = to_program(sop, vocab=vocab, max_seq_len=max_seq_len, causal=causal, bos=bos)
+    return compile_program(program, dtype=dtype)

@@ -51,6 +51,7 @@ class RotaryModel:
             "sink": s.sink,
             "layers": [[layer.number, layer.half] for layer in self.plan.layers],
             "heads": [[name.partition(" (")[0] for name in layer.names] for layer in self.layers],
+            "neurons": [layer.purposes for layer in self.layers],
         }
 
     def config(self, kind: str, architecture: str) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Copy:
     sources: tuple[tuple[str, int], ...]
     default: int | None = None
     sign: int = 1
+    resets: bool = False  # the sources go away, and of a one-hot variable the first value comes
 
     @property
     def size(self) -> int:
@@ -65,6 +66,9 @@ def attention_heads(spec: Spec) -> list[AttentionHead]:
     ]
     alike: dict[Any, list[HeadSpec]] = {}
     cleared: dict[Any, list[HeadSpec]] = {}
+    reset: dict[Any, list[str]] = {}
+    for clear in spec.clears.values():
+        reset.setdefault(clear.where, []).extend(clear.variables)
     for head in spec.moves.values():
         alike.setdefault(head.selection, []).append(head)
         if head.replacing is None:
@@ -75,13 +79,15 @@ def attention_heads(spec: Spec) -> list[AttentionHead]:
             old = () if head.replacing is None else ((head.replacing, -1),)
             copies.append(Copy(head.into or "", head.kind, ((head.value, 1), *old), head.default))
         made.append(AttentionHead("+".join(head.name for head in moves), moves[0], tuple(copies), tuple(moves)))
-    for where, moves in cleared.items():
-        names = [head.into or "" for head in moves]
-        own = HeadSpec("", None, None, names[0], frozenset([0]), None, moves[0].kind, where)
+    for where in dict.fromkeys([*cleared, *reset]):
+        moves, zeroed = cleared.get(where, []), reset.get(where, [])
+        names = [head.into or "" for head in moves] + zeroed
+        own = HeadSpec("", None, None, names[0], frozenset([0]), None, spec.kinds[names[0]], where)
         away = [
             Copy(name, head.kind, ((name, -1),), head.default if where else None, -1)
             for name, head in zip(names, moves)
         ]
+        away += [Copy(name, spec.kinds[name], ((name, -1),), resets=True) for name in zeroed]
         made.append(AttentionHead("clear " + "+".join(names), own, tuple(away)))
     return made
 
@@ -172,6 +178,10 @@ def fill_copies(block: Block, h: int, head: AttentionHead, layout: Layout) -> No
                 if place < layout[name].size:  # a default may be one more value than those that are copied
                     block.value[h, start + place, layout[name].start + place] = sign
             block.out[h, layout[copy.target].start + place, start + place] = 1
+        if copy.resets and not isinstance(copy.kind, Word):  # the first value gets what the others lose
+            first = layout[copy.target]
+            block.value[h, start, first.start] = 0
+            block.value[h, start, first.start + 1 : first.stop] = 1
         if copy.default is not None:
             coded = copy.sign * code(copy.kind, [copy.default])[0]
             block.null_value[h, start : start + copy.size] = coded.to(block.value.dtype)

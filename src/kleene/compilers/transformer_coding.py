@@ -8,7 +8,7 @@ import torch
 
 from kleene.common.residual import Layout
 from kleene.machines.kinds import Kind, Word
-from kleene.machines.spec import Spec
+from kleene.machines.spec import Counting, Spec
 from kleene.networks.transformer.model import Transformer
 
 
@@ -41,6 +41,8 @@ def encode(layout: Layout, spec: Spec, indices: Mapping[str, Sequence[int]]) -> 
 
 def fill_embeddings(net: Transformer, spec: Spec, layout: Layout) -> None:
     for name, variable in spec.variables.items():
+        if isinstance(variable.by_position, Counting):
+            continue  # the network counts positions by itself
         rows = code(variable.kind, variable.by_position or variable.by_token or (variable.default,))
         place = layout[name].slice
         if variable.by_position is not None:

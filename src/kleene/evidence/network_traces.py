@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kleene.common.residual import Layout
-from kleene.errors import DidNotHalt, NotExact, NotSupported, RangeError
+from kleene.errors import DidNotHalt, NotExact, RangeError
 from kleene.machines.kinds import Kind, Numerical, Word, as_number
 from kleene.machines.spec import Spec
 from kleene.machines.trace import HeadOutput, States, Trace
@@ -21,15 +21,14 @@ from kleene.networks.transformer.model import Transformer
 
 @torch.no_grad()
 def explain_transformer(net: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace:
-    """Trace a network on an input: every variable and head, at every position and layer.
+    """Trace a network on an input: every variable and head, at every position and layer. The trace of a decoder has the
+    layers that compute the next token.
 
     >>> import kleene as kl
     >>> net = kl.compile(kl.library.parity_relative)
     >>> kl.explain(net, [2, 1, 1]).outputs
     [0, 1, 0]
     """
-    if net.config.shape == "decoder":
-        raise NotSupported(f"{net.config.name}: a decoder has a trace for each token; explain its tokens one by one")
     spec, layout = Spec.from_json(net.description["program"]), net.layout
     tokens = net.check_input(input)
     mask = torch.ones(1, len(tokens), dtype=torch.bool, device=net.device)

@@ -19,6 +19,7 @@ from kleene.library.decoders import (
     turing_decoder,
 )
 from kleene.library.parity import parity_absolute, parity_count, parity_relative, parity_scratchpad, parity_sum
+from kleene.library.riscv import riscv
 from kleene.library.scan import scan
 from kleene.library.subleq import subleq, subleq_words
 
@@ -50,6 +51,7 @@ __all__ = [
     "regex_decoder",
     "reverse",
     "reverse_decoder",
+    "riscv",
     "scan",
     "sort",
     "sort_decoder",

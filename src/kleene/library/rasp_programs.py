@@ -13,6 +13,7 @@ from typing import Any
 from kleene import rasp
 from kleene.errors import InputError
 from kleene.rasp import Comparison, SOp, indices, tokens
+from kleene.rasp import np_rasp as npr
 
 # --- Tracr's library --------------------------------------------------------------------------------------------
 
@@ -195,3 +196,47 @@ def paper_programs() -> dict[str, SOp]:
     names = ("hist_bos", "hist_nobos", "hist2", "reverse", "sorted", "most_freq", "dyck1_ptf", "shuffle_dyck2_ptf")
     made = rasp.parse(PAPER)
     return {name: made[name] for name in (*names, "dyck2_ptf")}
+
+
+# --- the tasks of the RASP-L paper: the next token of a sequence, at every position ---------------------------------
+
+START, PLUS, EQUALS, END, NONE = -1, -2, -3, -5, -88  # marks of the addition task; index hints are −100 and below
+
+
+def next_of_count(start: int = -1, end: int = -2) -> SOp:
+    """Count on: after `start`, a first and a last number come the numbers between them, and then `end`."""
+    begin = npr.lasts(tokens, npr.full(tokens, start))
+    first, last = npr.index_select(tokens, begin + 1), npr.index_select(tokens, begin + 2)
+    at_first = npr.seq_map(indices, begin + 2, npr.equals)
+    done = npr.where(npr.seq_map(tokens, last, npr.equals), npr.full(tokens, end), tokens + 1)
+    return npr.where(at_first, first, done).named("next_of_count")
+
+
+def addition_prompt(a: int, b: int, digits: int) -> list[int]:
+    """`start a + b =`, highest digit first, each digit after its index hint."""
+
+    def written(number: int) -> list[int]:
+        return [t for place, digit in enumerate(str(number).rjust(digits, "0")) for t in (-100 - place, int(digit))]
+
+    return [START, *written(a), PLUS, *written(b), EQUALS]
+
+
+def next_of_addition() -> SOp:
+    """The next token of a sum with index hints, lowest digit first, and `END` after the highest."""
+    seen_plus, seen_equals = (npr.has_seen(tokens, npr.full(tokens, mark)) for mark in (PLUS, EQUALS))
+    prompt = npr.mask(tokens, 1 - seen_equals)
+    in_second = npr.seq_map(seen_plus, seen_equals, lambda plus, equals: plus and not equals)
+    other = npr.induct(prompt, npr.shift_right(prompt, 1), 1)  # the first number's digit with the same hint
+    sums = npr.mask(npr.seq_map(tokens, other, lambda x, y: x + y if x >= 0 else x), in_second, NONE)
+    here = npr.induct(sums, npr.shift_right(tokens, 2), 1)  # the sum behind the last digit of the answer
+    following = npr.induct(sums, tokens, 1)  # the sum after this hint
+    digit = npr.shift_right(tokens, 1)
+    carry = npr.seq_map(here, digit, lambda total, d: total > 9 or (total == 9 and d == 0))
+    answer = npr.seq_map(following, carry, lambda total, c: (total + c) % 10)
+    first_hint = npr.induct_prev(tokens, npr.full(tokens, EQUALS), -2)
+    hint = npr.tok_map(digit, lambda before: before + 1)
+    after_digit = npr.tok_map(tokens, lambda t: t > -100)
+    ends = npr.seq_map(hint, after_digit, lambda h, a: a and h > -100)
+    found = npr.where(after_digit, hint, answer)
+    found = npr.where(ends, npr.full(tokens, END), found)
+    return npr.where(tokens == EQUALS, first_hint, found).named("next_of_addition")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from kleene.machines.turing import TuringMachine
 
 # Example 4.10 (Sipser's M₂ with 1 for 0): 1^(2^m), m ≥ 0; q5 accepts, q6 rejects
@@ -31,6 +34,11 @@ BUSY_BEAVERS = {
 }
 
 
+def powers_of_two() -> TuringMachine:
+    """Decide whether the number of ones is a power of two."""
+    return POWERS_OF_TWO
+
+
 def busy_beaver(states: int) -> TuringMachine:
     """The busy beaver champion with 2, 3, 4 or 5 states and two symbols.
 
@@ -38,3 +46,9 @@ def busy_beaver(states: int) -> TuringMachine:
     107
     """
     return TuringMachine.parse(BUSY_BEAVERS[states][0])
+
+
+MACHINES: dict[str, Callable[[], TuringMachine]] = {  # by the names of the command line
+    "powers_of_two": powers_of_two,
+    **{f"busy_beaver_{states}": partial(busy_beaver, states) for states in BUSY_BEAVERS},
+}

@@ -22,7 +22,7 @@ from kleene.lowering.updates import (
 )
 from kleene.lowering.value_sets import ValueSets, seen_values
 from kleene.lowering.words import WordAssignment, normalised
-from kleene.machines.program import ProgramClass
+from kleene.machines.program import LayerProgram, ProgramClass
 from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
@@ -48,6 +48,8 @@ def guarded_updates(program: ProgramClass) -> Updates | Cycle:
 
 def _updates_reached(program: ProgramClass, error: KleeneError) -> tuple[Updates, ...]:
     """The updates on the values that variables have in some run. Elsewhere they may be anything."""
+    if program.spec.clears or any(isinstance(part, LayerProgram) and part.second for part in program.by_layer):
+        raise error
     try:
         reached = reached_values(program)
     except NotFollowed:
@@ -58,6 +60,8 @@ def _updates_reached(program: ProgramClass, error: KleeneError) -> tuple[Updates
 def _updates_of(program: Any, before: ValueSets | None = None) -> Updates:
     if (written := vars(program).get("_written")) is not None:  # rules instead of `step`
         return updates_from_rules(program.spec, written.checked())
+    second = program.second if isinstance(program, LayerProgram) else None
+    after = None if second is None else _updates_of(second)
     paths = execute(program, None if before is None else seen_values(program.spec, before))
     made = [update for name in program.spec.variables for update in _of_variable(program.spec, paths, name)]
     predicates = {name: predicate for path in paths for name, predicate in path.predicates.items()}
@@ -68,6 +72,7 @@ def _updates_of(program: Any, before: ValueSets | None = None) -> Updates:
         tuple(update for update in made if isinstance(update, WordUpdate)),
         tuple(predicates.values()),
         before,
+        after,
     )
 
 

@@ -21,8 +21,9 @@ import numpy as np
 from kleene.errors import KleeneError, ProgramError, RangeError, StepError, TooManyPaths
 from kleene.lowering.forms import Form, Grid, Number, joined, variable_form
 from kleene.lowering.identity import Opaque, watched
-from kleene.lowering.words import Terms, WordAssignment, WordPredicate, WordValue
+from kleene.lowering.words import BitsValue, Terms, WordAssignment, WordPredicate, WordValue, ordinary
 from kleene.lowering.words import assign as assign_word
+from kleene.machines.bitwords import bit_of_name
 from kleene.machines.interpreter import checked_write, class_constant, executing_line, remedy
 from kleene.machines.kinds import Value, Word
 from kleene.machines.program import ProgramClass, step_of
@@ -33,6 +34,7 @@ V = TypeVar("V", covariant=True)
 
 MAX_PATHS = 20_000
 MAX_TABLE = 1_000_000
+MOST_TIED_BITS = 16  # bits of words that conditions tie together and that are enumerated
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,15 @@ class Assignment:
     line: int | None
 
 
+class PathDomains(dict[str, frozenset[int]]):
+    """The values that variables may have on a path; a bit that is not limited has both."""
+
+    def __missing__(self, name: str) -> frozenset[int]:
+        if bit_of_name(name) is None:
+            raise KeyError(name)
+        return frozenset((0, 1))
+
+
 @dataclass
 class Path:
     """One way through `step`: its events in order, and what it assigned."""
@@ -87,7 +98,7 @@ class Path:
     def __post_init__(self) -> None:
         kinds = self.program.spec.kinds
         every = {n: frozenset(range(len(kind))) for n, kind in kinds.items() if not isinstance(kind, Word)}
-        self.domains = every if self.reached is None else {n: self.reached[n] for n in every}
+        self.domains = PathDomains(every if self.reached is None else {n: self.reached[n] for n in every})
 
     def attainable(self, form: Form) -> Iterable[Number]:
         """The values that a form can have on this path, exactly.
@@ -95,8 +106,8 @@ class Path:
         Variables are enumerated together only where a condition on several of them ties them.
         """
         names, tests = self._tied(form.variables)
-        if not tests:
-            return form.values_on(self.domains)
+        if not tests or sum(bit_of_name(name) is not None for name in names) > MOST_TIED_BITS:
+            return form.values_on(self.domains)  # with many bits: values that no state has may be among these
         grid = Grid(names, self.domains)
         found = np.unique(np.broadcast_to(grid.evaluate(form), grid.shape)[grid.where(tests)])
         return [value if form.denominator == 1 else Fraction(value, form.denominator) for value in found.tolist()]
@@ -117,7 +128,8 @@ class Path:
         grid = Grid(names, self.domains)
         place = np.argwhere(grid.where([*tests, (form, [value])]))[0]
         kinds = self.program.spec.kinds
-        found = {name: kinds[name].values[int(grid.choices[i][place[i]])] for i, name in enumerate(grid.names)}
+        chosen = {name: int(grid.choices[i][place[i]]) for i, name in enumerate(grid.names)}
+        found = {name: kinds[name].values[index] if name in kinds else index for name, index in chosen.items()}
         return ", ".join(f"{name} = {shown(chosen)}" for name, chosen in found.items())
 
     def fork(self, symbol: Symbol, key: Callable[[Any], Any]) -> Any:
@@ -173,7 +185,8 @@ class Path:
         if isinstance(spec.variables[name].kind, Word):
             self.assigned[name], value = assign_word(self, name, value, line)
             return value
-        if isinstance(value, WordValue):
+        value = ordinary(value)
+        if isinstance(value, WordValue | BitsValue):
             raise ProgramError(f"{spec.name}: step writes a word expression to '{name}', which is not a word")
         if not isinstance(value, Symbol):
             value = checked_write(spec, name, value)
@@ -296,10 +309,10 @@ class Symbol(Opaque):
         return apply(operator.getitem, self, key)
 
     def __eq__(self, other: object) -> Any:
-        return _compare(operator.eq, self, other)
+        return _compare(operator.eq, self, ordinary(other))
 
     def __ne__(self, other: object) -> Any:
-        return _compare(operator.ne, self, other)
+        return _compare(operator.ne, self, ordinary(other))
 
     def __neg__(self) -> Any:
         return _multiply(self, -1)
@@ -350,6 +363,15 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
         pairs = {(a, b): _Known({**known, symbol.form: b}) for a, known in table.items() for b in symbol.form.values}
         return _apply_joined(path, function, arguments, form, symbol.form, pairs, symbols)
     return Symbol.simplified(path, form, {v: _call(function, arguments, known) for v, known in table.items()})
+
+
+def _applied_to_several(function: Callable[..., Any], keys: tuple[Any, ...]) -> Any:
+    """Apply a function to two keys or more; more than two symbols are joined into pairs first."""
+    symbols = [key for key in keys if isinstance(key, Symbol)]
+    if len({symbol.form for symbol in symbols}) <= 2:
+        return apply(function, *keys)
+    pair = apply(lambda a, b: (a, b), keys[0], keys[1])
+    return _applied_to_several(lambda both, *rest: function(*both, *rest), (pair, *keys[2:]))
 
 
 class _Known(dict[Form, Number]):
@@ -416,7 +438,9 @@ def _multiply(left: Any, right: Any) -> Any:
 
 
 def _unless_word(function: Callable[[Any, Any], Any], symbol: Symbol, other: Any) -> Any:
-    return NotImplemented if type(other) is WordValue else function(symbol, other)  # the word handles the operation
+    if type(other) in (WordValue, BitsValue):
+        return function(symbol, other.symbol()) if other.narrow else NotImplemented  # the word handles the operation
+    return function(symbol, other)
 
 
 def _install() -> None:
@@ -442,7 +466,7 @@ def _install() -> None:
         setattr(Symbol, f"__r{name}__", lambda self, other, f=function: f(other, self))
     for name in ["lt", "le", "gt", "ge"]:
         plain = getattr(operator, name)
-        setattr(Symbol, f"__{name}__", lambda self, other, plain=plain: _compare(plain, self, other))
+        setattr(Symbol, f"__{name}__", lambda self, other, plain=plain: _compare(plain, self, ordinary(other)))
     for name in ["pos", "abs", "invert"]:
         plain = getattr(operator, name)
         setattr(Symbol, f"__{name}__", lambda self, plain=plain: apply(plain, self))
@@ -536,12 +560,12 @@ class LookupTable(Generic[K, V]):
     @overload
     def __getitem__(self: LookupTable[int, Sequence[Sequence[T]]], key: tuple[int, int, int]) -> T: ...
     def __getitem__(self, key: Any) -> Any:
-        keys = key if isinstance(key, tuple) else (key,)
+        keys = tuple(ordinary(k) for k in (key if isinstance(key, tuple) else (key,)))
         if isinstance(self.content, dict) and len(keys) > 1:
             function: Callable[..., Any] = lambda *ks: self.content[ks]  # noqa: E731
         else:
             function = self._nested
-        return apply(function, *keys) if any(isinstance(k, Symbol) for k in keys) else function(*keys)
+        return _applied_to_several(function, keys) if any(isinstance(k, Symbol) for k in keys) else function(*keys)
 
     def _nested(self, *keys: Any) -> Any:
         found = self.content
@@ -570,5 +594,6 @@ def among(value: T, values: Iterable[T]) -> bool:
     True
     """
     wanted = frozenset(values)
+    value = ordinary(value)
     found: bool = apply(wanted.__contains__, value) if isinstance(value, Symbol) else value in wanted
     return found

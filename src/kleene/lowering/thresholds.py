@@ -9,28 +9,32 @@ Each update is lowered in the cheapest way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise, product
 from math import prod
 from typing import Any, TypeVar
 
 from kleene.common.residual import Layout
-from kleene.errors import ProgramError
+from kleene.errors import NotSupported, ProgramError
+from kleene.lowering.bit_functions import BitFunction, cubes, literal
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.guarding import merged
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, simplify_guard
-from kleene.lowering.words import Terms, WordPredicate
+from kleene.lowering.words import NARROW, WIDEST_SUM, Terms, WordPredicate, wires
+from kleene.machines.bitwords import bit_of_name
 from kleene.machines.kinds import MAX_WORD_BITS, Numerical, Subset, Word
-from kleene.machines.spec import HeadSpec, Spec
+from kleene.machines.spec import Counting, HeadSpec, Spec
 
 AnyUpdate = TypeVar("AnyUpdate", GuardedUpdate, WordUpdate)
 Dim = tuple[str, int]  # (variable or scratch name, place in its segment)
 Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
 
 MAX_CUBES = 200_000
+LIMB = 16  # bits of the limbs of a wide adder
 
 # the ways of lowering an update
 WRITE = "write, then clear"
@@ -89,12 +93,26 @@ class LoweredStep:
 class UnitBuilder:
     """Collects units, and remembers which scratch values exist."""
 
-    def __init__(self, updates: Updates) -> None:
+    def __init__(self, updates: Updates, written: Iterable[str] = ()) -> None:
+        """`written`: variables that an earlier step of the layer writes, so that they are no longer cleared."""
         self.spec, self.rough = updates.spec, frozenset(averaging_heads(updates))
         self.updates = updates
+        self.cleared = {
+            name: clear.where for clear in self.spec.clears.values() for name in clear.variables if name not in written
+        }
         self.units: list[ThresholdUnit] = []
         self.scratch: dict[Any, str] = {}  # what the value means → the name of its dimension
         self.costs: list[tuple[str, str, dict[str, int]]] = []
+
+    def is_cleared(self, variable: str, guard: Iterable[Test]) -> bool:
+        """Whether a head has cleared a variable wherever a guard holds."""
+        if variable not in self.cleared:
+            return False
+        known = {test.variable: test.indices for test in guard if test.variable is not None}
+        return all(known.get(name) == frozenset([index]) for name, index in self.cleared[variable])
+
+    def size(self, name: str) -> int:
+        return self.updates.size(name)
 
     # --- linear functions of the residual stream ---
 
@@ -108,7 +126,10 @@ class UnitBuilder:
         result.rough = not self.rough.isdisjoint(form.variables)
         for name, table in whole.terms:
             entries = [int(entry) for entry in table]
-            if self.averaged(name):
+            if (bit := bit_of_name(name)) is not None:
+                result.weights[bit] = result.weights.get(bit, 0) + entries[1]
+                result.rough |= bit[0] in self.rough
+            elif self.averaged(name):
                 self.buckets(name)
                 result.constant += entries[0]
                 for k in range(1, len(entries)):
@@ -142,6 +163,9 @@ class UnitBuilder:
         if test.variable in self.updates.by_predicate:
             return self._word_indicator(self.updates.by_predicate[test.variable], test.indices)
         name, allowed = test.variable, test.indices
+        if (bit := bit_of_name(name)) is not None:
+            rough = bit[0] in self.rough
+            return LinearFunction({bit: 1}, 0, 1, rough) if allowed == {1} else LinearFunction({bit: -1}, 1, 1, rough)
         size = len(self.spec.kinds[name])
         if self.averaged(name):
             return self._bucket_indicator(name, allowed, size)
@@ -189,15 +213,13 @@ class UnitBuilder:
         return LinearFunction({(name, 0): 1}, 0, 1) if allowed == {1} else LinearFunction({(name, 0): -1}, 1, 1)
 
     def word_sum(self, terms: Terms, constant: int, below: int = MAX_WORD_BITS) -> LinearFunction:
-        """Σ coefficient · word + constant, over the bits of the words below a place."""
+        """Σ coefficient · word + constant, over the parts that begin below a place."""
         total = LinearFunction(constant=constant, high=constant)
-        for name, coefficient in terms:
-            kind = self.spec.kinds[name]
-            assert isinstance(kind, Word)
-            for bit in range(min(below, kind.bits)):
-                total.weights[(name, bit)] = coefficient << bit
-                total.high += max(0, coefficient << bit)
-            total.rough |= name in self.rough
+        for dim, place, digit in _digits(self.spec, terms):
+            if place < below:
+                total.weights[dim] = total.weights.get(dim, 0) + (digit << place)
+                total.high += max(0, digit << place)
+                total.rough |= dim[0] in self.rough
         return total
 
     def read_test(self, test: Test) -> ReadTest:
@@ -254,39 +276,152 @@ class UnitBuilder:
             current = column
 
     def word_update(self, update: WordUpdate) -> None:
-        """Add the units of an adder (see words.py): copied bits, carries, the constant, and clearing of old bits."""
+        """Add the units of an assignment to a word: bits that are copied, or an adder; and clearing of old bits."""
         name, made = update.variable, update.assignment
+        wired = made.functions if made.functions is not None else wires(self.spec, made)
+        if wired is not None and (made.functions is not None or made.modulus is None):
+            kept = self._bits(update, wired)
+        elif self._sum_bits(update) > WIDEST_SUM and (limbs := self._limbs(update)) is not None:
+            kept = self._adder_in_limbs(update, limbs)
+        else:
+            kept = self._adder(update)
+        if not self.is_cleared(name, update.guard):
+            tests = [self.indicator(test) for test in update.guard]
+            for bit in range(self._width(name)):
+                if bit not in kept:
+                    old = LinearFunction({(name, bit): 1}, 0, 1)
+                    self.conjunction([*tests, old], {(name, bit): -1}, 2, name, "clear")
+
+    def _width(self, name: str) -> int:
         kind = self.spec.kinds[name]
         assert isinstance(kind, Word)
-        bits = kind.bits if made.modulus is None else made.modulus.bit_length() - 1
+        return kind.bits
+
+    def _bits(self, update: WordUpdate, functions: Sequence[BitFunction]) -> set[int]:
+        """Add units for bits that are functions of a few bits, one unit for all bits that are the same function.
+
+        Return the bits that keep their value."""
+        name = update.variable
         tests = [self.indicator(test) for test in update.guard]
-        own = dict(made.terms).get(name, 0) == 1 and bits == kind.bits  # then the old bits stay as they are
-        base: Column = {}
-        for bit in range(bits):
-            base[(name, bit)] = base.get((name, bit), 0) + (made.constant >> bit & 1)
-            for word, coefficient in made.terms:
-                if not (own and word == name) and bit < self.spec.kinds[word].bits:  # type: ignore[attr-defined]
-                    one = LinearFunction({(word, bit): 1}, 0, 1, word in self.rough)
-                    self.conjunction([*tests, one], {(name, bit): coefficient}, 2, name, "copy a bit")
-        widths = [self.spec.kinds[word].bits for word, _ in made.terms]  # type: ignore[attr-defined]
-        wraps = (
-            made.modulus is not None or max(widths, default=0) > bits
-        )  # then the last carry differs (proofs/Adders.v)
+        alike: dict[BitFunction, Column] = {}
+        kept = {bit for bit, function in enumerate(functions) if function == literal(name, bit)}
+        if self.is_cleared(name, update.guard):
+            kept = set()
+        for bit, function in enumerate(functions):
+            if bit not in kept:
+                alike.setdefault(function, {})[(name, bit)] = 1
+        for function, column in alike.items():
+            if function.atoms:
+                form, steps = _threshold_form(function)
+                chain = [(value, column if on else {}) for value, on in steps]
+                self.chain(tests, self.linear(form), chain, 2, name, f"bits {function.describe()}")
+            elif function.table:
+                self.conjunction(tests, column, 2, name, "constant")
+        return kept
+
+    def _adder(self, update: WordUpdate) -> set[int]:
+        """Add the units of an adder (see words.py): copied bits, carries and the constant.
+
+        Return the bits of the word itself that are part of the sum, and so stay as they are."""
+        name, made = update.variable, update.assignment
+        width = self._width(name)
+        bits = width if made.modulus is None else made.modulus.bit_length() - 1
+        tests = [self.indicator(test) for test in update.guard]
+        digits = list(_digits(self.spec, made.terms))
+        own = set() if self.is_cleared(name, update.guard) else _own_bits(name, digits, bits)
+        base: Column = {(name, bit): made.constant >> bit & 1 for bit in range(bits)}
+        for dim, place, digit in digits:
+            if place < bits and not (dim == (name, place) and place in own):
+                one = LinearFunction({dim: 1}, 0, 1, dim[0] in self.rough)
+                self.conjunction([*tests, one], {(name, place): digit}, 2, name, "copy a bit")
+        highest = max((place + 1 for _, place, _ in digits), default=0)
+        wraps = made.modulus is not None or highest > bits  # then the last carry differs (proofs/Adders.v)
         for bit in range(1, bits + wraps):
             self._carry(update, tests, bit, bits, base)
         if not wraps:  # the sum stays in range: the last carry is what the constant was taken modulo
             base[(name, bits - 1)] += 2 * (made.constant >> bits)
         self.conjunction(tests, base, 2, name, "constant")
-        if not own:
-            for bit in range(kind.bits):
-                self.conjunction([*tests, LinearFunction({(name, bit): 1}, 0, 1)], {(name, bit): -1}, 2, name, "clear")
+        return own
+
+    def _sum_bits(self, update: WordUpdate) -> int:
+        made = update.assignment
+        return self._width(update.variable) if made.modulus is None else made.modulus.bit_length() - 1
+
+    def _limbs(self, update: WordUpdate) -> list[LinearFunction] | None:
+        """A sum in limbs of 16 bits, each 0 … 2^17 − 2 or so, that a carry of one links; None where it has none.
+
+        What is subtracted is added inverted: −b is Σ (1 − bit)·2^place less all 2^place."""
+        made, bits = update.assignment, self._sum_bits(update)
+        limbs = [LinearFunction() for _ in range(-(-bits // LIMB))]
+        constant = made.constant
+        for dim, place, digit in _digits(self.spec, made.terms):
+            if place >= bits:
+                continue
+            limb, weight = limbs[place // LIMB], digit << place % LIMB
+            limb.weights[dim] = limb.weights.get(dim, 0) + weight
+            limb.high += max(0, weight)
+            if weight < 0:
+                limb.constant -= weight
+                limb.high -= weight
+                constant -= -digit << place
+            limb.rough |= dim[0] in self.rough
+        constant %= 1 << bits
+        for number, limb in enumerate(limbs):
+            limb.constant += constant >> number * LIMB & (1 << LIMB) - 1
+            limb.high += constant >> number * LIMB & (1 << LIMB) - 1
+        fits = all(
+            limb.high + 1 < 2 << LIMB or (number == 0 and limb.high < 2 << LIMB) for number, limb in enumerate(limbs)
+        )
+        return limbs if fits and not any(limb.rough for limb in limbs) else None
+
+    def _adder_in_limbs(self, update: WordUpdate, limbs: list[LinearFunction]) -> set[int]:
+        """Add the units of a wide adder. A limb passes on a carry of its own (S ≥ 2^16), or the one that it gets
+        (S ≥ 2^16 − 1): two scratch values. Their sum Λ = Σ 2^m · (both of limb m) is 2^k or more where limb k gets
+        a carry, so that 2^k · (sum below a bit) + Λ ≥ 2^k · 2^bit decides the carry into the bit."""
+        name, bits = update.variable, self._sum_bits(update)
+        tests = [self.indicator(test) for test in update.guard]
+        base: Column = {}
+        for dim, place, digit in _digits(self.spec, update.assignment.terms):
+            if place < bits:
+                self.conjunction(
+                    [*tests, LinearFunction({dim: 1}, 0, 1)], {(name, place): digit}, 2, name, "copy a bit"
+                )
+        carried = LinearFunction()
+        for number, limb in enumerate(limbs):
+            start, width = number * LIMB, min(LIMB, bits - number * LIMB)
+            if number:
+                self.chain(tests, carried, [(0, {}), (1 << number, {(name, start): 1})], 2, name, "carry of a limb")
+            for place in range(width):
+                base[(name, start + place)] = _constant_bit(limb, place)
+                below = _below(limb, place + 1, number, carried)
+                column = {(name, start + place): -2}
+                if place + 1 < width:
+                    column[(name, start + place + 1)] = 1
+                limit = 1 << number + place + 1
+                if below.high >= limit:
+                    self.chain(tests, below, [(0, {}), (limit, column)], 2, name, "carry")
+            if number + 1 < len(limbs):
+                carried = self._limb_carries(name, limb, number, carried)
+        self.conjunction(tests, base, 2, name, "constant")
+        return set()
+
+    def _limb_carries(self, name: str, limb: LinearFunction, number: int, carried: LinearFunction) -> LinearFunction:
+        """Scratch values for the carries that a limb makes and passes on, added to those of the limbs below."""
+        more = LinearFunction(dict(carried.weights), 0, carried.high + (2 << number))
+        for made, limit in (("makes", 1 << LIMB), ("passes", (1 << LIMB) - 1)):
+            key = ("limb", tuple(sorted(limb.weights.items())), limb.constant, limit)
+            if key not in self.scratch:
+                label = self.scratch[key] = self._scratch_name(f"limb {number} of a sum for {name} {made} a carry")
+                self.chain([], limb, [(limit - 1, {}), (limit, {(label, 0): 1})], 1, label, "carry of a limb")
+            more.weights[(self.scratch[key], 0)] = 1 << number
+        return more
 
     def _carry(self, update: WordUpdate, tests: Sequence[LinearFunction], bit: int, bits: int, base: Column) -> None:
         """Add the carry T = ⌊(sum of everything below a bit) / 2^bit⌋ to the bit; subtract 2·T from the bit below."""
         name, made = update.variable, update.assignment
         size = 1 << bit
         total = self.word_sum(made.terms, made.constant % size, bit)
-        lowest = made.constant % size - sum((size - 1) * -c for _, c in made.terms if c < 0)
+        lowest = made.constant % size + sum(min(0, weight) for weight in total.weights.values())
         first = lowest // size
         column = {(name, bit - 1): -2} | ({(name, bit): 1} if bit < bits else {})
         for dim, weight in column.items():
@@ -312,6 +447,69 @@ class UnitBuilder:
                     self.add(LinearFunction({(name, index): 1}), {(name, index): -1}, 2, name, "clear head")
 
 
+def _digits(spec: Spec, terms: Terms) -> Iterator[tuple[Dim, int, int]]:
+    """The parts of a sum of words and bits: (dimension, place, digit), where a part adds digit · 2^place."""
+    for name, coefficient in terms:
+        found = bit_of_name(name)
+        if found is not None:
+            place = (coefficient & -coefficient).bit_length() - 1
+            yield found, place, coefficient >> place
+        else:
+            kind = spec.kinds[name]
+            assert isinstance(kind, Word)
+            yield from (((name, bit), bit, coefficient) for bit in range(kind.bits))
+
+
+def _constant_bit(limb: LinearFunction, place: int) -> int:
+    """What is always added at a place of a limb: one for each bit that is subtracted there, and the constant."""
+    weights = limb.weights.values()
+    inverted = sum(
+        -weight >> place for weight in weights if weight < 0 and -weight >> place & 1 and -weight % (1 << place) == 0
+    )
+    rest = limb.constant + sum(weight for weight in weights if weight < 0)
+    return inverted + (rest >> place & 1)
+
+
+def _below(limb: LinearFunction, place: int, number: int, carried: LinearFunction) -> LinearFunction:
+    """2^number · (the sum of a limb below a place) plus the carries of the limbs below."""
+    size = 1 << place
+    kept = {dim: weight for dim, weight in limb.weights.items() if abs(weight) < size}
+    inverted = sum(-weight for weight in kept.values() if weight < 0)
+    rest = (limb.constant + sum(weight for weight in limb.weights.values() if weight < 0)) % size
+    high = inverted + rest + sum(weight for weight in kept.values() if weight > 0)
+    weights = {dim: weight << number for dim, weight in kept.items()} | carried.weights
+    return LinearFunction(weights, (inverted + rest) << number, (high << number) + carried.high)
+
+
+def _own_bits(name: str, digits: Sequence[tuple[Dim, int, int]], bits: int) -> set[int]:
+    """The bits of a word that are in a sum at their own places; none where the word is in the sum in another way."""
+    mine = [(dim[1], place, digit) for dim, place, digit in digits if dim[0] == name]
+    plain = all(bit == place and digit == 1 for bit, place, digit in mine)
+    return {place for _, place, _ in mine if place < bits} if plain else set()
+
+
+@cache
+def _threshold_form(function: BitFunction) -> tuple[Form, list[tuple[int, bool]]]:
+    """A form of a function's bits with the fewest places where the function changes, and its value at each."""
+    best: tuple[Form, list[tuple[int, bool]]] | None = None
+    count = len(function.atoms)
+    for weights in (*product((1, -1), repeat=count), tuple(1 << k for k in range(count))):
+        seen: dict[int, int] = {}
+        fits = all(
+            seen.setdefault(sum(w for k, w in enumerate(weights) if index >> k & 1), function.at(index))
+            == function.at(index)
+            for index in range(1 << count)
+        )
+        if fits:
+            steps = [(value, bool(on)) for value, on in sorted(seen.items())]
+            cost = steps[0][1] + sum(a[1] != b[1] for a, b in pairwise(steps))
+            if best is None or cost < best[1][0][1] + sum(a[1] != b[1] for a, b in pairwise(best[1])):
+                form = Form.of(0, {atom: (0, w) for atom, w in zip(function.atoms, weights)})
+                best = form, steps
+    assert best is not None
+    return best
+
+
 def averaging_heads(updates: Updates) -> list[str]:
     """The heads that may select several positions, and then hold an average of one-hot vectors or bits."""
     return [name for name, head in updates.spec.heads.items() if not head.numerical and not _selects_one(updates, head)]
@@ -324,6 +522,8 @@ def _selects_one(updates: Updates, head: HeadSpec) -> bool:
     if head.key is None or head.query is None or isinstance(updates.spec.kinds[head.query], Subset):
         return False
     places = updates.spec.variables[head.key].by_position
+    if isinstance(places, Counting):
+        return places.distinct and not updates.of(head.key)
     return places is not None and len(set(places)) == len(places) and not updates.of(head.key)
 
 
@@ -372,6 +572,9 @@ class UpdateLowering:
         for test in self.update.guard:
             if test.variable is not None:
                 domains[test.variable] &= test.indices
+        self.cleared = self.builder.is_cleared(self.name, self.update.guard)
+        if self.cleared:
+            domains[self.name] = frozenset([0])
         return domains
 
     def ways(self) -> dict[str, list[Piece]]:
@@ -395,6 +598,8 @@ class UpdateLowering:
 
     def _with_old(self, old: int) -> tuple[Test, ...]:
         others = [test for test in self.update.guard if test.variable != self.name]
+        if self.cleared:
+            return tuple(others)
         return (*others, index_test(self.spec, self.name, [old])) if self.size > 1 else tuple(others)
 
     def _fixed(self, old: int) -> Form:
@@ -435,7 +640,8 @@ class UpdateLowering:
         for old in sorted(self.domains[self.name]):
             if old != new:
                 change = {(self.name, old): -1, (self.name, new): 1}
-                guard = (*(t for t in others if t.variable != self.name), index_test(self.spec, self.name, [old]))
+                guard = tuple(t for t in others if t.variable != self.name)
+                guard = guard if self.cleared else (*guard, index_test(self.spec, self.name, [old]))
 
                 def column(value: Number, change: Column = change) -> Column:
                     return change if value in test.allowed else {}
@@ -514,11 +720,13 @@ def _frozen(column: Column) -> tuple[tuple[Dim, int], ...]:
     return tuple(sorted((dim, w) for dim, w in column.items() if w))
 
 
-def lower_to_thresholds(updates: Updates) -> LoweredStep:
-    """Lower guarded updates to units, each in the cheapest way."""
-    builder = UnitBuilder(updates)
+def lower_to_thresholds(updates: Updates, written: Iterable[str] = ()) -> LoweredStep:
+    """Lower guarded updates to units, each in the cheapest way.
+
+    `written`: variables that an earlier step of the layer writes."""
+    builder = UnitBuilder(updates, written)
     clearing: dict[str, list[GuardedUpdate]] = {}
-    for given in updates:
+    for given in (part for one in updates for part in on_cubes(builder, one)):
         for update in _without_tied_averages(builder, given):
             lowering = UpdateLowering(builder, update)
             ways = lowering.ways()
@@ -527,10 +735,11 @@ def lower_to_thresholds(updates: Updates) -> LoweredStep:
             builder.costs.append((update.variable, _described(update), {best: costs[best], **costs}))
             for piece in ways[best]:
                 lowering.emit(piece, best)
-            if best == WRITE:
+            if best == WRITE and not lowering.cleared:
                 blank = GuardedUpdate(update.variable, update.guard, Form(0, ()), ((0, 0),))
                 clearing.setdefault(update.variable, []).append(blank)
-    for word in (part for given in updates.words for part in _without_tied_averages(builder, given)):
+    words = [part for given in updates.words for part in on_cubes(builder, given)]
+    for word in (part for given in words for part in _without_tied_averages(builder, given)):
         before = len(builder.units)
         builder.word_update(word)
         cost = sum(unit.half == 2 for unit in builder.units[before:])
@@ -543,10 +752,147 @@ def lower_to_thresholds(updates: Updates) -> LoweredStep:
     return finish(builder, updates)
 
 
+# --- guards and tables on bits: cubes ---------------------------------------------------------------------
+
+
+def on_cubes(builder: UnitBuilder, update: AnyUpdate) -> list[AnyUpdate]:
+    """Split an update so that its tests on several bits become tests on single bits, a cube of them at a time.
+
+    A table on several bits becomes constants on cubes where that takes fewer units than thresholds on its form."""
+    for test in update.guard:
+        atoms = _bit_atoms(test.form)
+        if test.variable is None and atoms is not None and not _direct(builder, update, test):
+            made: list[AnyUpdate] = []
+            for guard in _cube_guards(builder.spec, update.guard, test, atoms):
+                made += on_cubes(builder, replace(update, guard=guard))
+            return made
+    if isinstance(update, WordUpdate) or not update.form.terms:
+        return [update]
+    atoms = _bit_atoms(update.form)
+    return [update] if atoms is None else _table_on_cubes(builder, update, atoms)
+
+
+def _cube_guards(spec: Spec, guard: Sequence[Test], test: Test, atoms: Sequence[str]) -> list[tuple[Test, ...]]:
+    """A guard with one of its tests as cubes of single bits: a guard for each cube."""
+    rest = [t for t in guard if t is not test]
+    chosen = [test.form.at(_assignment(atoms, i)) in test.allowed for i in range(1 << len(atoms))]
+    return [simplify_guard(spec, (*rest, *_cube_tests(spec, atoms, cube))) for cube in cubes(chosen)]
+
+
+def _direct(builder: UnitBuilder, update: GuardedUpdate | WordUpdate, test: Test) -> bool:
+    """Whether thresholds on the form of a test guard the update with fewer units than cubes of bits."""
+    if isinstance(update, WordUpdate) or UpdateLowering(builder, update).direct() is None:
+        return False
+    inside = [value in test.allowed for value in test.form.values]
+    changes = inside[0] + sum(a != b for a, b in pairwise(inside))
+    atoms = _bit_atoms(test.form)
+    assert atoms is not None
+    chosen = [test.form.at(_assignment(atoms, i)) in test.allowed for i in range(1 << len(atoms))]
+    return changes < sum(1 for _ in cubes(chosen))
+
+
+def _table_on_cubes(builder: UnitBuilder, update: GuardedUpdate, atoms: tuple[str, ...]) -> list[GuardedUpdate]:
+    results = [update.results.get(update.form.at(_assignment(atoms, i))) for i in range(1 << len(atoms))]
+    skipped = {0} if builder.is_cleared(update.variable, update.guard) else set()
+    made, ordered = [], [update.results.get(value) for value in update.form.values]
+    for result in sorted({r for r in results if r is not None} - skipped):
+        for cube in cubes([r == result for r in results]):
+            guard = simplify_guard(builder.spec, (*update.guard, *_cube_tests(builder.spec, atoms, cube)))
+            made.append(replace(update, guard=guard, form=Form(0, ()), table=((0, result),)))
+    changes = sum(a != b for a, b in pairwise(ordered)) + (ordered[0] not in skipped)
+    return made if len(made) < changes else [update]
+
+
+def _bit_atoms(form: Form) -> tuple[str, ...] | None:
+    """The atoms of a form on a few bits alone; None for any other form."""
+    few = len(form.variables) <= NARROW and all(bit_of_name(name) is not None for name in form.variables)
+    return form.variables if few else None
+
+
+def _assignment(atoms: Sequence[str], index: int) -> dict[str, int]:
+    return {atom: index >> k & 1 for k, atom in enumerate(atoms)}
+
+
+def _cube_tests(spec: Spec, atoms: Sequence[str], cube: tuple[int, int]) -> list[Test]:
+    mask, values = cube
+    return [index_test(spec, atom, [values >> k & 1]) for k, atom in enumerate(atoms) if mask >> k & 1]
+
+
+# --- units that can be one ----------------------------------------------------------------------------------
+
+
+def shared(spec: Spec, units: Iterable[ThresholdUnit]) -> list[ThresholdUnit]:
+    """Join units that compute the same sum, and units that differ only in the value of a variable that they ask for.
+
+    A one-hot variable has one value at a time, so a unit may ask for several of them at once."""
+    kept = list(units)
+    for name, variable in spec.variables.items():
+        if not isinstance(variable.kind, Word):
+            kept = _asking_together(kept, name, len(variable.kind))
+    by_sum: dict[Any, ThresholdUnit] = {}
+    for unit in kept:
+        key = (unit.half, unit.reads, unit.bias)
+        if key in by_sum:
+            writes = dict(by_sum[key].writes)
+            for dim, weight in unit.writes:
+                writes[dim] = writes.get(dim, 0) + weight
+            by_sum[key] = replace(by_sum[key], writes=tuple(sorted((d, w) for d, w in writes.items() if w)))
+        else:
+            by_sum[key] = unit
+    return list(by_sum.values())
+
+
+def _asking_together(units: list[ThresholdUnit], name: str, size: int) -> list[ThresholdUnit]:
+    """Join units that differ only in the values of one variable that they ask for."""
+    alike: dict[Any, tuple[ThresholdUnit, set[int]]] = {}
+    for unit in units:
+        asked = {dim[1] for dim, _ in unit.reads if dim[0] == name}
+        weights = {weight for dim, weight in unit.reads if dim[0] == name}
+        if len(weights) != 1:
+            alike[unit, len(alike)] = unit, set()
+            continue
+        (weight,), bias = weights, unit.bias
+        if weight < 0:  # not these values: the others
+            weight, bias, asked = -weight, bias + weight, {*range(size)} - asked
+        rest = tuple((dim, w) for dim, w in unit.reads if dim[0] != name)
+        key = (unit.half, bias, unit.writes, rest, weight, 0)
+        while key in alike and alike[key][1] & asked:  # both are on at once, and both count
+            key = (*key[:-1], key[-1] + 1)
+        alike[key] = unit, alike[key][1] | asked if key in alike else asked
+    made = []
+    for key, (unit, asked) in alike.items():
+        if asked:
+            _, bias, _, rest, weight, _ = key
+            if 2 * len(asked) > size:
+                weight, bias, asked = -weight, bias + weight, {*range(size)} - asked
+            reads = tuple(sorted([*rest, *(((name, value), weight) for value in asked)]))
+            unit = replace(unit, reads=reads, bias=bias)
+        made.append(unit)
+    return made
+
+
+def lower_two_steps(updates: Updates) -> LoweredStep:
+    """Lower a layer with two steps: the units of the first are the first half of the MLP block."""
+    assert updates.second is not None
+    first = lower_to_thresholds(replace(updates, second=None))
+    second = lower_to_thresholds(updates.second, updates.variables)
+    for part in (first, second):
+        scratch = next((s.name for s in part.layout if s.coding == "scratch"), None)
+        if scratch is not None or part.reads:
+            raise NotSupported(
+                f"{updates.spec.name}: a step of a layer with two steps needs {scratch or part.reads[0][0]}, which "
+                "takes a half of the MLP block by itself; compare a few bits, or use a layer with one step"
+            )
+    units = [replace(unit, half=1) for unit in first.units] + list(second.units)
+    return LoweredStep(
+        updates.spec, first.layout, tuple(shared(updates.spec, units)), (*first.costs, *second.costs), ()
+    )
+
+
 def _cost(lowering: UpdateLowering, update: GuardedUpdate, way: str, pieces: list[Piece]) -> int:
     cost = sum(lowering.plan(piece)[0] for piece in pieces)
     if way == WRITE:
-        cost += len(lowering.domains[update.variable])
+        cost += len(lowering.domains[update.variable]) + (MAX_CUBES if lowering.cleared else 0)
     if way != DIRECT:
         cost += _predicate_cost(test for test in update.guard if test.variable is None)
     return cost
@@ -597,7 +943,8 @@ def finish(builder: UnitBuilder, updates: Updates) -> LoweredStep:
     builder.clear_heads()
     builder.clear_scratch()
     layout = build_layout(builder.spec, builder.scratch.values())
-    return LoweredStep(builder.spec, layout, tuple(builder.units), tuple(builder.costs), tuple(reads))
+    units = shared(updates.spec, builder.units) if updates.on_bits else builder.units
+    return LoweredStep(builder.spec, layout, tuple(units), tuple(builder.costs), tuple(reads))
 
 
 def lower_rules_to_units(rules: Rules, updates: Updates) -> LoweredStep:

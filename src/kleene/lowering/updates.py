@@ -14,6 +14,7 @@ from typing import Any
 from kleene.lowering.forms import Form, Number, variable_form
 from kleene.lowering.value_sets import ValueSets, seen_values
 from kleene.lowering.words import WordAssignment, WordPredicate
+from kleene.machines.bitwords import BitValues, bit_of_name
 from kleene.machines.spec import Spec
 
 
@@ -77,8 +78,7 @@ class WordUpdate:
     @property
     def reads(self) -> frozenset[str]:
         """The words of the sum, and the variables that the guard mentions."""
-        words = frozenset(name for name, _ in self.assignment.terms)
-        return words.union(*(test.form.variables for test in self.guard))
+        return self.assignment.reads.union(*(test.form.variables for test in self.guard))
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,7 @@ class Updates:
     words: tuple[WordUpdate, ...] = ()
     predicates: tuple[WordPredicate, ...] = ()  # comparisons of words; guards refer to them by name
     before: ValueSets | None = None  # the values of variables before the layer in some run; None: all that there are
+    second: Updates | None = None  # of a layer with two steps: what the second step does, after the first
 
     @cached_property
     def reached(self) -> ValueSets | None:
@@ -117,6 +118,16 @@ class Updates:
     @property
     def by_layer(self) -> tuple[Updates, ...]:
         return (self,)
+
+    @cached_property
+    def on_bits(self) -> bool:
+        """Whether a guard, a table or an assignment depends on single bits of words."""
+        forms = [form for u in self.updates for form in (u.form, *(test.form for test in u.guard))]
+        forms += [test.form for u in self.words for test in u.guard]
+        named = {name for form in forms for name in form.variables} | {
+            n for u in self.words for n in u.assignment.reads
+        }
+        return any(bit_of_name(name) for name in named) or bool(self.second and self.second.on_bits)
 
     def size(self, name: str) -> int:
         """How many values a variable, a head or a predicate has."""
@@ -153,21 +164,22 @@ class Updates:
     def apply(self, indices: Mapping[str, int]) -> dict[str, int]:
         """Apply the updates to one position, and return its variables without the heads."""
         after = {name: indices[name] for name in self.spec.variables}
-        known = {**indices, **{name: int(p.holds(indices)) for name, p in self.by_predicate.items()}}
+        known = BitValues({**indices, **{name: int(p.holds(indices)) for name, p in self.by_predicate.items()}})
         for update in self.updates:
             if update.applies(known):
                 after[update.variable] = update.results[update.form.at(known)]
         for word in self.words:
             if all(test.holds(known) for test in word.guard):
                 after[word.variable] = word.assignment.value(indices)
-        return after
+        return after if self.second is None else self.second.apply(after)
 
     def __eq__(self, other: object) -> bool:
         from kleene.lowering.next_values import first_difference
 
         if not isinstance(other, Updates):
             return NotImplemented
-        return self.spec == other.spec and first_difference(self, other) is None
+        same = self.spec == other.spec and first_difference(self, other) is None
+        return same and self.second == other.second
 
     def __hash__(self) -> int:
         return hash(self.spec.name)
@@ -230,4 +242,5 @@ def simplify_guard(spec: Spec, tests: Iterable[Test]) -> tuple[Test, ...]:
 
 def index_test(spec: Spec, name: str, allowed: Iterable[int]) -> Test:
     """The test that a variable has one of these values, given by index."""
-    return Test(variable_form(name, len(spec.kinds[name])), frozenset(allowed))
+    size = len(spec.kinds[name]) if name in spec.kinds else 2  # a bit of a word
+    return Test(variable_form(name, size), frozenset(allowed))

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+from kleene.lowering.bit_functions import BitFunction
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.updates import GuardedUpdate, ReadGuard, Test, Updates, WordUpdate
 from kleene.lowering.words import Terms, WordAssignment, WordPredicate
 from kleene.machines.kinds import as_number
-from kleene.machines.spec import Spec
+from kleene.machines.spec import Spec, second_spec
 
 
 def updates_to_json(updates: Updates) -> dict[str, Any]:
@@ -39,12 +40,27 @@ def updates_to_json(updates: Updates) -> dict[str, Any]:
             "constant": word.assignment.constant,
             "modulus": word.assignment.modulus,
             "line": word.assignment.line,
+            **_functions_to_json(word.assignment),
         }
         for word in updates.words
     ]
     predicates = [[p.terms, p.relation, p.threshold] for p in updates.predicates]
     listed = [[_plain(f.constant), {name: [_plain(v) for v in table] for name, table in f.terms}] for f in forms]
-    return {"forms": listed, "updates": listed_updates, "reads": reads, "words": words, "predicates": predicates}
+    second = {} if updates.second is None else {"second": updates_to_json(updates.second)}
+    made = {"forms": listed, "updates": listed_updates, "reads": reads, "words": words, "predicates": predicates}
+    return {**made, **second}
+
+
+def _functions_to_json(made: WordAssignment) -> dict[str, Any]:
+    if made.functions is None:
+        return {}
+    return {"functions": [[list(function.atoms), function.table] for function in made.functions]}
+
+
+def _functions_from_json(entry: Any) -> tuple[BitFunction, ...] | None:
+    if "functions" not in entry:
+        return None
+    return tuple(BitFunction(tuple(map(str, atoms)), int(table)) for atoms, table in entry["functions"])
 
 
 def updates_from_json(spec: Spec, content: Any) -> Updates:
@@ -71,13 +87,20 @@ def updates_from_json(spec: Spec, content: Any) -> Updates:
         WordUpdate(
             entry["variable"],
             tests(entry["guard"]),
-            WordAssignment(_terms(entry["terms"]), int(entry["constant"]), entry["modulus"], entry["line"]),
+            WordAssignment(
+                _terms(entry["terms"]),
+                int(entry["constant"]),
+                entry["modulus"],
+                entry["line"],
+                _functions_from_json(entry),
+            ),
         )
         for entry in content["words"]
     )
     predicates = tuple(WordPredicate(_terms(t), str(relation), int(at)) for t, relation, at in content["predicates"])
     reads = tuple(ReadGuard(entry["head"], tests(entry["guard"])) for entry in content["reads"])
-    return Updates(spec, updates, reads, words, predicates)
+    second = updates_from_json(second_spec(spec), content["second"]) if "second" in content else None
+    return Updates(spec, updates, reads, words, predicates, second=second)
 
 
 def _terms(listed: Any) -> Terms:

@@ -18,7 +18,8 @@ def followed(spec: Spec) -> list[str]:
 def initial_values(spec: Spec) -> ValueSets:
     """The values that variables start with."""
     first = {name: spec.variables[name] for name in followed(spec)}
-    return {name: frozenset(v.by_token or v.by_position or (v.default,)) for name, v in first.items()}
+    places = {n: v.by_position if isinstance(v.by_position, tuple) else None for n, v in first.items()}
+    return {name: frozenset(v.by_token or places[name] or (v.default,)) for name, v in first.items()}
 
 
 def seen_values(spec: Spec, before: ValueSets) -> ValueSets:

@@ -14,14 +14,40 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from kleene.errors import ProgramError, RangeError
-from kleene.lowering.forms import variable_form
+from kleene.lowering.bit_functions import BitFunction, combined, constant_bits, inverted, literal
+from kleene.lowering.forms import Form, variable_form
 from kleene.lowering.identity import Opaque
+from kleene.machines.bitwords import BitValues, BitWord, bit_name, bit_of_name, sliced
+from kleene.machines.bitwords import joined as joined_numbers
+from kleene.machines.kinds import Word
 
 if TYPE_CHECKING:
-    from kleene.lowering.symbolic import Path
+    from kleene.lowering.symbolic import Path, Symbol
     from kleene.machines.spec import Spec
 
-Terms = tuple[tuple[str, int], ...]  # (word, coefficient), sorted by word; no coefficient is zero
+Terms = tuple[tuple[str, int], ...]  # (word or bit of a word, coefficient), sorted by name; no coefficient is zero
+Bit = tuple[str, int]  # (word, place)
+
+NARROW = 12  # the most bits that a slice has as an ordinary value, with a table of all its values
+WIDEST_SUM = 22  # bits of a sum of two words that float32 holds with its carries
+
+
+def largest(spec: Spec, name: str) -> int:
+    """The largest value of a word, or of a bit."""
+    return 1 if bit_of_name(name) else len(spec.kinds[name]) - 1
+
+
+def bit_weights(spec: Spec, terms: Terms) -> dict[Bit, int]:
+    """A sum of words as a sum of bits: what each bit adds."""
+    weights: dict[Bit, int] = {}
+    for name, coefficient in terms:
+        found = bit_of_name(name)
+        kind = spec.kinds[name] if found is None else None
+        places = [(found[1], 0)] if found else [(k, k) for k in range(kind.bits)]  # type: ignore[union-attr]
+        word = found[0] if found else name
+        for bit, power in places:
+            weights[word, bit] = weights.get((word, bit), 0) + (coefficient << power)
+    return {bit: weight for bit, weight in weights.items() if weight}
 
 
 @dataclass(frozen=True)
@@ -38,41 +64,106 @@ class WordPredicate:
 
     def holds(self, values: Mapping[str, Any]) -> Any:
         """Whether the predicate holds, for whole numbers or arrays of them."""
+        values = BitValues(values)
         total = sum(coefficient * values[name] for name, coefficient in self.terms)
         return total >= self.threshold if self.relation == "≥" else total == self.threshold
 
 
 @dataclass(frozen=True)
 class WordAssignment:
-    """Σ coefficient · word + constant, modulo 2**bits if `modulus` is given."""
+    """Σ coefficient · word + constant, modulo 2**bits if `modulus` is given; or each bit a function of a few bits."""
 
     terms: Terms
     constant: int
     modulus: int | None
     line: int | None = None
+    functions: tuple[BitFunction, ...] | None = None  # lowest bit first; the bits above them are 0
 
     def value(self, values: Mapping[str, Any]) -> Any:
+        values = BitValues(values)
+        if self.functions is not None:
+            return sum(function.value(values) << bit for bit, function in enumerate(self.functions))
         total = self.constant + sum(coefficient * values[name] for name, coefficient in self.terms)
         return total if self.modulus is None else total % self.modulus
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The words and bits that it depends on."""
+        if self.functions is not None:
+            return frozenset(atom for function in self.functions for atom in function.atoms)
+        return frozenset(name for name, _ in self.terms)
+
     def describe(self) -> str:
+        if self.functions is not None:
+            shown = [function.describe() for function in reversed(self.functions)]
+            return "bits " + " ".join(shown if len(shown) <= 6 else [*shown[:3], "…", *shown[-2:]])
         total = describe_terms(self.terms, self.constant)
         return total if self.modulus is None else f"({total}) % {self.modulus}"
 
 
 def normalised(spec: Spec, variable: str, made: WordAssignment) -> WordAssignment:
-    """The normal form of an assignment to a word: a sum that stays in range if there is one, else the smallest
-    coefficients and constant."""
+    """The normal form of an assignment to a word: the smallest coefficients and constant."""
+    if made.functions is not None:
+        if made.functions == tuple(literal(variable, k) for k in range(_bits(spec, variable))):
+            return WordAssignment(((variable, 1),), 0, None)
+        return WordAssignment((), 0, None, None, trimmed(made.functions))
+    wired = wires(spec, made, variable)
+    if wired is not None and wired != trimmed(tuple(literal(variable, k) for k in range(_bits(spec, variable)))):
+        return WordAssignment((), 0, None, None, wired) if _has_bits(made.terms) else _smallest(spec, variable, made)
+    return _smallest(spec, variable, made)
+
+
+def _bits(spec: Spec, variable: str) -> int:
+    kind = spec.kinds[variable]
+    assert isinstance(kind, Word)
+    return kind.bits
+
+
+def _has_bits(terms: Terms) -> bool:
+    return any(bit_of_name(name) for name, _ in terms)
+
+
+def trimmed(functions: tuple[BitFunction, ...]) -> tuple[BitFunction, ...]:
+    """Without zeros at the high end."""
+    count = len(functions)
+    while count and functions[count - 1] == constant_bits(0, 1)[0]:
+        count -= 1
+    return functions[:count]
+
+
+def wires(spec: Spec, made: WordAssignment, variable: str | None = None) -> tuple[BitFunction, ...] | None:
+    """The bits of a sum whose parts do not overlap, so that nothing is carried; None where they overlap."""
+    if made.functions is not None:
+        return made.functions
+    weights, taken = bit_weights(spec, made.terms), made.constant
+    if made.constant < 0 or any(weight < 0 for weight in weights.values()):
+        return None
+    top = (made.modulus or 0).bit_length() - 1 if made.modulus else max(1, taken.bit_length())
+    for weight in weights.values():
+        if taken & weight:
+            return None
+        taken |= weight
+        top = top if made.modulus else max(top, weight.bit_length())
+    functions = list(constant_bits(made.constant, top))
+    for (word, bit), weight in weights.items():
+        for place in range(min(top, weight.bit_length())):
+            if weight >> place & 1:
+                functions[place] = literal(word, bit)
+    return trimmed(tuple(functions))
+
+
+def _smallest(spec: Spec, variable: str, made: WordAssignment) -> WordAssignment:
+    """A sum that stays in range if there is one, else the smallest coefficients and constant."""
     if made.modulus is None:
         return WordAssignment(made.terms, made.constant, None)
-    largest = {name: len(spec.kinds[name]) - 1 for name, _ in made.terms}
+    most = {name: largest(spec, name) for name, _ in made.terms}
     modulus, constant, half = made.modulus, made.constant % made.modulus, made.modulus // 2
     small = tuple((name, half - (half - c) % modulus) for name, c in made.terms if c % modulus)
     # a coefficient may differ by the modulus, where its word is short: 1 − a = (1 + a) % 2 for a word of one bit
-    ways = [[c for c in (s, s - modulus, s + modulus) if abs(c) * largest[name] < modulus] for name, s in small]
+    ways = [[c for c in (s, s - modulus, s + modulus) if abs(c) * most[name] < modulus] for name, s in small]
     for chosen in islice(product(*ways), 4096):
         terms = tuple((name, c) for (name, _), c in zip(small, chosen))
-        ends = [c * largest[name] for name, c in terms]
+        ends = [c * most[name] for name, c in terms]
         if constant + sum(e for e in ends if e < 0) >= 0 and constant + sum(e for e in ends if e > 0) < modulus:
             return WordAssignment(terms, constant, None)
     return WordAssignment(small, constant, modulus)
@@ -98,7 +189,7 @@ def whole(value: Any) -> int | None:
 
 
 class WordValue(Opaque):
-    """A word expression in `step`: a sum of words and a constant. Only comparing it forks."""
+    """A word expression in `step`: a sum of words, of bits and a constant. Only comparing it forks."""
 
     def __init__(self, path: Path, terms: Mapping[str, int], constant: int, modulus: int | None = None) -> None:
         self.path = path
@@ -113,12 +204,17 @@ class WordValue(Opaque):
         return ProgramError(
             f"{self.path.program.spec.name}: step {what} the word expression "
             f"{describe_terms(self.terms, self.constant)}; "
-            "words take +, −, comparisons, whole numbers as factors and % 2**bits"
+            "words take +, −, comparisons, whole numbers as factors, % 2**bits, and where nothing is carried also "
+            "bits w[i], slices w[a:b], &, |, ^, ~, << and >>"
         )
+
+    # --- sums ---
 
     def _parts(self, other: Any, what: str) -> tuple[Terms, int]:
         if self.modulus is not None or (isinstance(other, WordValue) and other.modulus is not None):
             raise self._refuse(f"{what} something taken modulo (assign it first) and")
+        if isinstance(other, BitsValue):
+            other = other.linear()
         if isinstance(other, WordValue):
             return other.terms, other.constant
         constant = whole(other)
@@ -126,29 +222,32 @@ class WordValue(Opaque):
             raise self._refuse(f"{what} {other!r} and")
         return (), constant
 
-    def _plus(self, other: Any, times: int) -> WordValue:
+    def _plus(self, other: Any, times: int) -> Any:
+        if _is_symbol(other) and self.narrow:
+            return self.symbol() + other if times == 1 else self.symbol() - other
         terms, constant = self._parts(other, "adds")
         total = dict(self.terms)
         for name, coefficient in terms:
             total[name] = total.get(name, 0) + times * coefficient
         return WordValue(self.path, total, self.constant + times * constant)
 
-    def __add__(self, other: Any) -> WordValue:
+    def __add__(self, other: Any) -> Any:
         return self._plus(other, 1)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> WordValue:
+    def __sub__(self, other: Any) -> Any:
         return self._plus(other, -1)
 
     def __neg__(self) -> WordValue:
         return WordValue(self.path, {name: -c for name, c in self.terms}, -self.constant)
 
-    def __rsub__(self, other: Any) -> WordValue:
+    def __rsub__(self, other: Any) -> Any:
         return (-self)._plus(other, 1)
 
     def __mul__(self, times: Any) -> WordValue:
-        constant = None if isinstance(times, WordValue) or self.modulus is not None else whole(times)
+        known = isinstance(times, (WordValue, BitsValue)) or self.modulus is not None
+        constant = None if known else whole(times)
         if constant is None:
             raise self._refuse("does other arithmetic with")
         return WordValue(self.path, {name: constant * c for name, c in self.terms}, constant * self.constant)
@@ -160,37 +259,131 @@ class WordValue(Opaque):
             return WordValue(self.path, {}, 0)
         if not isinstance(modulus, int) or modulus < 2 or modulus & (modulus - 1):
             raise self._refuse(f"takes modulo {modulus!r}, which is not a power of two,")
-        if self.modulus is not None:
-            raise self._refuse("takes modulo twice")
-        return WordValue(self.path, dict(self.terms), self.constant, modulus)
+        return WordValue(self.path, dict(self.terms), self.constant, min(modulus, self.modulus or modulus))
 
-    def _compare(self, other: Any, relation: str) -> bool:
+    # --- bits ---
+
+    @property
+    def functions(self) -> tuple[BitFunction, ...]:
+        """The bits, each a function of one bit of a word."""
+        spec = self.path.program.spec
+        found = wires(spec, WordAssignment(self.terms, self.constant, self.modulus))
+        if found is None:
+            raise self._refuse("takes bits of a sum with carries (assign it first),")
+        if self.modulus is not None:
+            width = self.modulus.bit_length() - 1
+        elif len(self.terms) == 1 and self.terms[0][1] == 1 and not self.constant:
+            width = largest(spec, self.terms[0][0]).bit_length()
+        else:
+            width = len(found)
+        return (*found, *constant_bits(0, width - len(found)))
+
+    def bits(self) -> BitsValue:
+        return BitsValue(self.path, self.functions)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice) and self.modulus is not None and not place.start and place.step is None:
+            width = len(sliced(place, self.modulus.bit_length() - 1))
+            return WordValue(self.path, dict(self.terms), self.constant, 1 << width)
+        return self.bits()[place]
+
+    def __invert__(self) -> Any:
+        return ~self.bits()
+
+    def __and__(self, other: Any) -> Any:
+        return self.bits() & other
+
+    def __or__(self, other: Any) -> Any:
+        return self.bits() | other
+
+    def __xor__(self, other: Any) -> Any:
+        return self.bits() ^ other
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __lshift__(self, by: Any) -> Any:
+        return self.bits() << by
+
+    def __rshift__(self, by: Any) -> Any:
+        return self.bits() >> by
+
+    # --- as an ordinary value ---
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it is made of a few bits, whose values can be tabulated."""
+        return _has_bits(self.terms) and len(bit_weights(self.path.program.spec, self.terms)) <= NARROW
+
+    def symbol(self) -> Symbol:
+        """The same value as an ordinary symbol: a form of bits."""
+        from kleene.lowering.symbolic import Symbol
+
+        weights = bit_weights(self.path.program.spec, self.terms)
+        form = Form.of(self.constant, {bit_name(*bit): (0, weight) for bit, weight in weights.items()})
+        modulus = self.modulus
+        if modulus is None:
+            return Symbol(self.path, form)
+        made: Symbol = Symbol.simplified(self.path, form, {v: v % modulus for v in form.values})
+        return made
+
+    def _ordinary(self, other: Any) -> bool:
+        """Whether a comparison is one of ordinary values: a few bits on both sides."""
+        return self.narrow and (_is_symbol(other) or whole_number(other) or bool(getattr(other, "narrow", False)))
+
+    def _compare(self, other: Any, relation: str) -> Any:
         difference = self._plus(other, -1)
+        if relation == "=" and (counted := difference.mismatches()) is not None:
+            return counted == 0
         return compare(self.path, difference.terms, relation, -difference.constant)
 
-    def __ge__(self, other: Any) -> bool:
-        return self._compare(other, "≥")
+    def mismatches(self) -> Any:
+        """Of a wide word less a constant: how many bits differ. It is zero where they are equal."""
+        from kleene.lowering.symbolic import Symbol
 
-    def __lt__(self, other: Any) -> bool:
-        return not self._compare(other, "≥")
+        spec, wanted = self.path.program.spec, -self.constant
+        weights = bit_weights(spec, self.terms)
+        made = wires(spec, WordAssignment(self.terms, 0, None))
+        wide = sum(weights.values()) >= 1 << WIDEST_SUM
+        if not (wide or _has_bits(self.terms)) or made is None or len(made) != len(weights):
+            return None
+        if not 0 <= wanted <= sum(weights.values()):
+            return 1
+        bits = {bit_name(*bit): bool(wanted & weight) for bit, weight in weights.items()}
+        return Symbol(self.path, Form.of(0, {name: (1, 0) if one else (0, 1) for name, one in bits.items()}))
 
-    def __gt__(self, other: Any) -> bool:
-        return self._plus(1, -1)._compare(other, "≥")
+    def __ge__(self, other: Any) -> Any:
+        return self.symbol() >= ordinary(other) if self._ordinary(other) else self._compare(other, "≥")
 
-    def __le__(self, other: Any) -> bool:
-        return not self.__gt__(other)
+    def __lt__(self, other: Any) -> Any:
+        return self.symbol() < ordinary(other) if self._ordinary(other) else not self._compare(other, "≥")
 
-    def __eq__(self, other: object) -> bool:
-        return self._compare(other, "=")
+    def __gt__(self, other: Any) -> Any:
+        return self.symbol() > ordinary(other) if self._ordinary(other) else (self - 1)._compare(other, "≥")
 
-    def __ne__(self, other: object) -> bool:
-        return not self._compare(other, "=")
+    def __le__(self, other: Any) -> Any:
+        return self.symbol() <= ordinary(other) if self._ordinary(other) else not self.__gt__(other)
+
+    def __eq__(self, other: object) -> Any:
+        return self.symbol() == ordinary(other) if self._ordinary(other) else self._compare(other, "=")
+
+    def __ne__(self, other: object) -> Any:
+        if self._ordinary(other):
+            return self.symbol() != ordinary(other)
+        same = self._compare(other, "=")
+        return same == 0 if _is_symbol(same) else not same
 
     def __bool__(self) -> bool:
-        return not self._compare(0, "=")
+        return bool(self.symbol()) if self.narrow else not self._compare(0, "=")
 
     def __hash__(self) -> int:
+        if self.narrow:
+            return hash(self.symbol())
         raise self._refuse("uses as a key or index")
+
+    def __index__(self) -> int:
+        if self.narrow:
+            return self.symbol().__index__()
+        return int(self._no())
 
     def __getattr__(self, name: str) -> Any:
         raise self._refuse(f"uses '{name}' of")
@@ -203,18 +396,222 @@ class WordValue(Opaque):
     def _no(self, *_: Any) -> Any:
         raise self._refuse("does other arithmetic with")
 
-    __index__ = __int__ = __float__ = __iter__ = __len__ = __abs__ = __invert__ = __round__ = _no
+    __int__ = __index__
+    __float__ = __iter__ = __len__ = __abs__ = __round__ = _no
     __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _no
-    __rmod__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = _no
+    __rmod__ = __rlshift__ = __rrshift__ = _no
     __contains__ = _no
+
+
+def ordinary(value: Any) -> Any:
+    """A word expression of a few bits as a symbol; anything else as it is."""
+    if isinstance(value, (WordValue, BitsValue)) and value.narrow:
+        return value.symbol()
+    return value
+
+
+def whole_number(value: Any) -> bool:
+    return isinstance(value, int)
+
+
+def _is_symbol(value: Any) -> bool:
+    from kleene.lowering.symbolic import Symbol
+
+    return type(value) is Symbol
+
+
+class BitsValue(Opaque):
+    """A word expression in `step` bit by bit: each bit is a function of a few bits of words."""
+
+    def __init__(self, path: Path, functions: tuple[BitFunction, ...]) -> None:
+        self.path, self.functions = path, functions
+
+    @property
+    def program_name(self) -> str:
+        return self.path.program.spec.name
+
+    def _refuse(self, what: str) -> ProgramError:
+        return ProgramError(f"{self.program_name}: step {what} of bits {', '.join(self._atoms[:4])}")
+
+    @property
+    def _atoms(self) -> list[str]:
+        return list(dict.fromkeys(atom for function in self.functions for atom in function.atoms))
+
+    # --- bits ---
+
+    def __getitem__(self, place: Any) -> BitsValue:
+        if isinstance(place, slice):
+            return BitsValue(self.path, tuple(self.functions[k] for k in sliced(place, len(self.functions))))
+        at = whole(place)
+        if at is None or not -len(self.functions) <= at < len(self.functions):
+            raise self._refuse(f"takes bit {at} of {len(self.functions)},")
+        return BitsValue(self.path, (self.functions[at],))
+
+    def __invert__(self) -> BitsValue:
+        return BitsValue(self.path, tuple(inverted(function) for function in self.functions))
+
+    def _bitwise(self, other: Any, table: int) -> BitsValue:
+        if isinstance(other, WordValue | BitsValue):
+            theirs = other.functions
+        else:
+            number = whole(other)
+            if number is None or number < 0:
+                raise self._refuse(f"combines {other!r} with an expression")
+            theirs = constant_bits(number, max(number.bit_length(), 1))
+        width = max(len(theirs), len(self.functions))
+        mine, theirs = (((*each, *constant_bits(0, width - len(each)))) for each in (self.functions, theirs))
+        return BitsValue(self.path, tuple(combined(a, b, table) for a, b in zip(mine, theirs)))
+
+    def __and__(self, other: Any) -> BitsValue:
+        return self._bitwise(other, 0b1000)
+
+    def __or__(self, other: Any) -> BitsValue:
+        return self._bitwise(other, 0b1110)
+
+    def __xor__(self, other: Any) -> BitsValue:
+        return self._bitwise(other, 0b0110)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __lshift__(self, by: Any) -> BitsValue:
+        return BitsValue(self.path, (*constant_bits(0, _amount(self, by)), *self.functions))
+
+    def __rshift__(self, by: Any) -> BitsValue:
+        count = _amount(self, by)
+        kept = self.functions[count:]
+        return BitsValue(self.path, (*kept, *constant_bits(0, len(self.functions) - len(kept))))
+
+    # --- as a sum, or as an ordinary value ---
+
+    @property
+    def narrow(self) -> bool:
+        return len(self._atoms) <= NARROW
+
+    def linear(self) -> WordValue:
+        """The same value as a sum of bits."""
+        total: dict[str, int] = {}
+        constant = 0
+        for place, function in enumerate(self.functions):
+            weights = function.linear()
+            if weights is None:
+                raise self._refuse("adds a bitwise expression (assign it first)")
+            slope, base = weights
+            constant += base << place
+            for atom in function.atoms:
+                total[atom] = total.get(atom, 0) + (slope << place)
+        return WordValue(self.path, total, constant)
+
+    def symbol(self) -> Any:
+        from kleene.lowering.symbolic import Symbol
+
+        if all(function.linear() is not None for function in self.functions):
+            form = self.linear()
+            return form.symbol() if form.terms else form.constant
+        atoms = self._atoms
+        form_ = Form.of(0, {atom: (0, 1 << k) for k, atom in enumerate(atoms)})
+        table = {}
+        for value in form_.values:
+            known = {atom: int(value) >> k & 1 for k, atom in enumerate(atoms)}
+            table[value] = sum(function.value(known) << place for place, function in enumerate(self.functions))
+        return Symbol.simplified(self.path, form_, table)
+
+    def _simple(self) -> Any:
+        """A symbol where there are few bits, otherwise a sum."""
+        return self.symbol() if self.narrow else self.linear()
+
+    def __bool__(self) -> bool:
+        return bool(self._simple())
+
+    def __index__(self) -> int:
+        return int(self._simple().__index__())
+
+    def __hash__(self) -> int:
+        return hash(self._simple())
+
+    def __neg__(self) -> Any:
+        return -self.linear()
+
+    def __mod__(self, modulus: Any) -> Any:
+        if isinstance(modulus, int) and modulus >= 2 and not modulus & (modulus - 1):
+            return self[0 : modulus.bit_length() - 1]
+        return self._simple() % modulus
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._refuse(f"uses '{name}'")
+
+    def _no(self, *_: Any) -> Any:
+        raise self._refuse("makes text or does other arithmetic")
+
+    __int__ = __index__
+    __str__ = __repr__ = __format__ = __float__ = __iter__ = __len__ = __abs__ = __round__ = _no
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _no
+    __rmod__ = __rlshift__ = __rrshift__ = __contains__ = _no
+
+
+def _amount(value: BitsValue, by: Any) -> int:
+    """A number of places to shift by. A symbol or a slice forks, one path for each of its values."""
+    count = whole(by)
+    if count is None or count < 0:
+        raise value._refuse(f"shifts by {by!r} an expression")
+    return count
+
+
+def _install() -> None:
+    """Give `BitsValue` sums and comparisons, those of a `WordValue` or of a symbol."""
+    import operator
+
+    for name in ("add", "sub", "mul"):
+        plain = getattr(operator, name)
+        setattr(BitsValue, f"__{name}__", lambda self, other, f=plain: f(self.linear(), other))
+        setattr(BitsValue, f"__r{name}__", lambda self, other, f=plain: f(other, self.linear()))
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        plain = getattr(operator, name)
+        setattr(BitsValue, f"__{name}__", lambda self, other, f=plain: f(self._simple(), other))
+
+
+_install()
+
+
+def concat(*parts: Any) -> Any:
+    """Words, slices and bits side by side, the first lowest.
+
+    >>> from kleene.machines.bitwords import BitWord
+    >>> concat(BitWord(0b01, 2), BitWord(0b111, 3))
+    29
+    """
+    if not any(isinstance(part, (WordValue, BitsValue)) for part in parts):
+        return joined_numbers(parts)
+    path = next(part.path for part in parts if isinstance(part, (WordValue, BitsValue)))
+    functions: list[BitFunction] = []
+    for part in parts:
+        if isinstance(part, BitWord) and part.bits is not None:
+            functions += constant_bits(int(part), part.bits)
+        elif isinstance(part, (WordValue, BitsValue)):
+            functions += part.functions
+        else:
+            raise ProgramError(f"{path.program.spec.name}: concat joins words, slices and bits, not {part!r}")
+    return BitsValue(path, tuple(functions))
+
+
+def extend(word: Any, bits: int) -> Any:
+    """A word with its highest bit repeated up to `bits` bits: sign extension.
+
+    >>> from kleene.machines.bitwords import BitWord
+    >>> extend(BitWord(0b101, 3), 5)
+    29
+    """
+    width = word.bits if isinstance(word, BitWord) else len(word.functions)
+    if width is None or width > bits:
+        raise ProgramError(f"extend: the word has {width} bits, more than {bits}")
+    return concat(word, *[word[width - 1]] * (bits - width))
 
 
 def bounds(path: Path, terms: Terms) -> tuple[int, int]:
     """Bounds of Σ coefficient · word on a path, from the ranges of the words and earlier comparisons."""
     low = high = 0
     for name, coefficient in terms:
-        largest = coefficient * (len(path.program.spec.kinds[name]) - 1)
-        low, high = low + min(0, largest), high + max(0, largest)
+        most = coefficient * largest(path.program.spec, name)
+        low, high = low + min(0, most), high + max(0, most)
     known = path.word_bounds.get(terms, (low, high))
     negated = path.word_bounds.get(tuple((name, -c) for name, c in terms))
     if negated is not None:
@@ -274,6 +671,10 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
     """Check an assignment to a word. Return it as data, and what `step` reads from the word afterwards."""
     spec = path.program.spec
     size = len(spec.kinds[name])
+    if isinstance(value, BitsValue):
+        if len(trimmed(value.functions)) > _bits(spec, name):
+            raise RangeError(f"{spec.name}: step writes {len(value.functions)} bits to '{name}', which has fewer")
+        return WordAssignment((), 0, None, line, trimmed(value.functions)), value
     if not isinstance(value, WordValue):
         number = whole(value)
         constant = None if number is None else spec.variables[name].write(number)
@@ -285,6 +686,9 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
     if spec.variables[name].outside == "wrap" and not fits and value.modulus is None:
         value = value % size
     made = WordAssignment(value.terms, value.constant, value.modulus, line)
+    wired = wires(spec, made) if _has_bits(made.terms) else None
+    if wired is not None and len(wired) <= _bits(spec, name):
+        return WordAssignment((), 0, None, line, wired), value
     if value.modulus is not None and value.modulus > size:
         raise RangeError(f"{spec.name}: step writes {made.describe()} to '{name}', which holds 0 … {size - 1}")
     if value.modulus is None and not fits:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
 from kleene.errors import ProgramError
+from kleene.machines.bitwords import BitWord
 from kleene.machines.kinds import (
     MAX_VALUES,
     MAX_WORD_BITS,
@@ -57,6 +58,18 @@ class Variable(Declaration, Generic[T]):
         def __set__(self, instance: object, value: T) -> None: ...
 
 
+class WordVariable(Variable[int]):
+    """A declared word, made by `kl.word`. `z.w` reads a number that has bits and slices."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> WordVariable: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> BitWord: ...
+        def __get__(self, instance: object, owner: Any) -> Any: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Head(Generic[T]):
     """A declared attention head, made by `kl.attend` or `kl.relative`.
@@ -89,22 +102,70 @@ class Head(Generic[T]):
 
 
 @dataclass(frozen=True, eq=False)
+class Clear:
+    """Variables that start a layer with their first value (of a word: 0), made by `kl.clear`."""
+
+    variables: tuple[Variable[Any], ...]
+    where: Any = None
+
+
+def clear(*variables: Variable[Any], where: Mapping[Variable[int], int] | None = None) -> Clear:
+    """Declare that variables become zero (a `cat`: its value 0) before the step of a layer.
+
+    A head takes the old values away, so that no unit has to.
+
+    - `where`: `{variable: value}`; only positions with these values clear.
+    """
+    if not variables or not all(isinstance(one, Variable) for one in variables):
+        raise ProgramError("clear: takes one variable or more, as in kl.clear(total, carry)")
+    return Clear(variables, where)
+
+
+@dataclass(frozen=True, eq=False)
 class CycleLayer:
-    """One layer of a cycle: its heads, and the step after them."""
+    """One layer of a cycle: its heads, and the step after them; or two steps, one for each half of the MLP block."""
 
-    heads: tuple[Head[Any], ...]
+    heads: tuple[Head[Any] | Clear, ...]
     step: Callable[[Any], None]
+    second: Callable[[Any], None] | None = None
+
+    def then(self, step: Callable[[Any], None]) -> CycleLayer:
+        """Declare the second step of a layer: `@fetch.then` above it. It sees what the first step has written."""
+        if self.second is not None:
+            raise ProgramError("layer: a layer has two steps at most, one for each half of the MLP block")
+        return CycleLayer(self.heads, self.step, step)
 
 
-def layer(*heads: Head[Any]) -> Callable[[Callable[[Any], None]], CycleLayer]:
+def layer(*heads: Head[Any] | Clear) -> Callable[[Callable[[Any], None]], CycleLayer]:
     """Declare a layer of a cycle: `@kl.layer(head, …)` above its step, then `cycle = (fetch, load, store)`.
 
     The layers of a cycle take turns. Each has its own heads and its own step.
     """
     for head in heads:
-        if not isinstance(head, Head):
-            raise ProgramError(f"layer: takes heads (kl.attend, kl.relative), not {head!r}")
+        if not isinstance(head, Head | Clear):
+            raise ProgramError(f"layer: takes heads (kl.attend, kl.relative) and kl.clear, not {head!r}")
     return lambda step: CycleLayer(heads, step)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An initialiser of a word: position p starts with p + offset, modulo the word's size."""
+
+    offset: int
+
+    def __call__(self, position: int) -> int:
+        return position + self.offset
+
+
+def counting(offset: int = 0) -> Counted:
+    """Initialise a word with its position plus an offset, in binary. The network computes it and stores no table.
+
+    >>> counting(5)(3)
+    8
+    """
+    if as_int(offset) is None:
+        raise ProgramError(f"counting: the offset must be a whole number, not {offset!r}")
+    return Counted(int(offset))
 
 
 def _variable(
@@ -226,7 +287,7 @@ def word(
     position: Callable[[int], Any] | None = None,
     default: int | None = None,
     wrap: bool = False,
-) -> Variable[int]:
+) -> WordVariable:
     """Declare a variable that holds an integer 0 … 2**bits − 1 in binary, in `bits` dimensions.
 
     - `token`: a function from a token to the initial value.
@@ -239,7 +300,8 @@ def word(
     """
     if as_int(bits) is None or not 1 <= int(bits) <= MAX_WORD_BITS:
         raise ProgramError(f"word: bits must be 1 … {MAX_WORD_BITS}, not {bits!r}")
-    return _variable(Word(int(bits)), token, position, default, wrap=wrap)
+    made = _variable(Word(int(bits)), token, position, default, wrap=wrap)
+    return WordVariable(**{field.name: getattr(made, field.name) for field in fields(made)})
 
 
 @overload

@@ -13,8 +13,9 @@ from typing import Any
 
 from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
+from kleene.machines.bitwords import BitWord
 from kleene.machines.declarations import Head, Variable
-from kleene.machines.kinds import Categorical, Numerical, Subset, Value, as_int, as_number
+from kleene.machines.kinds import Categorical, Numerical, Subset, Value, Word, as_int, as_number
 from kleene.machines.program import LayerProgram, ProgramClass, step_of
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
@@ -76,6 +77,11 @@ class RunningLayer:
     def moved(self) -> States:
         """The state after the heads that write into variables. Every head reads the state before the layer."""
         after = [dict(state) for state in self.states]
+        for clear in self.spec.clears.values():
+            for i in range(len(after)):
+                if self._has(i, clear.where):
+                    after[i] |= {name: self.spec.kinds[name].values[0] for name in clear.variables}
+        written: set[tuple[int, str]] = set()
         for head in self.spec.moves.values():
             assert head.into is not None
             outputs = {i: self.output(head, i) for i in range(len(after)) if self._has(i, head.where)}
@@ -84,6 +90,9 @@ class RunningLayer:
             for i, output in outputs.items():
                 if output.value is None:
                     raise UndefinedRead(self.spec.name, head.name, i, self.number, len(output.selected))
+                if (i, head.into) in written:
+                    raise WrongReplacement(self.spec.name, head.name, head.into, "another head", i, self.number)
+                written.add((i, head.into))
                 after[i][head.into] = output.value
             for i, output in outputs.items():
                 old = self.states[output.selected[0]][head.replacing] if head.replacing is not None else None
@@ -95,21 +104,23 @@ class RunningLayer:
 class PositionState:
     """`z` in `step`: the variables and head outputs of one position."""
 
-    def __init__(self, program: ProgramClass | LayerProgram, layer: RunningLayer, position: int) -> None:
+    def __init__(
+        self, program: ProgramClass | LayerProgram, layer: RunningLayer, position: int, values: dict[str, Value]
+    ) -> None:
         vars(self).update(_program=program, _layer=layer, _position=position)
-        vars(self).update(_values=dict(layer.moved[position]))
+        vars(self).update(_values=values)
 
     def __getattr__(self, name: str) -> Any:
         spec, values = self._program.spec, self._values
         if name in values:
-            return values[name]
+            return _read(spec, name, values[name])
         if name in spec.heads:
             head = spec.heads[name]
             output = self._layer.output(head, self._position)
             if output.value is None:
                 raise UndefinedRead(spec.name, name, self._position, self._layer.number, len(output.selected))
             value = self._nearest(head, output.value)
-            return head.read_values[head.kind.index(value) or 0] if head.counts else value
+            return head.read_values[head.kind.index(value) or 0] if head.counts else _read(spec, name, value)
         return class_constant(self._program, name)
 
     def _nearest(self, head: HeadSpec, value: Value) -> Value:
@@ -126,6 +137,12 @@ class PositionState:
     def __setattr__(self, name: str, value: Any) -> None:
         self._values[name] = checked_write(self._program.spec, name, value)
         self._layer.lines[self._position][name] = executing_line(self._program)
+
+
+def _read(spec: Spec, name: str, value: Value) -> Value:
+    """A value as `step` reads it: words know their width."""
+    kind = spec.kinds[name]
+    return BitWord(value, kind.bits) if isinstance(kind, Word) else value
 
 
 def executing_line(program: ProgramClass | LayerProgram) -> int | None:
@@ -177,10 +194,13 @@ def remedy(spec: Spec, name: str, value: Any) -> str:
 
 
 def run_step(program: ProgramClass | LayerProgram, layer: RunningLayer, position: int) -> dict[str, Value]:
-    """Run `step` at one position; the variables after it."""
-    state = PositionState(program, layer, position)
+    """Run `step` at one position, and the second step where the layer has one; the variables after it."""
+    state = PositionState(program, layer, position, dict(layer.moved[position]))
     try:
         step_of(program)(state)
+        if isinstance(program, LayerProgram) and program.second is not None:
+            state = PositionState(program.second, layer, position, state._values)
+            step_of(program.second)(state)
     except KleeneError:
         raise
     except Exception as error:

@@ -14,7 +14,7 @@ from kleene.errors import InputError, RangeError
 
 Value = Any  # an int, a Fraction (num) or a frozenset (subset)
 
-MAX_WORD_BITS = 32
+MAX_WORD_BITS = 62
 MAX_VALUES = 2**21  # the most values of a variable, tokens, and positions with tables: all are held in memory
 
 

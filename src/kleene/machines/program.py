@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from kleene.common.output import Output
 from kleene.common.text import Text
 from kleene.errors import ProgramError
-from kleene.machines.declarations import CycleLayer, Head, Variable
-from kleene.machines.spec import Spec
+from kleene.machines.declarations import Clear, CycleLayer, Head, Variable
+from kleene.machines.spec import Spec, second_spec
 from kleene.machines.specify import specify
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class _Body(dict[str, Any]):
     """A class body that rejects a second variable of the same name."""
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if isinstance(self.get(name), Variable | Head):
+        if isinstance(self.get(name), Variable | Head | Clear):
             raise ProgramError(f"'{name}' is declared twice; every variable and head has a name of its own")
         super().__setitem__(name, value)
         if isinstance(value, Head) and value.own is not None:
@@ -85,6 +85,15 @@ class LayerProgram:
 
     def __init__(self, program: ProgramClass, spec: Spec, declared: CycleLayer) -> None:
         self.program, self.spec, self.step = program, spec, declared.step
+        self.declared = declared
+        self.second: LayerProgram | None = None  # the second step of the layer, which reads no heads
+        if declared.second is not None:
+            self.second = LayerProgram(program, second_spec(spec), CycleLayer((), declared.second))
+
+    @property
+    def first(self) -> LayerProgram:
+        """The layer with its first step alone."""
+        return LayerProgram(self.program, self.spec, CycleLayer(self.declared.heads, self.step))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.program, name)

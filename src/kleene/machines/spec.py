@@ -30,7 +30,7 @@ class VariableSpec:
     name: str
     kind: Kind
     by_token: tuple[int, ...] | None
-    by_position: tuple[int, ...] | None
+    by_position: tuple[int, ...] | Counting | None
     default: int
     outside: str | None = field(default=None, compare=False)  # what a number outside becomes when it is written
 
@@ -45,6 +45,12 @@ class VariableSpec:
         if self.by_position is not None:
             return self.by_position[position]
         return self.default
+
+
+def _places_to_json(places: tuple[int, ...] | Counting | None) -> Any:
+    if isinstance(places, Counting):
+        return {"offset": places.offset, "bits": places.bits, "length": places.length}
+    return places
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,44 @@ class HeadSpec:
 
 
 @dataclass(frozen=True)
+class ClearSpec:
+    """Variables that become zero before `step`, at the positions with the values of `where`."""
+
+    name: str
+    variables: tuple[str, ...]
+    where: tuple[tuple[str, int], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"variables": list(self.variables), "where": [list(pair) for pair in self.where]}
+
+    @classmethod
+    def from_json(cls, name: str, content: Any) -> ClearSpec:
+        where = tuple((str(n), int(i)) for n, i in content["where"])
+        return cls(name, tuple(map(str, content["variables"])), where)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The places of positions counted in binary: position p holds (p + offset) mod 2**bits. Nothing is stored."""
+
+    offset: int
+    bits: int
+    length: int
+
+    def __getitem__(self, position: int) -> int:
+        if not 0 <= position < self.length:
+            raise IndexError(position)
+        return (position + self.offset) % (1 << self.bits)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def distinct(self) -> bool:
+        return self.length <= 1 << self.bits
+
+
+@dataclass(frozen=True)
 class Spec:
     """A program without its Python: everything but `step`.
 
@@ -145,7 +189,8 @@ class Spec:
     stop: int | None = None
     max_tokens: int | None = None
     moves: dict[str, HeadSpec] = field(default_factory=dict)
-    cycle: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (layer, names of its heads and moves)
+    cycle: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (layer, names of its heads, moves and clears)
+    clears: dict[str, ClearSpec] = field(default_factory=dict)
     text: Text | None = field(default=None, compare=False)  # how text becomes tokens
     encoder: Callable[[str], Sequence[int]] | None = field(default=None, compare=False, repr=False)  # the program's own
     decoder: Callable[[Sequence[int]], Any] | None = field(default=None, compare=False, repr=False)
@@ -167,6 +212,7 @@ class Spec:
                 cycle=(),
                 heads={name: head for name, head in self.heads.items() if name in names},
                 moves={name: head for name, head in self.moves.items() if name in names},
+                clears={name: clear for name, clear in self.clears.items() if name in names},
             )
             for _, names in self.cycle
         )
@@ -181,7 +227,7 @@ class Spec:
                 name: {
                     **variable.kind.to_json(),
                     "by_token": variable.by_token,
-                    "by_position": variable.by_position,
+                    "by_position": _places_to_json(variable.by_position),
                     "default": variable.default,
                 }
                 for name, variable in self.variables.items()
@@ -189,6 +235,7 @@ class Spec:
             "heads": {name: head.to_json() for name, head in self.heads.items()},
             "moves": {name: head.to_json() for name, head in self.moves.items()},
             "cycle": [[name, list(heads)] for name, heads in self.cycle],
+            **({"clears": {name: clear.to_json() for name, clear in self.clears.items()}} if self.clears else {}),
             "output": self.output,
             "halt": self.halt,
             "layers": self.layers,
@@ -205,9 +252,14 @@ class Spec:
         def table(entry: Any) -> tuple[int, ...] | None:
             return None if entry is None else tuple(int(index) for index in entry)
 
+        def places(entry: Any) -> tuple[int, ...] | Counting | None:
+            if isinstance(entry, dict):
+                return Counting(int(entry["offset"]), int(entry["bits"]), int(entry["length"]))
+            return table(entry)
+
         variables = {
             name: VariableSpec(
-                name, kind_from_json(v), table(v["by_token"]), table(v["by_position"]), int(v["default"])
+                name, kind_from_json(v), table(v["by_token"]), places(v["by_position"]), int(v["default"])
             )
             for name, v in content["variables"].items()
         }
@@ -216,6 +268,7 @@ class Spec:
             for part in ("heads", "moves")
         )
         cycle = tuple((str(name), tuple(map(str, names))) for name, names in content["cycle"])
+        clears = {name: ClearSpec.from_json(name, clear) for name, clear in content.get("clears", {}).items()}
         rest = {key: content[key] for key in ("output", "halt", "layers", "causal", "stop", "max_tokens")}
         return cls(
             content["name"],
@@ -225,6 +278,7 @@ class Spec:
             heads,
             moves=moves,
             cycle=cycle,
+            clears=clears,
             text=Text.from_json(content["text"]) if "text" in content else None,
             **rest,
         )
@@ -274,3 +328,8 @@ class Spec:
                     f"{self.name}: token {token!r} at position {place} is outside the alphabet 0 … {self.tokens - 1}"
                 )
         return [int(token) for token in given]
+
+
+def second_spec(spec: Spec) -> Spec:
+    """The program as the second step of a layer sees it: no heads."""
+    return replace(spec, heads={}, moves={})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from kleene.common.text import Text, alphabet_problem
 from kleene.errors import ProgramError
-from kleene.machines.declarations import CycleLayer, Head, Variable
+from kleene.machines.declarations import Clear, Counted, CycleLayer, Head, Variable
 from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word, as_int
-from kleene.machines.spec import HeadSpec, Spec, VariableSpec, inside
+from kleene.machines.spec import ClearSpec, Counting, HeadSpec, Spec, VariableSpec, inside
 
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
 MAX_DEFAULT_POSITIONS = 512
@@ -27,7 +27,7 @@ def specify(name: str, body: dict[str, Any], taken: type) -> Spec:
     """
     names: dict[int, str] = {}  # from the identity of a declaration to its attribute
     for attribute, thing in body.items():
-        if attribute in RESERVED or not isinstance(thing, Variable | Head):
+        if attribute in RESERVED or not isinstance(thing, Variable | Head | Clear):
             continue
         if attribute.startswith("_"):
             raise ProgramError(f"{name}: the variable '{attribute}' must not start with an underscore")
@@ -58,9 +58,11 @@ class _Checker:
         positions = self._positions(plain)
         variables = {name: self._variable(name, thing, tokens, positions) for name, thing in plain.items()}
         every = {name: self._head(name, thing) for name, thing in declared.items() if isinstance(thing, Head)}
-        cycle = self._cycle(every) if has_cycle else ()
+        clears = self._clears(declared, has_cycle)
+        cycle = self._cycle({**every, **clears}) if has_cycle else ()
         for names in [names for _, names in cycle] or [tuple(every)]:
-            self._check_moves([every[name] for name in names])
+            self._check_moves([every[name] for name in names if name in every])
+            self._check_clears(names, clears, every)
         halt, layers = self._halt(plain), self._whole("layers", at_least=1)
         text = self._text()
         stop, max_tokens = self._stop(text), self._whole("max_tokens", at_least=1)
@@ -79,6 +81,7 @@ class _Checker:
             max_tokens=max_tokens,
             moves={name: head for name, head in every.items() if head.into is not None},
             cycle=cycle,
+            clears=clears,
             text=text,
             encoder=self._function("encode"),
             decoder=self._function("decode"),
@@ -120,6 +123,29 @@ class _Checker:
             return text.alphabet.index(stop)
         return self._whole("stop", at_least=0)
 
+    def _clear(self, name: str, clear: Clear) -> ClearSpec:
+        variables = tuple(self._named(name, "variable", variable) for variable in clear.variables)
+        for one, variable in zip(variables, clear.variables):
+            if not isinstance(variable.kind, Word | Categorical):
+                raise self.fail(f"'{name}' clears '{one}', a {variable.kind.name}; only words and cats are cleared")
+        return ClearSpec(name, variables, self._limits(name, "where", clear.where))
+
+    def _clears(self, declared: dict[str, Any], has_cycle: bool) -> dict[str, ClearSpec]:
+        clears = {name: self._clear(name, thing) for name, thing in declared.items() if isinstance(thing, Clear)}
+        if clears and not has_cycle:
+            raise self.fail(f"'{min(clears)}' is a kl.clear, which only the layers of a cycle take")
+        return clears
+
+    def _check_clears(self, names: tuple[str, ...], clears: dict[str, ClearSpec], every: dict[str, HeadSpec]) -> None:
+        """Reject variables that a layer clears twice, or clears and also writes by a head."""
+        heads = [every[name] for name in names if name in every]
+        written = {head.into: head.name for head in heads if head.into is not None}
+        for clear in (clears[name] for name in names if name in clears):
+            for variable in clear.variables:
+                if variable in written:
+                    raise self.fail(f"'{written[variable]}' and '{clear.name}' both write '{variable}' in one layer")
+                written[variable] = clear.name
+
     def _tokens(self) -> int:
         declared = self.body.get("tokens")
         if isinstance(declared, str | list | tuple):
@@ -148,7 +174,7 @@ class _Checker:
         if max_tokens is not None and (halt or layers is None):
             raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
 
-    def _cycle(self, heads: dict[str, HeadSpec]) -> CycleLayers:
+    def _cycle(self, heads: Mapping[str, HeadSpec | ClearSpec]) -> CycleLayers:
         declared = self.body["cycle"]
         names = {id(thing): name for name, thing in self.body.items() if isinstance(thing, CycleLayer)}
         if not isinstance(declared, tuple | list) or not all(isinstance(one, CycleLayer) for one in declared):
@@ -167,12 +193,16 @@ class _Checker:
     def _check_moves(self, heads: list[HeadSpec]) -> None:
         """Reject two heads of a layer that write one variable, and heads that write where a head of the layer looks."""
         written: dict[str, str] = {}
+        first_of: dict[
+            str, HeadSpec
+        ] = {}  # heads that replace may share a variable; the interpreter rejects two at once
         for head in heads:
             if head.into is None:
                 continue
-            if head.into in written:
+            if head.into in written and not (head.replacing and first_of[head.into].replacing):
                 raise self.fail(f"'{written[head.into]}' and '{head.name}' write into '{head.into}' in the same layer")
             written[head.into] = head.name
+            first_of.setdefault(head.into, head)
         for head in heads:
             for name, _ in (*head.where, *head.among):
                 if name in written:
@@ -239,12 +269,13 @@ class _Checker:
     def _positions(self, variables: dict[str, Variable[Any]]) -> int | None:
         declared = self._whole("positions", at_least=1)
         placed = {name: variable for name, variable in variables.items() if variable.position is not None}
-        if placed and declared is not None and declared > MAX_VALUES:
-            raise self.fail(f"'positions' is {declared:,}; with '{min(placed)}' at most {MAX_VALUES:,} are allowed")
+        stored = {name: one for name, one in placed.items() if not isinstance(one.position, Counted)}
+        if stored and declared is not None and declared > MAX_VALUES:
+            raise self.fail(f"'positions' is {declared:,}; with '{min(stored)}' at most {MAX_VALUES:,} are allowed")
         if declared is not None or not placed:
             return declared
         for place in range(MAX_DEFAULT_POSITIONS):
-            for name, variable in placed.items():
+            for name, variable in stored.items():
                 try:
                     assert variable.position is not None
                     self._initial(name, variable, variable.position, "position", place)
@@ -258,6 +289,12 @@ class _Checker:
         kind, by_token, by_position = variable.kind, None, None
         if variable.token is not None:
             by_token = tuple(self._initial(name, variable, variable.token, "token", t) for t in range(tokens))
+        if isinstance(variable.position, Counted):
+            if not isinstance(kind, Word):
+                raise self.fail(f"'{name}' counts positions; only a kl.word can")
+            assert positions is not None
+            counted = Counting(variable.position.offset % (1 << kind.bits), kind.bits, positions)
+            return VariableSpec(name, kind, None, counted, 0)
         if variable.position is not None:
             assert positions is not None
             by_position = tuple(

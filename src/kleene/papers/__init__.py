@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ def protocol_of(name: str) -> Experiment:
 
 def _named(name: str) -> Any:
     if name not in EXPERIMENTS:
-        raise InputError(f"experiment {name!r}: unknown; there are {', '.join(EXPERIMENTS)}")
+        close = get_close_matches(name, EXPERIMENTS, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(EXPERIMENTS)}"
+        raise InputError(f"experiment {name!r}: unknown; {hint}")
     module, _, attribute = EXPERIMENTS[name].partition(":")
     return getattr(import_module(module), attribute)

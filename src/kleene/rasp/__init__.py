@@ -6,12 +6,19 @@
 ['c', 'b', 'a']
 """
 
+from kleene.rasp.counting import CRasp as CRasp
+from kleene.rasp.counting import Fragment as Fragment
+from kleene.rasp.counting import crasp as crasp
+from kleene.rasp.counting import leftmost as leftmost
+from kleene.rasp.counting import rightmost as rightmost
 from kleene.rasp.evaluation import CausalEvaluator as CausalEvaluator
 from kleene.rasp.evaluation import DefaultRASPEvaluator as DefaultRASPEvaluator
 from kleene.rasp.evaluation import evaluate as evaluate
 from kleene.rasp.evaluation import evaluate_causally as evaluate_causally
 from kleene.rasp.expressions import DEFAULT_ANNOTATORS as DEFAULT_ANNOTATORS
 from kleene.rasp.expressions import Aggregate as Aggregate
+from kleene.rasp.expressions import AggregateFirst as AggregateFirst
+from kleene.rasp.expressions import AggregateLast as AggregateLast
 from kleene.rasp.expressions import AggregateMax as AggregateMax
 from kleene.rasp.expressions import AggregateMin as AggregateMin
 from kleene.rasp.expressions import Annotator as Annotator
@@ -56,3 +63,5 @@ from kleene.rasp.notation import RaspFile as RaspFile
 from kleene.rasp.notation import parse as parse
 from kleene.rasp.notation import parse_file as parse_file
 from kleene.rasp.program import to_program as to_program
+from kleene.rasp.validation import Finding as Finding
+from kleene.rasp.validation import validate as validate

@@ -18,6 +18,8 @@ from kleene.common.means import exact, is_number, plain
 from kleene.errors import NotSupported, ProgramError
 from kleene.rasp.expressions import (
     Aggregate,
+    AggregateFirst,
+    AggregateLast,
     AggregateMax,
     AggregateMin,
     ConstantSelector,
@@ -88,6 +90,7 @@ class Picked(Atom):
     selection: Selection = field(default=None)  # type: ignore[assignment]
     value: Func = field(default=None)  # type: ignore[assignment]
     places: tuple[int, ...] = ()  # value number, then nothing → place in the domain
+    prefer: str | None = None  # which of several selected positions, where one is enough
 
 
 @dataclass(eq=False)
@@ -517,11 +520,21 @@ class Analysis:
         if found is None:
             return Values(Func.constant(), [sop.default])
         selection, by_index = found
+        prefer = self._preference(sop, value)
+        if prefer is not None or self._selects_one(selection):
+            return self._picked(sop, selection, value, prefer)
         if isinstance(sop, AggregateMax | AggregateMin):
             return self._extreme(sop, selection, value)
-        if self._selects_one(selection):
-            return self._picked(sop, selection, value)
         return self._averaged(sop, selection, value, sop.default, by_index)
+
+    def _preference(self, sop: Aggregate, value: Values) -> str | None:
+        """Which one of the selected positions an aggregate takes, if it takes one."""
+        if isinstance(sop, AggregateFirst | AggregateLast):
+            return "earliest" if isinstance(sop, AggregateFirst) else "latest"
+        own_index = value.function.is_atom and value.function.atoms[0] is self.indices
+        if own_index and isinstance(sop, AggregateMax | AggregateMin):
+            return "latest" if isinstance(sop, AggregateMax) else "earliest"
+        return None
 
     def _one_selection(self, family: Family, what: str) -> tuple[Selection, np.ndarray | None] | None:
         """One head's selection of all that a selector selects, and how many that is at each index, if known."""
@@ -568,13 +581,14 @@ class Analysis:
                     return True
         return False
 
-    def _picked(self, sop: Aggregate, selection: Selection, value: Values) -> Values:
-        key = ("picked", selection.key, value.function.key, tuple(value.domain), sop.default)
+    def _picked(self, sop: Aggregate, selection: Selection, value: Values, prefer: str | None) -> Values:
+        prefer = None if self._selects_one(selection) else prefer
+        key = ("picked", selection.key, value.function.key, tuple(value.domain), sop.default, prefer)
         if key not in self._made:
             domain = Domain(sop.name)
             places = tuple(domain.place(v) for v in [*value.domain, sop.default])
             self._made[key] = self._add(
-                Picked(len(self.atoms), sop.name, domain.values, None, selection, value.function, places)
+                Picked(len(self.atoms), sop.name, domain.values, None, selection, value.function, places, prefer)
             )
         return self._atom(self._made[key])
 

@@ -9,6 +9,8 @@ from kleene.common.means import is_number, mean
 from kleene.errors import InputError, ProgramError
 from kleene.rasp.expressions import (
     Aggregate,
+    AggregateFirst,
+    AggregateLast,
     AggregateMax,
     AggregateMin,
     Comparison,
@@ -123,6 +125,8 @@ def aggregated(sop: Aggregate, values: list[Value]) -> Value:
     """What an aggregate makes of the selected values."""
     if not values:
         return sop.default
+    if isinstance(sop, AggregateFirst | AggregateLast):
+        return values[0] if isinstance(sop, AggregateFirst) else values[-1]
     if isinstance(sop, AggregateMax | AggregateMin):
         return max(values) if isinstance(sop, AggregateMax) else min(values)
     if len(values) == 1 or all(value == values[0] for value in values):

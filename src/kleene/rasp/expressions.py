@@ -536,6 +536,18 @@ class AggregateMin(Aggregate):
     default_name = "aggregate_min"
 
 
+class AggregateFirst(Aggregate):
+    """The value of the leftmost selected position; `default` where none is selected."""
+
+    default_name = "aggregate_first"
+
+
+class AggregateLast(Aggregate):
+    """The value of the rightmost selected position; `default` where none is selected."""
+
+    default_name = "aggregate_last"
+
+
 # --- encodings and names --------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,7 @@ class HeadPlan:
     kind: Kind
     default: Any
     anchored: bool = False  # also selects the beginning of the sequence
+    prefer: str | None = None  # which of several matching positions
     head: Any = None  # once it is declared
 
 
@@ -146,7 +147,7 @@ class Planner:
         if isinstance(atom, Picked):
             count = atom.value.size
             value = self.root(f"{atom.name}_value", atom.value, Categorical(count + 1), range(count), count)
-            return [HeadPlan(atom.name, atom.selection, value, value.kind, count)]
+            return [HeadPlan(atom.name, atom.selection, value, value.kind, count, prefer=atom.prefer)]
         if isinstance(atom, Averaged):
             codes = tuple(sorted(set(atom.codes)))
             kind = Numerical(tuple(as_number(code) for code in codes))
@@ -288,10 +289,10 @@ class Planner:
         sides = self._sides(plan)
         query, key = (sides[0].variable, sides[1].variable) if sides else (None, None)
         numerical = isinstance(plan.kind, Numerical)
-        among = {self._bos: 0} if numerical and not sides and not plan.anchored else None
+        among = {self._bos: 0} if (numerical or plan.prefer) and not sides and not plan.anchored else None
         output = plan.kind if numerical else None
         offsets = plan.selection.offsets
-        return Head(query, key, plan.value.variable, offsets, plan.default, output, None, among)
+        return Head(query, key, plan.value.variable, offsets, plan.default, output, None, among, prefer=plan.prefer)
 
     def _updates(self, number: int, read: dict[int, Source]) -> list[GuardedUpdate]:
         """What the step of a layer writes."""

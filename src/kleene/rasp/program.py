@@ -43,7 +43,9 @@ def build(
     analysis = analyse(sop, vocab, max_seq_len, causal, bos)
     values = analysis.of(sop)
     words = Vocabulary(tuple(analysis.tokens.domain), bos, tuple(values.domain))
-    return analysis, words, Planner(analysis, values, _title(sop)).program(words)
+    program = Planner(analysis, values, _title(sop)).program(words)
+    type.__setattr__(program, "sop", sop)
+    return analysis, words, program
 
 
 def analyse(sop: SOp, vocab: Iterable[Any], max_seq_len: int, causal: bool, bos: Any) -> Analysis:

@@ -75,7 +75,9 @@ def load_transformer(folder: Path) -> Transformer:
 
 def config_from_json(content: dict[str, Any]) -> Config:
     """Read a config from JSON; raise ValueError, KeyError or TypeError where it is malformed."""
-    config = Config(**{**content, "cycle": tuple(_block_shape(shape) for shape in content["cycle"])})
+    counted = tuple((int(first), int(bits), int(offset)) for first, bits, offset in content.get("counted", ()))
+    cycle = tuple(_block_shape(shape) for shape in content["cycle"])
+    config = Config(**{**content, "cycle": cycle, "counted": counted})
     _check_config(config)
     return config
 
@@ -103,6 +105,8 @@ def _check_config(config: Config) -> None:
         raise ValueError("a size in its config is not a whole number")
     if config.shape not in ("universal", "encoder", "decoder") or config.output_coding not in ("one-hot", "bits"):
         raise ValueError("its config has an unknown shape or coding")
+    if any(not (first >= 0 and 1 <= bits <= 62 and first + bits <= config.dim) for first, bits, _ in config.counted):
+        raise ValueError("its config counts positions in dimensions that it lacks")
     if min(config.dim, config.tokens, config.blocks, len(config.cycle)) < 1:
         raise ValueError("its config has no dimensions, tokens or blocks")
     if config.blocks > MAX_BLOCKS:

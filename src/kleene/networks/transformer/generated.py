@@ -35,14 +35,15 @@ class GeneratedRun(WholeNumberRun):
         super().begin(x)
         self.source = _Writer(self).source()
         self.code = _compiled(self.source)
-        self.code(self.x, tuple(self.tables), 0, 0, -1, 0, 0)  # compile now, which takes seconds
+        self.rows = tuple(table.rows for table in self.tables)
+        self.code(self.x, self.rows, 0, 0, -1, 0, 0)  # compile now, which takes seconds
 
     def run(self, layers: int, watch: Watch | None = None) -> str:
         if self.halted:
             return HALTED
         place, row, dim = (watch.place, watch.row, watch.dim) if watch else (-1, 0, 0)
         done, reason, broken = self.code(
-            self.x, tuple(self.tables), layers, self.layers % len(self.known.blocks), place, row, dim
+            self.x, self.rows, layers, self.layers % len(self.known.blocks), place, row, dim
         )
         self.layers += done
         self.check_broken(broken)
@@ -62,7 +63,7 @@ class _Writer:
     """Writes the source of one function that runs layers."""
 
     def __init__(self, running: WholeNumberRun) -> None:
-        self.net, self.known, self.table_of = running.net, running.known, running.table_of
+        self.net, self.known, self.table_of, self.tables = running.net, running.known, running.table_of, running.tables
 
     def source(self) -> str:
         lines = ["def run(x, tables, layers, place, watch_place, watch_row, watch_dim):"]
@@ -84,31 +85,45 @@ class _Writer:
         """First where every head looks, then the sums that each makes, and only then the changes."""
         into_working: dict[int, Sums] = {}  # by working row
         into_resting: list[tuple[str, int, LookupHead]] = []  # the row that the head finds, the row that it looks from
+        maybe: list[tuple[str, int, LookupHead]] = []  # heads that may find nothing
         for head in lookups:
             for row in head.looking if head.looking is not None else (head.seen or 0,):
                 found = f"row{head.number}_{row}" if head.query else str(row)
                 yield from self._find(head, row, found)
                 if head.looking is None:
                     into_resting.append((found, row, head))
-                else:
+                elif head.needed or not head.query:
                     _collect(head, found, into_working.setdefault(row, {}))
+                else:
+                    maybe.append((found, row, head))
+                    _collect_nothing(head, into_working.setdefault(row, {}))
         used = {row for sums in into_working.values() for terms in sums.values() for row, _, _ in terms}
         for found in sorted(row for row in used if not row.isdigit()):
             yield f"if {found} < 0: return count, 0, 2"
         for row, sums in into_working.items():
             for start, stop, terms in _runs(sums):
                 yield f"for k in range({stop - start}): new[{start} + k] = here{row}[{start} + k]{_added(terms)}"
+        yield from _add_if_found(maybe)
         for found, row, head in into_resting:
             yield from _write_resting(found, row, head)
         for row, sums in into_working.items():
-            for start, stop, _ in _runs(sums):
-                yield f"for k in range({stop - start}): here{row}[{start} + k] = new[{start} + k]"
+            yield from (
+                f"for k in range({stop - start}): here{row}[{start} + k] = new[{start} + k]"
+                for start, stop, _ in _runs(sums)
+            )
 
     def _find(self, head: LookupHead, row: int, found: str) -> Iterator[str]:
         """Look up the row whose key is the word in a row; a head without a query looks at its own row."""
         if head.query:
-            asked, looked = (head.query, head.key) if head.looking is not None else (head.key, head.query)
-            yield f"{found} = table{self.table_of[looked]}[{_word(row, asked)}]"
+            asked = head.query if head.looking is not None else head.key
+            number = self.table_of[head.table]
+            first, count = self.tables[number].first, len(self.tables[number].rows)
+            switched = "".join(f" and here{row}[{dim}] == 1" for dim in head.switch)
+            if first == 0 and count == 1 << len(asked) and not switched:
+                yield f"{found} = table{number}[{_word(row, asked)}]"
+            else:
+                yield f"asked = ({_word(row, asked)}) - {first}"
+                yield f"{found} = table{number}[asked] if 0 <= asked < {count}{switched} else np.int32(-1)"
 
     # --- units ---
 
@@ -208,8 +223,24 @@ def _collect(head: LookupHead, row: str, sums: Sums) -> None:
         sums.setdefault(int(target), []).append((row, int(source), int(weight)))
 
 
+def _collect_nothing(head: LookupHead, sums: Sums) -> None:
+    """Note the target dimensions of a head that may add nothing."""
+    for target in head.copies.targets:
+        sums.setdefault(int(target), [])
+
+
 def _added(terms: list[Term]) -> str:
     return "".join(f" {_signed(weight)}x[{row}, {source} + k]" for row, source, weight in terms)
+
+
+def _add_if_found(heads: list[tuple[str, int, LookupHead]]) -> Iterator[str]:
+    """Add what heads copy, where they find a row."""
+    for found, _, head in heads:
+        yield f"if {found} >= 0:"
+        sums: Sums = {}
+        _collect(head, found, sums)
+        for start, stop, terms in _runs(sums):
+            yield f"    for k in range({stop - start}): new[{start} + k] = new[{start} + k]{_added(terms)}"
 
 
 def _write_resting(found: str, row: int, head: LookupHead) -> Iterator[str]:

@@ -15,12 +15,15 @@ from kleene.networks.transformer.active_rows import (
     ActiveRows,
     Array,
     LookupHead,
+    RowTable,
     find_active_rows,
     row_by_word,
     words_held,
 )
 from kleene.networks.transformer.model import Block, Transformer
 from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
+
+ROWS_AT_ONCE = 1 << 15
 
 
 class WholeNumberRun(PausableRun):
@@ -29,21 +32,31 @@ class WholeNumberRun(PausableRun):
     It rejects weights that are not whole numbers, and rows that hold anything but zeros and ones after a layer; the
     dense evaluator runs these."""
 
+    def begin_with(self, tokens: Tensor) -> None:
+        parts = []
+        for start in range(0, len(tokens), ROWS_AT_ONCE):  # a part at a time: floats take four times the memory
+            part = self.net.embed(tokens[None, start : start + ROWS_AT_ONCE].to(self.net.device), start)[0]
+            parts.append(self._whole(part))
+        self.begin(torch.from_numpy(np.concatenate(parts)))
+
+    def _whole(self, x: Tensor) -> Array:
+        start = x.cpu().float().numpy()
+        whole: Array = start.astype(np.int8)
+        if not (whole == start).all():
+            raise NotSupported(f"{self.net.config.name}: its residual stream has more than whole numbers; use 'dense'")
+        return whole
+
     def begin(self, x: Tensor) -> None:
         self.known: ActiveRows = find_active_rows(self.net, x)
         check_whole(self.net, self.known)
-        start = x.double().cpu().numpy()
-        self.x: Array = np.ascontiguousarray(start.astype(np.int8))
-        if not (self.x == start).all():
-            raise NotSupported(f"{self.net.config.name}: its residual stream has more than whole numbers; use 'dense'")
-        self.tables: list[Array] = []  # one for each set of dimensions that heads look up
-        self.table_of: dict[tuple[int, ...], int] = {}
+        self.x: Array = np.ascontiguousarray(x.numpy() if x.dtype == torch.int8 else self._whole(x))
+        self.tables: list[RowTable] = []  # one for each set of dimensions and rows that heads look up
+        self.table_of: dict[Any, int] = {}
         for lookups in self.known.blocks:
             for head in lookups:
-                dims = head.key if head.looking is not None else head.query
-                if dims and dims not in self.table_of:
-                    self.table_of[dims] = len(self.tables)
-                    self.tables.append(row_by_word(self.net, self.x, dims))
+                if head.query and head.table not in self.table_of:
+                    self.table_of[head.table] = len(self.tables)
+                    self.tables.append(row_by_word(self.net, self.x, head.table[0], head.found))
 
     def residual(self) -> Tensor:
         return torch.from_numpy(self.x.astype(np.float32))
@@ -102,8 +115,8 @@ class LookupRun(WholeNumberRun):
     def begin(self, x: Tensor) -> None:
         super().begin(x)
         self.working = np.array(self.known.working)
-        longest = max(map(len, self.tables), default=1)  # there is no table where every head looks at its own row
-        self.table = np.array([np.resize(t, longest) for t in self.tables], dtype=np.int32).reshape(-1, longest)
+        self.table_starts = np.cumsum([0, *(len(table.rows) for table in self.tables)])
+        self.table = np.concatenate([np.zeros(0, np.int32), *(table.rows for table in self.tables)])
         self.heads, self.units = self._flat_heads(), self._flat_units()
         written = [written_dims(block, lookups) for block, lookups in zip(self.net.blocks, self.known.blocks)]
         starts = np.cumsum([0, *map(len, written)]).astype(np.int32)
@@ -124,11 +137,11 @@ class LookupRun(WholeNumberRun):
         for lookups in self.known.blocks:
             for head in lookups:
                 asked = head.query if head.looking is not None else head.key
-                looked = head.key if head.looking is not None else head.query
+                number = self.table_of[head.table] if head.query else -1
                 rows = head.looking if head.looking is not None else (head.seen or 0,)
                 heads.append(
                     (
-                        self.table_of[looked] if looked else -1,
+                        self.table_starts[number] if head.query else -1,
                         head.looking is None,
                         len(looking),
                         len(rows),
@@ -136,15 +149,20 @@ class LookupRun(WholeNumberRun):
                         len(asked),
                         len(copies),
                         len(copies) + len(head.copies.sources),
+                        self.tables[number].first if head.query else 0,
+                        len(self.tables[number].rows) if head.query else 0,
+                        head.looking is None or not head.needed,
+                        len(dims) + len(asked),
+                        len(head.switch),
                     )
                 )
                 looking += rows
-                dims += asked
+                dims += [*asked, *head.switch]
                 copies += list(zip(head.copies.sources, head.copies.targets, head.copies.weights))
             written += sorted({int(t) for head in lookups for t in head.copies.targets})
             starts.append((len(heads), len(written)))
         parts = (starts, heads, looking, dims, copies, written)
-        return FlatHeads(*(np.array(part, dtype=np.int32) for part in parts))
+        return FlatHeads(*(np.array(part, dtype=np.int64) for part in parts))
 
     def _flat_units(self) -> FlatUnits:
         """The units of both halves of all blocks: for each what it reads and writes, without the zeros."""
@@ -187,7 +205,8 @@ class FlatHeads(NamedTuple):
     """The heads of all blocks, one after the other."""
 
     starts: Array  # block → its first head, and its first entry in `written`
-    heads: Array  # table, inverse, looking (start, count), asked dims (start, count), copies (start, end)
+    heads: Array  # table's start, inverse, looking (start, count), asked dims (start, count), copies (start, end), the
+    # table's first word and length, whether it may find nothing, dims that must be 1 (start, count)
     looking: Array
     dims: Array
     copies: Array  # source dim, target dim, weight
@@ -260,10 +279,16 @@ def _look(x, working, table, flat, place, added, hits):  # type: ignore[no-untyp
         for r in range(flat.heads[h, 2], flat.heads[h, 2] + flat.heads[h, 3]):
             here = flat.looking[r]
             there = here
+            switched = True
+            for k in range(flat.heads[h, 11], flat.heads[h, 11] + flat.heads[h, 12]):
+                switched &= x[here, flat.dims[k]] == 1
+            if not switched:
+                continue
             if which >= 0:
-                there = table[which, _word(x, here, flat.dims, flat.heads[h, 4], flat.heads[h, 5])]
+                word = _word(x, here, flat.dims, flat.heads[h, 4], flat.heads[h, 5]) - flat.heads[h, 8]
+                there = table[which + word] if 0 <= word < flat.heads[h, 9] else -1
             if there < 0:
-                if inverse:
+                if flat.heads[h, 10]:
                     continue
                 return -1
             target, source = (there, here) if inverse else (here, there)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from kleene.common.alphabet import Word
+from kleene.common.decision import Decision
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
 from kleene.common.text import Text, encode_text, is_symbols
@@ -37,7 +38,7 @@ from kleene.networks.transformer.by_name import (
 if TYPE_CHECKING:
     from kleene.networks.transformer.sparse import SparseTransformer
 
-Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated"]
+Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated", "lanes"]
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 UNDERFLOW = 745.2  # exp(−745.2) is zero in float64
@@ -73,6 +74,7 @@ class Config:
     blocks: int = 1  # equal to the length of the cycle: all layers share the blocks
     stop: int | None = None
     max_tokens: int | None = None
+    counted: tuple[tuple[int, int, int], ...] = ()  # (first dimension, bits, offset): position + offset in binary
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -272,6 +274,9 @@ class Transformer(nn.Module):
         x = self.token_embedding[tokens]  # (batch, position, dim)
         if self.config.positions is not None:
             x = x + self.position_embedding[start : start + tokens.shape[1]]
+        for first, bits, offset in self.config.counted:
+            place = torch.arange(start, start + tokens.shape[1], device=x.device) + offset
+            x[..., first : first + bits] += (place[:, None] >> torch.arange(bits, device=x.device) & 1).to(x.dtype)
         return x
 
     def block(self, layer: int) -> Block:
@@ -387,7 +392,9 @@ class Transformer(nn.Module):
 
     @property
     def alphabet(self) -> tuple[str, ...]:
-        """The symbols of a network that holds an automaton."""
+        """The symbols of a network that holds an automaton; other networks have none."""
+        if "words" not in self.description:
+            raise AttributeError(f"{self.config.name}: it was not compiled from an automaton, so it has no alphabet")
         from kleene.networks.transformer.words import described_words
 
         return tuple(described_words(self)["alphabet"])
@@ -397,6 +404,12 @@ class Transformer(nn.Module):
         from kleene.networks.transformer.words import accepts_batch
 
         return accepts_batch(self, words)
+
+    def decide(self, word: Word, *, max_steps: int = 10_000) -> Decision:
+        """Run a network that holds a Turing machine: accept, reject, or still running after so many steps."""
+        from kleene.networks.transformer.words import decide
+
+        return decide(self, word, max_steps)
 
     def accepts(self, word: Word) -> bool:
         """Whether a network that holds an automaton accepts a word."""

@@ -34,7 +34,11 @@ class PausableRun:
 
     def __init__(self, net: Transformer, tokens: list[int]) -> None:
         self.net, self.layers, self.halted = net, 0, False
-        self.begin(net.embed(torch.tensor([tokens], device=net.device))[0])
+        self.begin_with(torch.tensor(tokens))
+
+    def begin_with(self, tokens: Tensor) -> None:
+        """Begin with the embedding of these tokens."""
+        self.begin(self.net.embed(tokens[None].to(self.net.device))[0])
 
     def begin(self, x: Tensor) -> None:
         raise NotImplementedError

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kleene.common.alphabet import Word, encode_batch
-from kleene.errors import InputError, NotSupported
+from kleene.common.decision import Decision
+from kleene.errors import DidNotHalt, InputError, NotSupported
 
 if TYPE_CHECKING:
     from kleene.networks.transformer.model import Transformer
@@ -56,3 +57,39 @@ def accepts_batch(net: Transformer, given: Sequence[Word]) -> np.ndarray:
         answers[rows] = [bool(output[-1 if answer is None else answer]) for output in outputs]
         begin += len(rows)
     return answers
+
+
+# --- bounded tapes ----------------------------------------------------------------------------------------
+
+MAX_TAPE = 1 << 16
+
+
+def tape_tokens(tape: dict[str, Any], word: Word) -> list[int]:
+    """The cells of a tape with a word on it: the word begins at the first cell, or in the middle of a two-way tape."""
+    cells, symbols = int(tape["cells"]), list(tape["symbols"])
+    if not 1 <= cells <= MAX_TAPE:
+        raise InputError(f"tape: {cells!r} cells; it should be 1 to {MAX_TAPE:,}")
+    begin = cells // 2 if tape["two_way"] else 0
+    if begin + len(word) > cells:
+        raise InputError(f"tape: a word of {len(word):,} symbols does not fit {cells:,} cells from cell {begin:,} on")
+    made = [symbols.index(tape["blank"])] * cells
+    for place, letter in enumerate(word):
+        if letter not in tape["alphabet"]:
+            raise InputError(f"word: {letter!r} is not in the input alphabet {{{', '.join(tape['alphabet'])}}}")
+        made[begin + place] = symbols.index(letter)
+    made[begin] += len(symbols)
+    return made
+
+
+def decide(net: Transformer, word: Word, max_steps: int) -> Decision:
+    """Run a Turing machine's network on a word: a layer a step, and one in which every cell hears of the end."""
+    tape = net.description.get("tape")
+    if not isinstance(tape, dict):
+        raise NotSupported(f"{net.config.name}: it was not compiled from a Turing machine; use run")
+    try:
+        output = net.run(tape_tokens(tape, word), max_layers=max_steps + 1)
+    except DidNotHalt:
+        return Decision(None, max_steps)
+    if output[0] == 3:
+        raise NotSupported(f"tape: the head leaves the {tape['cells']:,} cells; compile with a larger tape=")
+    return Decision("accept" if output[0] == 2 else "reject", output.layers - 1)

@@ -46,8 +46,8 @@ class View {
       const cells = words.map((_, c) => {
         const value = matrix[r][c], cell = make("td", { id: `h${r}-${c}`, role: "gridcell", "data-row": r, "data-column": c, "aria-label": `${word}, ${words[c]}: ${value.toFixed(3)}` }, r !== c && digits ? value.toFixed(2).replace(/^0/, "") : "");
         cell.style.setProperty("--v", `${(100 * value / most).toFixed(1)}%`);
-        cell.classList.toggle("strong", value / most > 0.6); // where dark and light text change places, in either scheme
-        cell.classList.toggle("stronger", value / most > 0.75);
+        cell.classList.toggle("strong", value / most > 0.594); // where black and white text are equally clear, in either scheme
+        cell.classList.toggle("stronger", value / most > 0.851);
         cell.classList.toggle("self", r === c);
         return cell;
       });

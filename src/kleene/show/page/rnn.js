@@ -18,6 +18,7 @@ class View {
       say: (t) => t ? `${t} of ${this.times - 1} · read ${data.symbols[t - 1]}` : "start", show: (t) => this.show(t),
     });
     this.tape = data.tapes ? make("div", { class: "tape", role: "img" }) : null;
+    this.diagram = data.diagram ? new Diagram(data.diagram) : null;
     this.detail = make("aside", { class: "detail", "aria-live": "polite", "aria-label": "the chosen value" });
     this.layout(page);
     document.addEventListener("keydown", (event) => this.key(event));
@@ -51,12 +52,14 @@ class View {
     const { data } = this;
     const said = { accept: "accepts", reject: "rejects" }[data.answer] ?? `has no answer within these ${counted(this.times - 1, "step")}`;
     const facts = [`run by the ${data.evaluator}`, counted(data.units + data.left_out, "unit"), data.activation, counted(this.times - 1, "step")];
+    const wide = (data.diagram?.width ?? 0) > 520; // a wide diagram stands above the table
     const answer = make("p", { class: "result" }, make("b", {}, data.text), " ", make("output", { id: "output" }, said),
       data.left_out ? ` · ${counted(data.left_out, "unit")} more are not shown` : "");
     page.replaceChildren(
       pageHeader(data.title, data.text, facts),
-      make("div", { class: "bar" }, this.player.element, this.tape),
-      make("section", { class: "run" }, make("div", { class: "board" }, this.grid.element, answer), this.detail),
+      make("div", { class: "bar" }, this.player.element, this.tape), wide ? make("div", { class: "across" }, this.diagram.element) : "",
+      make("section", { class: "run" }, make("div", { class: "board" }, this.grid.element, answer),
+        make("div", { class: "side" }, wide ? null : this.diagram?.element ?? null, this.detail)),
       helpLine([["← →", "step"], ["space", "play"], ["Home End", "first, last"], ["⇧+arrows", "move the chosen cell"], ["Esc", "let go"]]));
   }
 
@@ -73,7 +76,8 @@ class View {
     this.now = time;
     this.grid.reveal(time);
     this.drawTime(Math.min(before, time), Math.max(before, time));
-    if (this.tape) this.drawTape();
+    if (this.tape) this.drawTape(before);
+    this.diagram?.show(this.stateAt(time), time ? this.stateAt(time - 1) : null);
     if (this.chosen && this.chosen[1] !== time) this.choose(this.chosen[0], time);
   }
 
@@ -95,16 +99,23 @@ class View {
     if (head) this.grid.keepAcross(head);
   }
 
-  drawTape() {
+  stateAt(time) { return this.data.tapes ? this.data.tapes[time][0] : this.data.states?.[time]; }
+
+  /** The tape with the head in the middle. On a single step the tape slides under the head. */
+  drawTape(before) {
     const [state, left, symbol, right] = this.data.tapes[this.now];
     const around = Math.max(4, Math.floor((this.tape.clientWidth / 34 - 1) / 2));
     const cell = (text, kind) => make("span", { class: kind }, text === undefined || text === this.data.blank ? "" : text);
     const cells = [];
     for (let i = around - 1; i >= 0; i--) cells.push(cell(state ? left[i] : "", null));
-    cells.push(make("span", { class: "scanned" }, make("b", {}, state || "reading"), state ? symbol === this.data.blank ? "" : symbol : ""));
+    cells.push(make("span", { class: "scanned" }, state ? symbol === this.data.blank ? "" : symbol : ""));
     for (let i = 0; i < around; i++) cells.push(cell(right[i], null));
     this.tape.setAttribute("aria-label", state ? `state ${state}, head on ${symbol}, left ${left.join("") || "blank"}, right ${right.join("") || "blank"}` : "reading the input");
-    this.tape.replaceChildren(...cells);
+    const strip = make("div", { class: "cells" }, cells);
+    this.tape.replaceChildren(make("b", { class: "where-it-is" }, state || "reading"), strip);
+    const way = before === this.now - 1 ? this.data.moves[this.now] : before === this.now + 1 ? -this.data.moves[before] : 0;
+    this.tape.dataset.moved = way;
+    if (way && !matchMedia("(prefers-reduced-motion: reduce)").matches) strip.animate([{ transform: `translateX(${34 * way}px)` }, { transform: "none" }], { duration: 160, easing: "ease-out" });
   }
 
   choose(row, time) {

@@ -8,9 +8,13 @@ from typing import Any
 from kleene.common.alphabet import show_word
 from kleene.errors import NotExact
 from kleene.evidence.rnn_traces import RnnTrace
+from kleene.machines.automata.dfa import DFA
+from kleene.machines.turing import TuringMachine
 from kleene.networks.rnn.digits import to_digits
 from kleene.networks.rnn.matrix import Matrix, Number, Vector
+from kleene.show.automata import graph_of
 from kleene.show.page import Numbered, Page
+from kleene.show.page.diagram import diagram_data
 
 SHORT, LONG = 7, 90  # characters of a number in the grid, and of an exact one beside it
 MAX_UNITS = 600
@@ -33,6 +37,7 @@ def rnn_page(trace: RnnTrace, title: str | None = None) -> Page:
         "states": trace.states,
         "tapes": None if trace.tapes is None else [[t.state, t.left, t.symbol, t.right] for t in trace.tapes],
         "blank": net.about.get("blank"),
+        **_machine(trace),
         "names": [] if named is None or net.readout is None else list(net.readout.names),
         "named": [] if named is None else [_cells(h, shown, base) for h in named],
         "base": base,
@@ -47,6 +52,22 @@ def rnn_page(trace: RnnTrace, title: str | None = None) -> Page:
     }
     data["values"] = shown.items
     return Page("rnn", f"{data['title']}: {data['text']}", data)
+
+
+def _machine(trace: RnnTrace) -> dict[str, Any]:
+    """The diagram of the machine that the network was made from, and how its head moves from step to step."""
+    said = trace.network.about.get("machine")
+    kind = said.get("kind") if isinstance(said, dict) else None
+    if kind == "dfa":
+        return {"diagram": diagram_data(graph_of(DFA.from_json(said))), "moves": None}
+    if kind != "turing-machine" or trace.tapes is None:
+        return {"diagram": None, "moves": None}
+    machine = TuringMachine.from_json(said)
+    moves = [0]
+    for before, after in zip(trace.tapes, trace.tapes[1:]):
+        step = machine.transitions.get(before.state, {}).get(before.symbol)
+        moves.append(step[2] if step is not None and after.state == step[0] else 0)
+    return {"diagram": diagram_data(graph_of(machine)), "moves": moves}
 
 
 def _cells(values: Vector, shown: Numbered, base: int) -> list[int]:

@@ -1,0 +1,159 @@
+"""`kleene riscv`: run a RISC-V program on the transformer or on the reference machine, from a keyboard."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from kleene.cli import AsJson, app, busy, print_json
+from kleene.errors import InputError
+
+FIRST, LATER = 30_000, 1_000_000  # instructions between two looks at the output
+
+
+@app.command(
+    "riscv",
+    epilog="Example: kleene riscv sudoku, or echo '(+ 1 2)' | kleene riscv lisp --compare, or kleene riscv prog.c",
+    context_settings={"allow_interspersed_args": True},
+)
+def riscv_command(
+    program: Annotated[str, typer.Argument(help="An ELF file for RV32I, a C file, or a program of the library.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
+    on: Annotated[str, typer.Option(help="transformer, or reference: the plain interpreter.")] = "transformer",
+    evaluator: Annotated[
+        str | None,
+        typer.Option(help="For the transformer: lanes (with a C compiler), lookup, rows, dense."),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=0, help="Stop after this many instructions.")] = 10_000_000_000,
+    memory: Annotated[int, typer.Option(help="Bytes of memory, a power of two.")] = 1 << 18,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also run the reference; compare registers and memory as it goes.")
+    ] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Print every instruction (to standard error).")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a RISC-V program (RV32I). It reads standard input and writes standard output; its exit code is passed on.
+
+    At the end, say how many instructions ran, how fast, and on which evaluator.
+    """
+    if on not in ("transformer", "reference"):
+        raise InputError(f"--on {on}: unknown; use 'transformer' or 'reference'")
+    if on == "reference" and evaluator not in (None, "numba"):
+        raise InputError(f"--evaluator {evaluator}: the reference has only numba")
+    from kleene.drivers.riscv_programs import find_program
+    from kleene.machines.riscv import ReferenceMachine
+
+    found, given = find_program(program), tuple(arguments or ())
+    with busy("getting ready", quiet=as_json):
+        machine = _machine(found, memory, given, on, evaluator)
+        reference = ReferenceMachine(found, memory, given) if compare else None
+    started = time.perf_counter()
+    run = _Run(machine, reference, trace, quiet=as_json)
+    result = run.drive(steps)
+    seconds = time.perf_counter() - started
+    layers = getattr(machine, "layers", None)
+    told = {
+        "program": program,
+        "on": on,
+        "evaluator": machine.evaluator,
+        "why": result.why,
+        "code": result.code,
+        "output": run.output.decode("utf-8", errors="replace"),
+        "instructions": result.steps,
+        "layers": layers,
+        "seconds": round(seconds, 3),
+        "pc": result.counter,
+        **({"agrees_with_reference": not run.differs, "compared": run.compared} if compare else {}),
+    }
+    _tell(told, run.differs, as_json)
+    if run.differs:
+        raise typer.Exit(1)
+    if result.why == "exit":
+        raise typer.Exit(result.code or 0)
+    if not compare:
+        print(f"kleene: {program}: ends with '{result.why}' at pc {result.counter:#x}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _tell(told: dict[str, Any], differs: str, as_json: bool) -> None:
+    if as_json:
+        print_json(told)
+        return
+    ran = f", {told['layers']:,} layers" if told["layers"] is not None else ""
+    code = "" if told["code"] is None else f" {told['code']}"
+    rate = told["instructions"] / max(told["seconds"], 1e-9)
+    print(
+        f"{told['why']}{code}: {told['instructions']:,} instructions{ran} in {told['seconds']:.2f} s "
+        f"({rate:,.0f} a second) on the {told['on']}, evaluator {told['evaluator']}",
+        file=sys.stderr,
+    )
+    if "compared" in told:
+        agrees = f"agrees: output, instructions, registers and memory, compared {told['compared']:,} times"
+        print(f"the reference {differs or agrees}", file=sys.stderr)
+
+
+def _machine(found: Any, memory: int, arguments: tuple[str, ...], on: str, evaluator: str | None) -> Any:
+    if on == "reference":
+        from kleene.machines.riscv import ReferenceMachine
+
+        return ReferenceMachine(found, memory, arguments)
+    from kleene.drivers.riscv import TransformerComputer
+    from kleene.networks.transformer.lanes import compiler
+
+    return TransformerComputer(found, memory, arguments, evaluator=evaluator or ("lanes" if compiler() else "lookup"))
+
+
+class _Run:
+    """A run in slices, so that output appears at once and a line is read only when the program asks for it."""
+
+    def __init__(self, machine: Any, reference: Any, trace: bool, quiet: bool) -> None:
+        self.machine, self.reference, self.trace, self.quiet = machine, reference, trace, quiet
+        self.output, self.differs, self.compared = bytearray(), "", 0
+
+    def drive(self, steps: int) -> Any:
+        left, slice_ = steps, 1 if self.trace else FIRST
+        while True:
+            before = self.machine.steps
+            if self.trace:
+                self._show()
+            result = self.machine.run(min(slice_, left))
+            left -= self.machine.steps - before
+            slice_ = 1 if self.trace else LATER
+            self.output += result.output
+            if not self.quiet:
+                sys.stdout.buffer.write(result.output)
+                sys.stdout.flush()
+            if self.reference is not None and not self._same(result, before):
+                return result
+            if result.why == "input":
+                line = sys.stdin.buffer.readline()
+                for machine in (self.machine, self.reference):
+                    if machine is not None:
+                        machine.feed(line) if line else machine.end_input()
+            elif result.why != "steps" or left <= 0:
+                return result
+
+    def _same(self, result: Any, before: int) -> bool:
+        """Run the reference as far, and compare everything."""
+        wanted = self.reference.run(result.steps - before + (result.why != "steps"))
+        self.compared += 1
+        for name in ("why", "steps", "output", "code", "counter", "registers", "memory"):
+            mine, theirs = getattr(result, name), getattr(wanted, name)
+            if mine != theirs:
+                shown = "" if name == "memory" else f": {theirs!r}, here {mine!r}"
+                self.differs = f"differs in its {name} by instruction {result.steps:,}{shown}"
+                return False
+        return True
+
+    def _show(self) -> None:
+        from kleene.machines.riscv_text import disassemble
+
+        pc = self.machine.pc
+        try:
+            instruction = int.from_bytes(self.machine.load(pc, 4), "little")
+        except Exception:
+            return
+        print(f"{self.machine.steps:>8} {pc:08x}  {instruction:08x}  {disassemble(instruction, pc)}", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""`kleene factory` and `kleene score`: networks whose mechanism is known, and how well methods find it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kleene.cli import AsJson, app, busy, print_json
+from kleene.errors import FileError, InputError
+
+
+def _range(option: str, text: str) -> tuple[int, int]:
+    """`3` or `2-10` as two numbers."""
+    found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text)
+    if found is None:
+        raise InputError(f"--{option} {text!r}: not a number or a range such as 2-10")
+    return int(found[1]), int(found[2] or found[1])
+
+
+@app.command(epilog="Example: kleene factory --count 1000 --level compiled --workers 2 -o models/compiled")
+def factory(
+    output: Annotated[Path, typer.Option("-o", "--output", help="A new folder for the models.")],
+    count: Annotated[int, typer.Option(min=1, help="How many models.")] = 100,
+    level: Annotated[
+        str, typer.Option(help="Automata: compiled, softened or trained; programs: compiled or superposed.")
+    ] = "compiled",
+    kind: Annotated[str, typer.Option(help="automaton or program.")] = "automaton",
+    depth: Annotated[int, typer.Option(min=1, help="Layers of a program.")] = 3,
+    states: Annotated[str, typer.Option(metavar="N-M", help="Sizes of the automata.")] = "2-10",
+    symbols: Annotated[str, typer.Option(metavar="N-M", help="Sizes of their alphabets.")] = "2-3",
+    length: Annotated[str, typer.Option(metavar="N-M", help="Lengths of the words in the truth files.")] = "6-10",
+    words: Annotated[int, typer.Option(min=1, help="Words in each truth file.")] = 8,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps, for trained models.")] = 3000,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of everything that is drawn.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, for compiled models.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Make random automata and programs as networks, with the exact truth about them.
+
+    Compiled models are certified. Each gets a folder with the network and truth.json: the automaton, its circuit, and
+    words with their exact Shapley values and interactions.
+    """
+    from kleene.truth.factory import Order, build, describe
+
+    sizes = _range("states", states), _range("symbols", symbols), _range("length", length)
+    order = Order(count, level, *sizes, words=words, seed=seed, steps=steps, kind=kind, depth=depth)
+    total = steps if level == "trained" else count
+    with busy(f"making {count} models", as_json, total) as progress:
+        made = build(order, output, workers=workers, progress=progress)
+    if as_json:
+        return print_json({"folder": str(output), "level": level, "models": made})
+    typer.echo(describe(made))
+
+
+@app.command(epilog="Example: kleene score cd interdependence nearness exact --models models -o results/truth")
+def score(
+    methods: Annotated[list[str], typer.Argument(help="Names of methods; all: every one; exact: the planted one.")],
+    models: Annotated[Path, typer.Option(help="A folder that kleene factory made, or one of several such.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of methods that draw at random.")] = 5,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many models of each level.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for JSON, table and plot.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods with the truth: rank correlation, AUROC, and whether the largest is found, with intervals."""
+    import time
+
+    from kleene.evidence.methods import NODES, PAIRS, TOKENS
+    from kleene.papers.provenance import commit
+    from kleene.papers.report import command, device
+    from kleene.truth.scoreboard import score as run
+
+    if output is not None and output.exists() and not output.is_dir():
+        raise FileError(f"{output}: a file; -o needs the name of a folder")
+    every = list(dict.fromkeys([*TOKENS, *PAIRS, *NODES, "exact"]))
+    names = every if methods == ["all"] else methods
+    started = time.time()
+    with busy("scoring", as_json) as progress:
+        board = run(names, models, seeds=seeds, limit=limit, progress=progress)
+    board.about = {
+        "command": command(),
+        "commit": commit(),
+        "device": device(),
+        "seconds": round(time.time() - started, 1),
+        "seeds": seeds,
+    }
+    if output is not None:
+        board.write(output)
+    print_json(board.to_dict()) if as_json else typer.echo(board.table())

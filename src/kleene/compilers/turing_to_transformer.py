@@ -1,0 +1,72 @@
+"""Turing machines as transformers: a bounded tape in a looped block, or a chain of thought in a decoder."""
+
+from __future__ import annotations
+
+from typing import Never
+
+import torch
+
+from kleene.compilers.program_to_transformer import compile_program
+from kleene.errors import InputError, NotSupported
+from kleene.library.bounded_tape import bounded_tape
+from kleene.library.decoders import regex_decoder, turing_decoder
+from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.nfa import NFA
+from kleene.machines.turing import TuringMachine
+from kleene.networks.transformer.model import Transformer
+from kleene.networks.transformer.words import MAX_TAPE
+
+COUNTERS = (
+    "Merrill (2019), and Weiss, Goldberg and Yahav (2018): with saturated gates an LSTM is a real-time counter machine "
+    "and a GRU a finite automaton; neither holds a tape"
+)
+
+
+def compile_turing_to_transformer(
+    machine: TuringMachine, *, tape: int = 64, dtype: str | torch.dtype | None = None
+) -> Transformer:
+    """A looped transformer, a position a cell and a layer a step; `net.decide(word)` runs it.
+
+    - `tape`: how many cells there are.
+    - `dtype`: the number format of the weights.
+    """
+    if not isinstance(tape, int) or isinstance(tape, bool) or not 1 <= tape <= MAX_TAPE:
+        raise InputError(f"compile: tape={tape!r}; it should be 1 to {MAX_TAPE:,} cells")
+    net = compile_program(bounded_tape(machine), shape="universal", dtype=dtype)
+    net.description["tape"] = {
+        "machine": machine.to_json(),
+        "cells": tape,
+        "symbols": list(machine.symbols),
+        "blank": machine.blank,
+        "two_way": machine.two_way,
+        "alphabet": list(machine.input_alphabet or ()),
+    }
+    return net
+
+
+def compile_turing_to_decoder(
+    machine: TuringMachine, *, length: int = 128, dtype: str | torch.dtype | None = None
+) -> Transformer:
+    """A decoder whose tokens are the machine's steps; `length` is the longest sequence, `dtype` the number format."""
+    return compile_program(turing_decoder(machine, length), dtype=dtype)
+
+
+def compile_dfa_to_decoder(dfa: DFA | NFA, *, length: int = 64, dtype: str | torch.dtype | None = None) -> Transformer:
+    """A decoder that completes prefixes to words; `length` is the longest sequence, `dtype` the number format."""
+    return compile_program(regex_decoder(dfa.minimise(), length), dtype=dtype)
+
+
+def refuse_gated(machine: TuringMachine) -> Never:
+    """No LSTM or GRU holds a Turing machine's tape."""
+    raise NotSupported(
+        f"compile: {machine.name} has an endless tape. {COUNTERS}. Use to='rnn' (exact fractions), to='transformer' (a "
+        "bounded tape) or to='decoder' (a chain of thought)"
+    )
+
+
+def refuse_linear(machine: TuringMachine) -> Never:
+    """No linear RNN holds a Turing machine's tape."""
+    raise NotSupported(
+        f"compile: {machine.name} has an endless tape. Merrill, Petty and Sabharwal (2024): what a linear RNN computes "
+        "in finite precision is in NC¹, a finite product of matrices. Use to='rnn', to='transformer' or to='decoder'"
+    )

@@ -1,0 +1,211 @@
+"""Run RISC-V programs on a transformer: the compiled `library.riscv`, with a driver for console, input and exit.
+
+The weights of the network run every instruction of RV32I. The driver acts as devices and as the environment: it puts
+input into the bytes of a device, takes output from there, and acts on ecall, ebreak and CSR instructions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cache
+
+import numpy as np
+
+from kleene.common.cache import cache_folder, hash_of_sources
+from kleene.compilers.program_to_transformer import compile_program
+from kleene.errors import FileError, InputError, RangeError
+from kleene.library.riscv import FIRST_BYTE, FIRST_DEVICE, FIRST_REGISTER, PROCESSOR_TOKEN, REGISTER_TOKEN, riscv
+from kleene.machines.elf import Executable
+from kleene.machines.riscv import BASE, DEFAULT_MEMORY, DEVICES, MASK, Computer, RiscvResult
+from kleene.networks.transformer.evaluators import EVALUATORS, start
+from kleene.networks.transformer.files import load_transformer
+from kleene.networks.transformer.model import Transformer
+from kleene.networks.transformer.pausable import HALTED, WATCHED, PausableRun, Watch
+
+LAYERS = 4  # for each instruction
+EXECUTE = 2  # the layer that computes the address of a load or store
+MAX_DENSE = 1 << 11  # bytes; a head of the dense evaluator scores every pair of tokens
+DECODED = ("form", "operand", "op", "jump", "access", "writes", "stores_1", "stores_2", "stores_4")
+SB = 6  # the first value of `access` that stores
+
+
+@cache
+def riscv_network(memory: int = DEFAULT_MEMORY) -> Transformer:
+    """The computer as a transformer; compiled once, and kept in the cache folder."""
+    made_by = hash_of_sources(("machines", "lowering", "compilers", "library", "networks/transformer"))[:24]
+    folder = cache_folder() / f"riscv-{memory}-{made_by}"
+    if folder.exists():
+        with contextlib.suppress(FileError):
+            return load_transformer(folder)
+    net = compile_program(riscv(memory))
+    with contextlib.suppress(OSError, FileError):
+        net.save(folder)
+    return net
+
+
+class TransformerComputer(Computer):
+    """A RISC-V computer that is a transformer; use it like `ReferenceMachine`."""
+
+    def __init__(
+        self,
+        program: Executable,
+        memory: int = DEFAULT_MEMORY,
+        arguments: tuple[str, ...] = (),
+        *,
+        evaluator: str = "generated",
+    ) -> None:
+        super().__init__(program, memory, arguments)
+        if evaluator not in EVALUATORS:
+            raise InputError(f"riscv: unknown evaluator {evaluator!r}; a transformer has {', '.join(EVALUATORS)}")
+        if evaluator == "dense" and memory > MAX_DENSE:
+            raise InputError(
+                f"riscv: the dense evaluator scores every pair of {memory:,} bytes, and takes at most {MAX_DENSE:,}; "
+                "use generated, lookup or rows, or less memory"
+            )
+        self.net, self.evaluator = riscv_network(memory), evaluator
+        registers = np.arange(REGISTER_TOKEN, PROCESSOR_TOKEN)
+        content = np.frombuffer(bytes(16) + bytes(self.image), dtype=np.uint8)
+        tokens = np.concatenate([[PROCESSOR_TOKEN], registers, content]).tolist()
+        self.running: PausableRun = start(self.net, tokens, evaluator)
+        self.place = {segment.name: segment for segment in self.net.layout}
+        self.watch = Watch(EXECUTE, 0, self.place["device"].start + 1)
+        self._put(0, "pc", program.entry)
+        self._put(FIRST_REGISTER + 2, "value", self.stack)
+        self._waits = False
+
+    # --- what the network holds ---
+
+    def _put(self, row: int, name: str, value: int) -> None:
+        segment = self.place[name]
+        self.running.put(row, segment.start, [value >> k & 1 for k in range(segment.size)])
+
+    def _put_value(self, name: str, index: int) -> None:
+        """Give a one-hot variable of the processor a value."""
+        segment = self.place[name]
+        self.running.put(0, segment.start, [int(k == index) for k in range(segment.size)])
+
+    def _word(self, name: str, row: int = 0) -> int:
+        held = self.running.row(row)[self.place[name].slice]
+        return sum(int(bit) << k for k, bit in enumerate(held))
+
+    def _value(self, name: str) -> int:
+        return int(np.argmax(self.running.row(0)[self.place[name].slice]))
+
+    @property
+    def layers(self) -> int:
+        return self.running.layers
+
+    @property
+    def steps(self) -> int:
+        """How many instructions are finished."""
+        return self.running.layers // LAYERS
+
+    @property
+    def pc(self) -> int:
+        return self._word("pc")
+
+    @property
+    def instruction(self) -> int:
+        """The instruction that was fetched last."""
+        return sum(self._word(f"i{k}") << 8 * k for k in range(4))
+
+    def register(self, number: int) -> int:
+        return self._word("value", FIRST_REGISTER + number)
+
+    def set_register(self, number: int, value: int) -> None:
+        if number:
+            self._put(FIRST_REGISTER + number, "value", value & MASK)
+
+    @property
+    def registers(self) -> tuple[int, ...]:
+        """The registers after the last finished instruction, whose result is still on its way."""
+        values = [self.register(number) for number in range(32)]
+        if self.running.layers % LAYERS == 0 and self._value("writes") and self._word("rd"):
+            values[self._word("rd")] = self._word("r")
+        return tuple(values)
+
+    def memory(self) -> bytes:
+        """Memory after the last finished instruction, whose stores are still on their way."""
+        segment = self.place["byte"]
+        held = self.running.words(tuple(range(segment.start, segment.stop)))[FIRST_BYTE:].astype(np.uint8)
+        if self.running.layers % LAYERS == 0:
+            target = self._word("target") - BASE
+            for k, stores in enumerate(("stores_1", "stores_2", "stores_4", "stores_4")):
+                if self._value(stores) and 0 <= target + k < self.size:
+                    held[target + k] = self._word(f"b{k}")
+        return held.tobytes()
+
+    def load(self, address: int, count: int) -> bytes:
+        place = address - BASE
+        if not 0 <= place <= self.size - count:
+            raise RangeError(f"riscv: {count:,} bytes at {address:#x} are not in memory")
+        return bytes(self._word("byte", FIRST_BYTE + place + k) for k in range(count))
+
+    def store(self, address: int, content: bytes) -> None:
+        self.load(address, len(content))
+        for k, byte in enumerate(content):
+            self._put(FIRST_BYTE + address - BASE + k, "byte", byte)
+
+    # --- running ---
+
+    def run(self, max_steps: int = 10_000_000) -> RiscvResult:
+        """Run at most `max_steps` more instructions."""
+        end, world = (self.steps + max_steps) * LAYERS, self.environment
+        world.why = None
+        if self._waits:
+            self._go_on()
+        while world.why is None and self.running.layers < end:
+            try:
+                found = self.running.run(end - self.running.layers, self.watch)
+            except RangeError:
+                raise RangeError(
+                    f"riscv: after {self.steps:,} instructions pc is {self.pc:#x}, outside memory"
+                ) from None
+            if found in (HALTED, WATCHED):
+                self._go_on()
+        why = world.why or "steps"
+        return RiscvResult(why, self.steps, self.take_output(), world.code, self.pc, self.registers, self.memory())
+
+    def _go_on(self) -> None:
+        """Act on what the processor has stopped at; wait where input is missing."""
+        if self.running.layers % LAYERS == 1:
+            self._system()
+        else:
+            self._device()
+        self._waits = self.environment.why == "input"
+
+    def _system(self) -> None:
+        """Act on an instruction that the network leaves to its environment, and let it do nothing more."""
+        after = self.environment.system(self, self.instruction, self.pc, self.steps)
+        if after is None:
+            return
+        for name in DECODED:
+            self._put_value(name, 0)
+        self._put_value("done", 0)
+        self._put(0, "following", after)
+        self.running.halted = False
+
+    def _device(self) -> None:
+        """Put what a load finds, or take what a store leaves; the network itself loads and stores."""
+        address, stores = self._word("target"), self._value("access") >= SB
+        found = self.environment.before_access(address, stores, self._word("v2"), self.pc)
+        if found:
+            for k, byte in enumerate(found):
+                self._put(FIRST_DEVICE + address - DEVICES + k, "byte", byte)
+        if found is not None and self.environment.why == "exit":
+            self.running.run(1)  # the last layer of the store
+
+
+def run_on_transformer(
+    program: Executable,
+    *,
+    input: bytes = b"",
+    max_steps: int = 100_000_000,
+    memory: int = DEFAULT_MEMORY,
+    evaluator: str = "generated",
+) -> RiscvResult:
+    """Run a program on the transformer with all of its input, like `run_reference`."""
+    machine = TransformerComputer(program, memory, evaluator=evaluator)
+    machine.feed(input)
+    machine.end_input()
+    return machine.run(max_steps)

@@ -1,0 +1,126 @@
+"""ELF files of RISC-V programs: what they put into memory, where they start, and their symbols.
+
+A file is read strictly. Every offset and size is checked against the file and against memory before it is used.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kleene.errors import FileError
+
+MAX_FILE = 1 << 28
+MAX_SEGMENTS, MAX_SYMBOLS = 64, 1 << 20
+EXECUTABLE, RISCV, LOAD, SYMBOLS = 2, 243, 1, 2
+COMPRESSED = 1  # a flag: instructions of 16 bits
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A program: address, bytes and size of each part, the address of the first instruction, addresses by name.
+
+    A part that is larger than its bytes is filled up with zeros."""
+
+    name: str
+    parts: tuple[tuple[int, bytes, int], ...]
+    entry: int
+    symbols: dict[str, int] = field(default_factory=dict)
+
+    def image(self, base: int, size: int) -> bytes:
+        """The memory from `base` on, `size` bytes; FileError where a part lies outside."""
+        made = bytearray(size)
+        for address, content, length in self.parts:
+            if not (base <= address and address + length <= base + size):
+                raise FileError(
+                    f"{self.name}: needs {address:#x} … {address + length - 1:#x}; memory is {base:#x} … "
+                    f"{base + size - 1:#x} (link it to {base:#x}, or give more memory)"
+                )
+            made[address - base : address - base + len(content)] = content
+        return bytes(made)
+
+    @property
+    def end(self) -> int:
+        """The first address after all parts."""
+        return max((address + length for address, _, length in self.parts), default=0)
+
+
+def load_executable(path: str | Path) -> Executable:
+    """Read an ELF file for RV32; FileError where it is none, or malformed."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE:
+            raise FileError(f"{path}: {size:,} bytes, more than the {MAX_FILE:,} that are read")
+        data = path.read_bytes()
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+    return read_executable(data, str(path))
+
+
+def read_executable(data: bytes, name: str = "program") -> Executable:
+    """Read the bytes of an ELF file."""
+    if data[:4] != b"\x7fELF":
+        raise FileError(f"{name}: not an ELF file")
+    if len(data) < 52 or data[4] != 1 or data[5] != 1:
+        raise FileError(f"{name}: not a 32-bit little-endian ELF file; compile with -march=rv32i -mabi=ilp32")
+    kind, machine, _, entry, headers, sections, flags = struct.unpack_from("<HHIIIII", data, 16)
+    header_size, header_count, section_size, section_count = struct.unpack_from("<HHHH", data, 42)
+    if machine != RISCV or kind != EXECUTABLE:
+        raise FileError(f"{name}: not an executable for RISC-V (machine {machine}, type {kind})")
+    if flags & COMPRESSED:
+        raise FileError(f"{name}: has compressed instructions; compile with -march=rv32i")
+    if header_size != 32 or not 0 < header_count <= MAX_SEGMENTS:
+        raise FileError(
+            f"{name}: has {header_count} program headers of {header_size} bytes, not 1 … {MAX_SEGMENTS} of 32"
+        )
+    parts = []
+    for number in range(header_count):
+        fields = _fields(data, headers + 32 * number, "<IIIIIIII", name)
+        if fields[0] == LOAD and fields[5]:
+            parts.append(_part(data, fields, name))
+    if not parts:
+        raise FileError(f"{name}: loads nothing into memory")
+    symbols = _symbols(data, sections, section_size, section_count, name) if section_count else {}
+    return Executable(name, tuple(parts), entry, symbols)
+
+
+def _fields(data: bytes, offset: int, layout: str, name: str) -> tuple[int, ...]:
+    if offset < 0 or offset + struct.calcsize(layout) > len(data):
+        raise FileError(f"{name}: a header lies outside the file, at byte {offset}")
+    return struct.unpack_from(layout, data, offset)
+
+
+def _part(data: bytes, fields: tuple[int, ...], name: str) -> tuple[int, bytes, int]:
+    """The bytes of one segment, and its size in memory. It is loaded at its physical address."""
+    _, offset, _, address, in_file, in_memory, *_ = fields
+    if in_file > in_memory or offset + in_file > len(data):
+        raise FileError(f"{name}: a segment of {in_file:,} bytes at {offset} does not lie in the file")
+    if in_memory > 1 << 30 or address + in_memory > 1 << 32:
+        raise FileError(f"{name}: a segment of {in_memory:,} bytes at {address:#x} does not fit in memory")
+    return address, data[offset : offset + in_file], in_memory
+
+
+def _symbols(data: bytes, sections: int, size: int, count: int, name: str) -> dict[str, int]:
+    """Addresses by name, from the symbol table. A file may have none."""
+    if size != 40:
+        raise FileError(f"{name}: section headers of {size} bytes, not 40")
+    headers = [_fields(data, sections + 40 * k, "<10I", name) for k in range(count)]
+    found: dict[str, int] = {}
+    for header in headers:
+        _, kind, _, _, offset, length, link, *_ = header
+        if kind != SYMBOLS:
+            continue
+        if length // 16 > MAX_SYMBOLS or offset + length > len(data) or link >= count:
+            raise FileError(f"{name}: its symbol table does not lie in the file")
+        start, names_length = headers[link][4], headers[link][5]
+        if start + names_length > len(data):
+            raise FileError(f"{name}: the names of its symbols do not lie in the file")
+        names = data[start : start + names_length]
+        for k in range(length // 16):
+            place, value = struct.unpack_from("<II", data, offset + 16 * k)
+            if 0 < place < len(names):
+                end = names.find(b"\0", place)
+                found[names[place : end if end >= 0 else None].decode("utf-8", errors="replace")] = value
+    return found

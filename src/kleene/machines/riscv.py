@@ -1,0 +1,441 @@
+"""RV32I: a reference machine, its environment (system instructions and devices), and a disassembler.
+
+The reference machine follows the unprivileged specification. It is written without a look at the transformer, and is
+tested on the official conformance tests. Memory starts at 0x80000000; the 16 bytes below are devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+
+from kleene.errors import InputError, RangeError
+from kleene.machines.elf import Executable
+from kleene.machines.riscv_text import disassemble
+
+Array = np.ndarray[Any, Any]
+
+BASE = 0x8000_0000
+DEVICES = BASE - 16
+WRITE_BYTE, READ_BYTE, EXIT = DEVICES, DEVICES + 4, DEVICES + 8
+DEFAULT_MEMORY = 1 << 18
+MASK = 0xFFFF_FFFF
+EXIT_CALL, WRITE_CALL, READ_CALL = 93, 64, 63
+MSTATUS, MTVEC, MEPC, MCAUSE, MTVAL = 0x300, 0x305, 0x341, 0x342, 0x343
+ILLEGAL, BREAKPOINT, ECALL = 2, 3, 11
+
+
+@dataclass(frozen=True)
+class RiscvResult:
+    """How a run ended: "exit" with a code, "steps" (the limit), "input" (it waits for more) or "ebreak"."""
+
+    why: str
+    steps: int
+    output: bytes
+    code: int | None
+    counter: int
+    registers: tuple[int, ...]
+    memory: bytes = field(repr=False)
+
+    @property
+    def halted(self) -> bool:
+        return self.why in ("exit", "ebreak")
+
+
+class Processor(Protocol):
+    """What the environment may do with a machine that has stopped at an instruction."""
+
+    def register(self, number: int) -> int: ...
+    def set_register(self, number: int, value: int) -> None: ...
+    def load(self, address: int, count: int) -> bytes: ...
+    def store(self, address: int, content: bytes) -> None: ...
+
+
+class Environment:
+    """Input, output, exit, and the instructions that ask for them: ecall, ebreak, CSRs and mret.
+
+    A program without a trap handler (mtvec = 0) makes calls with ecall as under Linux: 93 exit, 64 write, 63 read."""
+
+    def __init__(self) -> None:
+        self.csrs: dict[int, int] = {}
+        self.input, self.ended = bytearray(), False
+        self.output = bytearray()
+        self.code: int | None = None
+        self.why: str | None = None  # where the run has to stop
+
+    def next_byte(self) -> int | None:
+        """The next byte of input, −1 after the last one; None where none is there yet."""
+        if self.input:
+            return self.input.pop(0)
+        return -1 if self.ended else None
+
+    def system(self, machine: Processor, instruction: int, pc: int, count: int) -> int | None:
+        """Act on an instruction that stops the processor; where to go on, or None to stop here."""
+        opcode, f3 = instruction & 127, instruction >> 12 & 7
+        if opcode == 0b1110011 and f3:
+            return self._csr(machine, instruction, pc, count)
+        if instruction == 0x00000073:
+            return self._trap(ECALL, pc, 0) if self.csrs.get(MTVEC) else self._call(machine, pc)
+        if instruction == 0x30200073:  # mret
+            return self.csrs.get(MEPC, 0)
+        if instruction == 0x10500073:  # wfi
+            return pc + 4 & MASK
+        if self.csrs.get(MTVEC):
+            return self._trap(BREAKPOINT if instruction == 0x00100073 else ILLEGAL, pc, instruction)
+        if instruction == 0x00100073:
+            self.why = "ebreak"
+            return None
+        raise RangeError(
+            f"riscv: the instruction {instruction:#010x} at {pc:#x} is not in RV32I ({disassemble(instruction, pc)}); "
+            "compile with -march=rv32i"
+        )
+
+    def _trap(self, cause: int, pc: int, value: int) -> int:
+        self.csrs |= {MEPC: pc, MCAUSE: cause, MTVAL: value}
+        return self.csrs[MTVEC] & ~3
+
+    def _csr(self, machine: Processor, instruction: int, pc: int, count: int) -> int:
+        number, f3, source = instruction >> 20, instruction >> 12 & 7, instruction >> 15 & 31
+        operand = source if f3 & 4 else machine.register(source)
+        old = {0xC00: count, 0xC02: count, 0xB00: count, 0xB02: count}.get(number, self.csrs.get(number, 0)) & MASK
+        new = {1: operand, 2: old | operand, 3: old & ~operand}.get(f3 & 3, old) & MASK
+        if f3 & 3 == 1 or source:
+            self.csrs[number] = new
+        machine.set_register(instruction >> 7 & 31, old)
+        return pc + 4 & MASK
+
+    def _call(self, machine: Processor, pc: int) -> int | None:
+        call, first, second, third = (machine.register(n) for n in (17, 10, 11, 12))
+        if call == EXIT_CALL:
+            self.why, self.code = "exit", first & 0xFF
+            return None
+        if call == WRITE_CALL:
+            self.output += machine.load(second, third)
+            machine.set_register(10, third)
+            return pc + 4 & MASK
+        if call == READ_CALL:
+            if not self.input and not self.ended:
+                self.why = "input"
+                return None
+            content = bytes(self.input[:third])
+            del self.input[:third]
+            machine.store(second, content)
+            machine.set_register(10, len(content))
+            return pc + 4 & MASK
+        raise RangeError(f"riscv: the call {call} (a7) at {pc:#x} is unknown; there are exit 93, write 64 and read 63")
+
+    def before_access(self, address: int, stores: bool, value: int, pc: int) -> bytes | None:
+        """Act on a load or store outside memory. The word that a load finds there; None: it waits for input."""
+        if stores and address == WRITE_BYTE:
+            self.output.append(value & 0xFF)
+            return b""
+        if stores and address == EXIT:
+            self.why, self.code = "exit", value & 0xFF
+            return b""
+        if not stores and address == READ_BYTE:
+            found = self.next_byte()
+            if found is None:
+                self.why = "input"
+                return None
+            return (found & MASK).to_bytes(4, "little")
+        what = "stores to" if stores else "loads from"
+        raise RangeError(
+            f"riscv: the instruction at {pc:#x} {what} {address:#x}, where there is neither memory nor a device"
+        )
+
+
+class Computer:
+    """What the reference machine and the transformer have in common: a program, its environment and their end."""
+
+    def __init__(self, program: Executable, memory: int = DEFAULT_MEMORY, arguments: tuple[str, ...] = ()) -> None:
+        if memory & (memory - 1) or not 16 <= memory <= 1 << 30:
+            raise InputError(f"riscv: --memory {memory:,} is not a power of two from 16 to 2**30 bytes")
+        self.program, self.size = program, memory
+        self.image = bytearray(program.image(BASE, memory))
+        if not BASE <= program.entry < BASE + memory or program.entry % 4:
+            raise InputError(f"{program.name}: starts at {program.entry:#x}, which is no place for an instruction")
+        self.environment = Environment()
+        self.stack = self._place_arguments(arguments)
+
+    def _place_arguments(self, arguments: tuple[str, ...]) -> int:
+        """Put the arguments at the end of memory, as main(argc, argv) finds them; the first address of the stack."""
+        texts = [text.encode() + b"\0" for text in (self.program.name, *arguments)]
+        places: list[int] = []
+        top = self.size - 16
+        for text in reversed(texts):
+            top -= len(text)
+            places.insert(0, BASE + top)
+            self.image[max(top, 0) : top + len(text)] = text
+        top = (top - 4 * (len(texts) + 2)) & ~15
+        if BASE + top < self.program.end:
+            raise InputError(f"{self.program.name}: the arguments and the program do not fit in {self.size:,} bytes")
+        words = [len(texts), *places, 0]
+        self.image[top : top + 4 * len(words)] = b"".join(word.to_bytes(4, "little") for word in words)
+        return BASE + top
+
+    def feed(self, content: bytes) -> None:
+        """Give the program more input."""
+        self.environment.input += content
+
+    def end_input(self) -> None:
+        """Say that there is no more input."""
+        self.environment.ended = True
+
+    def take_output(self) -> bytes:
+        """The output since it was last taken."""
+        made = bytes(self.environment.output)
+        self.environment.output.clear()
+        return made
+
+
+class ReferenceMachine(Computer):
+    """RV32I as a plain interpreter, compiled by Numba."""
+
+    evaluator = "numba"
+
+    def __init__(self, program: Executable, memory: int = DEFAULT_MEMORY, arguments: tuple[str, ...] = ()) -> None:
+        super().__init__(program, memory, arguments)
+        self.cells = np.frombuffer(bytes(16) + bytes(self.image), dtype=np.uint8).copy()  # the devices first
+        self.values = np.zeros(33, dtype=np.uint32)  # the registers, and pc
+        self.values[32], self.values[2] = program.entry, self.stack
+        self.steps = 0
+
+    def register(self, number: int) -> int:
+        return int(self.values[number])
+
+    def set_register(self, number: int, value: int) -> None:
+        if number:
+            self.values[number] = value & MASK
+
+    def load(self, address: int, count: int) -> bytes:
+        place = address - BASE
+        if not 0 <= place <= self.size - count:
+            raise RangeError(f"riscv: {count:,} bytes at {address:#x} are not in memory")
+        return self.cells[16 + place : 16 + place + count].tobytes()
+
+    def store(self, address: int, content: bytes) -> None:
+        self.load(address, len(content))
+        place = 16 + address - BASE
+        self.cells[place : place + len(content)] = np.frombuffer(content, dtype=np.uint8)
+
+    @property
+    def pc(self) -> int:
+        return int(self.values[32])
+
+    @property
+    def registers(self) -> tuple[int, ...]:
+        return tuple(int(value) for value in self.values[:32])
+
+    def memory(self) -> bytes:
+        return self.cells[16:].tobytes()
+
+    def run(self, max_steps: int = 10_000_000) -> RiscvResult:
+        """Run at most `max_steps` more instructions."""
+        end, world = self.steps + max_steps, self.environment
+        world.why = None
+        while world.why is None and self.steps < end:
+            done, reason = _run(self.cells, self.values, self.size, end - self.steps, False)
+            self.steps += done
+            if reason == FETCH_FAULT:
+                raise RangeError(f"riscv: after {self.steps:,} instructions pc is {self.pc:#x}, outside memory")
+            if reason == STOPPED:
+                self._stopped()
+            elif reason == DEVICE:
+                self._device()
+        why = world.why or "steps"
+        return RiscvResult(why, self.steps, self.take_output(), world.code, self.pc, self.registers, self.memory())
+
+    def _stopped(self) -> None:
+        pc = self.pc
+        instruction = int.from_bytes(self.load(pc, 4), "little")
+        after = self.environment.system(self, instruction, pc, self.steps)
+        if after is not None:
+            self.values[32] = after
+            self.steps += 1
+
+    def _device(self) -> None:
+        instruction = int.from_bytes(self.load(self.pc, 4), "little")
+        address, stores = access_of(instruction, self.register)
+        found = self.environment.before_access(address, stores, self.register(instruction >> 20 & 31), self.pc)
+        if found is None:
+            return
+        if found:
+            self.cells[address - DEVICES : address - DEVICES + 4] = np.frombuffer(found, dtype=np.uint8)
+        done, _ = _run(self.cells, self.values, self.size, 1, True)
+        self.steps += done
+
+
+def access_of(instruction: int, register: Any) -> tuple[int, bool]:
+    """The address that a load or store goes to, and whether it stores."""
+    stores = instruction & 127 == 0b0100011
+    offset = (instruction >> 25 << 5 | instruction >> 7 & 31) if stores else instruction >> 20
+    signed = (offset & 0xFFF ^ 0x800) - 0x800
+    return (register(instruction >> 15 & 31) + signed) & MASK, stores
+
+
+RAN, STOPPED, DEVICE, FETCH_FAULT = range(4)
+LUI, AUIPC, JAL, JALR, BRANCH = 0b0110111, 0b0010111, 0b1101111, 0b1100111, 0b1100011
+LOAD, STORE, OP_IMM, OP, FENCE = 0b0000011, 0b0100011, 0b0010011, 0b0110011, 0b0001111
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _byte(cells, size, address):  # type: ignore[no-untyped-def]
+    """A byte of memory or of a device; zero elsewhere."""
+    place = np.int64(address) - np.int64(BASE - 16)
+    return np.uint32(cells[place]) if 0 <= place < size + 16 else np.uint32(0)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _compute(f3, other, a, b):  # type: ignore[no-untyped-def]
+    """The result of an arithmetic instruction; `other` chooses subtraction and the arithmetic shift."""
+    shift = b & np.uint32(31)
+    if f3 == 0:
+        return a - b if other else a + b
+    if f3 == 1:
+        return a << shift
+    if f3 == 2:
+        return np.uint32(np.int32(a) < np.int32(b))
+    if f3 == 3:
+        return np.uint32(a < b)
+    if f3 == 4:
+        return a ^ b
+    if f3 == 5:
+        return np.uint32(np.int32(a) >> np.int32(shift)) if other else a >> shift
+    return a | b if f3 == 6 else a & b
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _branches(f3, a, b):  # type: ignore[no-untyped-def]
+    if f3 < 2:
+        return (a == b) != (f3 == 1)
+    if f3 < 6:
+        return (np.int32(a) < np.int32(b)) != (f3 == 5)
+    return (a < b) != (f3 == 7)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _bits(i, low, count):  # type: ignore[no-untyped-def]
+    """Some bits of an instruction."""
+    return (np.uint32(i) >> np.uint32(low)) & np.uint32((1 << count) - 1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _signed(value, bits):  # type: ignore[no-untyped-def]
+    """Extend the sign of a number of so many bits to 32."""
+    shift = np.int32(32 - bits)
+    return np.uint32(np.int32(np.uint32(value) << np.uint32(shift)) >> shift)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _in_rv32i(opcode, f3, bit25, bit30):  # type: ignore[no-untyped-def]
+    """Whether an instruction is one that the processor executes by itself."""
+    if opcode == OP:
+        return not bit25 and (not bit30 or f3 == 0 or f3 == 5)
+    if opcode == OP_IMM:
+        return (f3 != 1 and f3 != 5) or (not bit25 and (f3 == 5 or not bit30))
+    if opcode == LOAD:
+        return f3 != 3 and f3 < 6
+    if opcode == STORE:
+        return f3 < 3
+    if opcode == BRANCH:
+        return f3 != 2 and f3 != 3
+    if opcode == JALR:
+        return f3 == 0
+    return opcode in (LUI, AUIPC, JAL, FENCE)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _offset(i, opcode):  # type: ignore[no-untyped-def]
+    """The immediate of an instruction."""
+    if opcode == STORE:
+        return _signed(_bits(i, 25, 7) << np.uint32(5) | _bits(i, 7, 5), 12)
+    if opcode == BRANCH:
+        high = _bits(i, 31, 1) << np.uint32(12) | _bits(i, 7, 1) << np.uint32(11)
+        return _signed(high | _bits(i, 25, 6) << np.uint32(5) | _bits(i, 8, 4) << np.uint32(1), 13)
+    if opcode == JAL:
+        high = _bits(i, 31, 1) << np.uint32(20) | _bits(i, 12, 8) << np.uint32(12)
+        return _signed(high | _bits(i, 20, 1) << np.uint32(11) | _bits(i, 21, 10) << np.uint32(1), 21)
+    if opcode in (LUI, AUIPC):
+        return np.uint32(i) & np.uint32(0xFFFFF000)
+    return _signed(_bits(i, 20, 12), 12)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _load(cells, size, address, f3):  # type: ignore[no-untyped-def]
+    count, result = 1 << np.int64(f3 & np.uint32(3)), np.uint32(0)
+    for k in range(count):
+        result |= _byte(cells, size, np.uint32(address + np.uint32(k))) << np.uint32(8 * k)
+    return _signed(result, 8 * count) if f3 < 2 else np.uint32(result)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _store(cells, size, address, f3, value):  # type: ignore[no-untyped-def]
+    for k in range(1 << np.int64(f3)):
+        at = np.int64(np.uint32(address + np.uint32(k))) - (BASE - 16)
+        if 0 <= at < size + 16:
+            cells[at] = np.uint8((value >> np.uint32(8 * k)) & np.uint32(255))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _result(opcode, f3, bit30, a, b, pc, offset):  # type: ignore[no-untyped-def]
+    """What an instruction writes into its register, loads aside."""
+    if opcode == OP:
+        return np.uint32(_compute(f3, bit30, a, b))
+    if opcode == OP_IMM:
+        return np.uint32(_compute(f3, bit30 if f3 == 5 else np.uint32(0), a, offset))
+    if opcode == LUI:
+        return np.uint32(offset)
+    return np.uint32(pc + (offset if opcode == AUIPC else np.uint32(4)))
+
+
+@njit(cache=True, nogil=True)
+def _run(cells, values, size, most, beyond):  # type: ignore[no-untyped-def]
+    """Run instructions; return how many, and why it stops. `beyond`: a load or store may go outside memory.
+
+    Numba adds in 64 bits, so results are cut to 32."""
+    for done in range(most):
+        pc = values[32]
+        place = np.int64(pc) - BASE
+        if not 0 <= place <= size - 4:
+            return done, FETCH_FAULT
+        i = np.uint32(0)
+        for k in range(4):
+            i |= np.uint32(cells[16 + place + k]) << np.uint32(8 * k)
+        opcode, f3, rd = _bits(i, 0, 7), _bits(i, 12, 3), _bits(i, 7, 5)
+        bit30 = _bits(i, 30, 1)
+        if not _in_rv32i(opcode, f3, _bits(i, 25, 1), bit30):
+            return done, STOPPED
+        a, b, offset = values[_bits(i, 15, 5)], values[_bits(i, 20, 5)], _offset(i, opcode)
+        address, following = np.uint32(a + offset), np.uint32(pc + np.uint32(4))
+        if opcode in (LOAD, STORE):
+            if not beyond and not 0 <= np.int64(address) - BASE < size:
+                return done, DEVICE
+            if opcode == STORE:
+                _store(cells, size, address, f3, b)
+            elif rd:
+                values[rd] = _load(cells, size, address, f3)
+        elif opcode == BRANCH:
+            if _branches(f3, a, b):
+                following = np.uint32(pc + offset)
+        elif opcode != FENCE:
+            if rd:
+                values[rd] = _result(opcode, f3, bit30, a, b, pc, offset)
+            if opcode == JAL:
+                following = np.uint32(pc + offset)
+            elif opcode == JALR:
+                following = np.uint32(address & np.uint32(0xFFFFFFFE))
+        values[32] = following
+    return most, RAN
+
+
+def run_reference(
+    program: Executable, *, input: bytes = b"", max_steps: int = 100_000_000, memory: int = DEFAULT_MEMORY
+) -> RiscvResult:
+    """Run a program on the reference machine with all of its input."""
+    machine = ReferenceMachine(program, memory)
+    machine.feed(input)
+    machine.end_input()
+    return machine.run(max_steps)

@@ -1,0 +1,38 @@
+"""What `kleene reproduce` lists: a sentence about each experiment, and how long its published runs took.
+
+The seconds and devices are those of docs/results; a test compares them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from kleene.papers import EXPERIMENTS, _named
+
+DURATIONS: dict[str, dict[str, tuple[float, str]]] = {
+    "alta.addition": {"small": (131.3, "CPU"), "paper": (276.2, "CPU and GPU")},
+    "alta.frozen": {"small": (685.5, "CPU"), "paper": (1053.3, "GPU")},
+    "alta.parity-end-to-end": {"small": (208.2, "CPU"), "paper": (6292.9, "CPU and GPU")},
+    "alta.parity-minimal": {"paper": (336.8, "CPU")},
+    "alta.parity-trace": {"small": (628.8, "CPU"), "paper": (4960.2, "GPU")},
+    "alta.probes": {"small": (118.2, "CPU")},
+    "alta.scan-dense": {"paper": (7.7, "GPU")},
+    "alta.scan-end-to-end": {"small": (346.7, "CPU"), "paper": (5591.7, "GPU")},
+    "alta.scan": {"paper": (993.2, "CPU")},
+    "interdependence.english": {"paper": (452.6, "GPU")},
+    "interdependence.natural": {"paper": (140.4, "GPU")},
+    "interdependence.synthetic": {"paper": (4396.8, "GPU")},
+    "synthesizer.memorise": {"small": (43.3, "CPU"), "paper": (42.4, "CPU")},
+    "synthesizer.soft-imperative": {"small": (33.0, "CPU"), "paper": (3254.7, "GPU")},
+    "synthesizer.soft-instruction": {"small": (39.2, "CPU")},
+    "synthesizer.sweep": {"paper": (2403.7, "GPU")},
+}
+
+
+def about(name: str) -> str:
+    """One sentence about an experiment: the first of its module's docstring."""
+    found = _named(name)
+    title = getattr(found, "title", None)
+    module = sys.modules[EXPERIMENTS[name].partition(":")[0]]
+    said = " ".join((module.__doc__ or "").split("\n\n")[0].split())
+    return f"{title}: {said}" if title and title.lower() not in said.lower() else said

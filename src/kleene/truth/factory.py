@@ -1,0 +1,379 @@
+"""The factory: networks whose mechanism is known, with the truth about them in a file.
+
+Each model is a random automaton, minimal and of a size that is asked for, or a random attention program. Levels, from
+artificial to real:
+
+- compiled: the automaton compiled to an LSTM or a GRU, the program to a transformer; certified;
+- superposed (programs): rotated, in fewer dimensions than there are features, outputs the same within a bound;
+- softened: the same with all weights of the cell divided, so that gates are open to five digits only and gradients
+  pass; its answers are compared with the automaton's on 2,000 random words;
+- trained: an LSTM trained end to end on the language. Many train at once, in one batch.
+
+`truth.json` holds the automaton, the units of each state, and words with their exact Shapley values and interactions;
+for a program the heads of each layer that are in its circuit, with their effects.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kleene.checks.certificates import certify_transformer
+from kleene.checks.languages import certify_gated
+from kleene.compilers.dfa_to_gated import compile_to_gru, compile_to_lstm, plan
+from kleene.compilers.program_to_transformer import compile_program
+from kleene.errors import FileError, InputError
+from kleene.files import read_json, write_json
+from kleene.machines.automata.dfa import DFA
+from kleene.networks.rnn.gated import GatedRNN
+from kleene.networks.rnn.gated import load as load_gated
+from kleene.networks.transformer.files import load_transformer
+from kleene.truth.random_programs import Size, nodes_of, random_program, superposed
+from kleene.truth.shapley import interactions, shapley
+
+LEVELS = {"automaton": ("compiled", "softened", "trained"), "program": ("compiled", "superposed")}
+INPUTS = 4  # of a program, in its truth file
+CELLS = ("lstm", "gru")
+VERSION = 1
+SOFT = 64.0  # the factor between saturated gates and soft ones: a gate's input is then about 12 or −12
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to make: how many models, at which level, of which sizes, with how many words each."""
+
+    count: int
+    level: str = "compiled"
+    states: tuple[int, int] = (2, 10)
+    symbols: tuple[int, int] = (2, 3)
+    length: tuple[int, int] = (6, 10)
+    words: int = 8
+    seed: int = 0
+    units: int = 16  # of trained models
+    steps: int = 3000  # of training
+    kind: str = "automaton"  # or "program"
+    depth: int = 3  # layers of a program
+
+    def check(self) -> None:
+        """Refuse what cannot be made."""
+        if self.kind not in LEVELS:
+            raise InputError(f"kind {self.kind!r}: unknown; there are {', '.join(LEVELS)}")
+        if self.level not in LEVELS[self.kind]:
+            known = ", ".join(LEVELS[self.kind])
+            raise InputError(f"level {self.level!r}: unknown for a {self.kind}; there are {known}")
+        if not 1 <= self.depth <= 20:
+            raise InputError(f"depth {self.depth}: must be from 1 to 20")
+        if self.count < 1:
+            raise InputError(f"count {self.count}: at least one model is needed")
+        for name, (low, high), least, most in (
+            ("states", self.states, 2, 200),
+            ("symbols", self.symbols, 2, 26),
+            ("length", self.length, 2, 100),
+        ):
+            if not least <= low <= high <= most:
+                raise InputError(f"{name} {low}-{high}: must be from {least} to {most}, the smaller first")
+
+
+def random_automaton(rng: np.random.Generator, states: int, symbols: int) -> DFA:
+    """A random automaton that is minimal, has exactly so many states, and accepts some words and not others."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz"[:symbols]
+    while True:
+        table = rng.integers(states, size=(states, symbols))
+        accepting = np.flatnonzero(rng.random(states) < 0.5)
+        if 0 < len(accepting) < states:
+            found = DFA(table, accepting, alphabet).minimise()
+            if len(found) == states:
+                return found
+
+
+def random_words(rng: np.random.Generator, dfa: DFA, order: Order) -> list[str]:
+    """Random words, as many accepted as rejected where the first thousand allow it."""
+    lengths = rng.integers(order.length[0], order.length[1] + 1, size=1000)
+    drawn = ["".join(dfa.alphabet[c] for c in rng.integers(len(dfa.alphabet), size=n)) for n in lengths]
+    answers = dfa.accepts_batch(drawn)
+    sides = [[w for w, yes in zip(drawn, answers) if yes == side] for side in (True, False)]
+    half = [side[: order.words // 2] for side in sides]
+    rest = [w for side, taken in zip(sides, half) for w in side[len(taken) :]]
+    return [*half[0], *half[1], *rest][: order.words]
+
+
+def truth_of(dfa: DFA, words: list[str]) -> list[dict[str, Any]]:
+    """The exact effects of the symbols of each word."""
+    return [
+        {
+            "word": word,
+            "accepted": bool(dfa.accepts(word)),
+            "shapley": shapley(dfa, word).tolist(),
+            "interactions": interactions(dfa, word).tolist(),
+        }
+        for word in words
+    ]
+
+
+def circuit_of(dfa: DFA) -> dict[str, Any]:
+    """Nodes and edges by name, as circuit benchmarks list them: hidden units with their state, and transitions."""
+    units = plan(dfa)
+    edges = [
+        [f"hidden.{j}", f"hidden.{k}"]
+        for k, unit in enumerate(units)
+        for j, other in enumerate(units)
+        if any(unit.state == dfa.table[other.state, a] for a in range(len(dfa.alphabet)))
+    ]
+    nodes = [{"name": f"hidden.{k}", "state": unit.state} for k, unit in enumerate(units)]
+    return {"nodes": nodes, "edges": [["input", node["name"]] for node in nodes] + edges}
+
+
+# --- compiled and softened --------------------------------------------------------------------------------
+
+
+def _program(order: Order, index: int, folder: Path) -> dict[str, Any]:
+    """Make one transformer of a random program, certify it, and save it with its truth."""
+    rng = np.random.default_rng([order.seed, index])
+    program = random_program(rng, Size(layers=order.depth))
+    inputs = [rng.integers(program.spec.tokens, size=order.length[0]).tolist() for _ in range(INPUTS)]
+    net, error = compile_program(program), 0.0
+    certified = bool(certify_transformer(net).holds)
+    if order.level == "superposed":
+        net, error = superposed(net, rng, 5)
+    about: dict[str, Any] = {
+        "version": VERSION,
+        "kind": "program",
+        "level": order.level,
+        "seed": order.seed,
+        "index": index,
+        "cell": "transformer",
+        "states": order.depth,
+        "certified": certified and order.level == "compiled",
+        "residual": net.config.dim,
+        "error": error,
+        "inputs": inputs,
+        "nodes": nodes_of(program, inputs),
+    }
+    net.save(folder)
+    write_json(folder / "truth.json", about)
+    agreement = float(error < 1e-6)
+    return {key: about[key] for key in ("index", "cell", "states", "certified")} | {"agreement": agreement}
+
+
+def _compiled(order: Order, index: int, folder: Path) -> dict[str, Any]:
+    """Make one compiled model, certify it, and save it with its truth."""
+    if order.kind == "program":
+        return _program(order, index, folder)
+    rng = np.random.default_rng([order.seed, index])
+    states = int(rng.integers(order.states[0], order.states[1] + 1))
+    dfa = random_automaton(rng, states, int(rng.integers(order.symbols[0], order.symbols[1] + 1)))
+    cell = CELLS[index % 2]
+    make = compile_to_lstm if cell == "lstm" else compile_to_gru
+    net, words = make(dfa, dtype="float64"), random_words(rng, dfa, order)
+    certified = bool(certify_gated(net).holds)
+    if order.level == "softened":
+        with torch.no_grad():
+            for parameter in net.recurrent.parameters():
+                parameter.div_(SOFT)
+    return _save(order, index, folder, net, dfa, words, cell, certified)
+
+
+def _save(
+    order: Order, index: int, folder: Path, net: GatedRNN, dfa: DFA, words: list[str], cell: str, certified: bool
+) -> dict[str, Any]:
+    rng = np.random.default_rng([order.seed, index, 1])
+    probe = [
+        "".join(dfa.alphabet[c] for c in rng.integers(len(dfa.alphabet), size=n))
+        for n in rng.integers(0, order.length[1] + 1, size=2000)
+    ]
+    agreement = float((net.accepts_batch(probe) == dfa.accepts_batch(probe)).mean())
+    about: dict[str, Any] = {
+        "version": VERSION,
+        "kind": "automaton",
+        "level": order.level,
+        "seed": order.seed,
+        "index": index,
+        "cell": cell,
+        "states": len(dfa),
+        "certified": certified and order.level == "compiled",
+        "agreement": agreement,
+        "machine": dfa.to_json(),
+        "circuit": None if order.level == "trained" else circuit_of(dfa),
+        "words": truth_of(dfa, words),
+    }
+    net.save(folder)
+    write_json(folder / "truth.json", about)
+    return {key: about[key] for key in ("index", "cell", "states", "certified", "agreement")}
+
+
+# --- trained ----------------------------------------------------------------------------------------------
+
+
+def _stacked(tensors: list[torch.Tensor]) -> torch.Tensor:
+    return torch.stack(tensors).requires_grad_()
+
+
+def _train(order: Order, machines: list[DFA], progress: Callable[[int], None]) -> list[GatedRNN]:
+    """Train one LSTM for each automaton on every prefix of random words, all at once."""
+    torch.manual_seed(order.seed)
+    rng = np.random.default_rng([order.seed, 7])
+    count, units, wide = len(machines), order.units, max(len(m.alphabet) for m in machines)
+    bound = units**-0.5
+    shapes = [(4 * units, wide + 1), (4 * units, units), (4 * units,)]
+    w, v, b = (_stacked([torch.empty(s).uniform_(-bound, bound) for _ in machines]) for s in shapes)
+    out, bias = (
+        _stacked([torch.empty(units).uniform_(-bound, bound) for _ in machines]),
+        _stacked([torch.zeros(()) for _ in machines]),
+    )
+    optimiser = torch.optim.Adam([w, v, b, out, bias], lr=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-2, total_steps=order.steps)
+    tables = [torch.from_numpy(m.table.astype(np.int64)) for m in machines]
+    accepting = [torch.from_numpy(m.accepting) for m in machines]
+    length, batch = order.length[1] + 2, 64
+    for step in range(order.steps):
+        codes = torch.stack(
+            [torch.from_numpy(rng.integers(len(m.alphabet), size=(batch, length))) for m in machines]
+        )  # (model, word, time)
+        labels = _labels(tables, accepting, machines, codes)
+        read = torch.cat(
+            [torch.tensor([len(m.alphabet) for m in machines])[:, None, None].expand(-1, batch, 1), codes], 2
+        )
+        h = c = torch.zeros(count, batch, units)
+        logits = []
+        columns = w.transpose(1, 2)  # (model, symbol, gates)
+        for t in range(length + 1):
+            x = columns.gather(1, read[:, :, t, None].expand(-1, -1, 4 * units))
+            i, f, g, o = (x + torch.bmm(h, v.transpose(1, 2)) + b[:, None]).chunk(4, -1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+            logits.append((h * out[:, None]).sum(-1) + bias[:, None])
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            torch.stack(logits, -1), labels, reduction="none"
+        ).mean((1, 2))
+        optimiser.zero_grad()
+        loss.sum().backward()
+        torch.nn.utils.clip_grad_norm_([w, v, b, out, bias], float(count))
+        optimiser.step()
+        schedule.step()
+        progress(step + 1)
+    return [_as_network(m, units, *(p[k].detach() for p in (w, v, b, out, bias))) for k, m in enumerate(machines)]
+
+
+def _labels(tables: Any, accepting: Any, machines: list[DFA], codes: torch.Tensor) -> torch.Tensor:
+    """Whether each prefix is in the language: (model, word, time + 1)."""
+    found = []
+    for table, accept, machine, words in zip(tables, accepting, machines, codes):
+        state = torch.full((len(words),), machine.start)
+        answers = [accept[state]]
+        for t in range(words.shape[1]):
+            state = table[state, words[:, t]]
+            answers.append(accept[state])
+        found.append(torch.stack(answers, 1))
+    return torch.stack(found).float()
+
+
+def _as_network(machine: DFA, units: int, w: Any, v: Any, b: Any, out: Any, bias: Any) -> GatedRNN:
+    net = GatedRNN(machine.alphabet, "lstm", units, "float64", {"machine": machine.to_json()})
+    with torch.no_grad():
+        net.recurrent.weight_ih_l0.copy_(w[:, : len(machine.alphabet) + 1])
+        net.recurrent.weight_hh_l0.copy_(v)
+        net.recurrent.bias_ih_l0.copy_(b)
+        net.out.weight.copy_(out[None])
+        net.out.bias.copy_(bias)
+    return net
+
+
+# --- the factory ------------------------------------------------------------------------------------------
+
+
+def build(
+    order: Order, folder: str | Path, *, workers: int = 1, progress: Callable[[int], None] = lambda done: None
+) -> list[dict[str, Any]]:
+    """Make the models of an order in a folder, one subfolder each; what each is, in brief.
+
+    - `order`: what to make.
+    - `folder`: where; it must be new or empty. A model that is there is complete: its truth file is written last.
+    - `workers`: processes for compiled models.
+    - `progress`: called with how many are done; for trained models with the step.
+    """
+    order.check()
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileError(f"{target}: not a new or empty folder")
+    try:
+        return _build(order, target, workers, progress)
+    except KeyboardInterrupt:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def _build(order: Order, target: Path, workers: int, progress: Callable[[int], None]) -> list[dict[str, Any]]:
+    places = [target / f"{index:05d}" for index in range(order.count)]
+    if order.level == "trained":
+        return _build_trained(order, places, progress)
+    made = []
+    if workers > 1:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+            jobs = [order] * order.count, range(order.count), places
+            for done, result in enumerate(pool.map(_compiled, *jobs, chunksize=16), 1):
+                made.append(result)
+                progress(done)
+        return made
+    for index, place in enumerate(places):
+        made.append(_compiled(order, index, place))
+        progress(index + 1)
+    return made
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _build_trained(order: Order, places: list[Path], progress: Callable[[int], None]) -> list[dict[str, Any]]:
+    machines, words = [], []
+    for index in range(order.count):
+        rng = np.random.default_rng([order.seed, index])
+        states = int(rng.integers(order.states[0], order.states[1] + 1))
+        dfa = random_automaton(rng, states, int(rng.integers(order.symbols[0], order.symbols[1] + 1)))
+        machines.append(dfa)
+        words.append(random_words(rng, dfa, order))
+    nets = _train(order, machines, progress)
+    jobs = zip(range(order.count), places, nets, machines, words)
+    return [_save(order, i, place, net, dfa, given, "lstm", False) for i, place, net, dfa, given in jobs]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network of the factory, in float64, and the truth about it."""
+
+    name: str
+    network: Any  # GatedRNN or Transformer
+    truth: dict[str, Any]
+
+
+def models_in(folder: str | Path) -> Iterator[Model]:
+    """The models of a folder, in order."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise FileError(f"{root}: no such folder; kleene factory makes one")
+    files = sorted(root.rglob("truth.json"))
+    if not files:
+        raise FileError(f"{root}: holds no models (no truth.json); kleene factory makes some")
+    for file in files:
+        truth = read_json(file)
+        if not isinstance(truth, dict) or truth.get("version") != VERSION or truth.get("kind") not in LEVELS:
+            raise FileError(f"{file}: not a truth file of version {VERSION}")
+        net: Any = (load_gated if truth["kind"] == "automaton" else load_transformer)(file.parent).eval().double()
+        for parameter in net.parameters():
+            parameter.requires_grad_(False)
+        yield Model(str(file.parent.relative_to(root)), net, truth)
+
+
+def describe(made: list[dict[str, Any]]) -> str:
+    """How many were made, and how many are certified or agree."""
+    certified = sum(one["certified"] for one in made)
+    agreement = min(one["agreement"] for one in made)
+    return f"{len(made)} models, {certified} certified; the least agreement on random words is {agreement:.4f}"

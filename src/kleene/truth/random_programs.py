@@ -1,0 +1,129 @@
+"""Random attention programs of a size and depth that is asked for, and their circuits.
+
+Every variable is rewritten in every layer from a variable and a head. Only some of them reach the output: the others
+are decoys, and a head that matters in the first layer may not matter in the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+
+from kleene.lowering.symbolic import table
+from kleene.machines.declarations import attend, cat, relative
+from kleene.machines.program import Program, ProgramClass
+from kleene.networks.transformer.model import Transformer
+from kleene.truth.causal_graph import causal_graph
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a random program."""
+
+    variables: int = 4
+    heads: int = 3
+    layers: int = 3
+    values: int = 3
+    tokens: int = 3
+
+
+MEDIUM = Size()
+
+
+def random_program(rng: np.random.Generator, size: Size = MEDIUM) -> ProgramClass:
+    """A random program; it has an output on every input.
+
+    >>> program = random_program(np.random.default_rng(0))
+    >>> len(program.run([0, 1, 2, 0]))
+    4
+    """
+    first = [tuple(rng.integers(size.values, size=size.tokens).tolist()) for _ in range(size.variables)]
+    variables = {f"v{i}": cat(size.values, token=values.__getitem__) for i, values in enumerate(first)}
+
+    def some() -> Any:
+        return variables[f"v{rng.integers(size.variables)}"]
+
+    heads = {
+        f"h{k}": relative(some(), int(rng.choice([-2, -1, 1])), default=0)
+        if rng.random() < 0.5
+        else attend(some(), some(), some(), latest=True, default=0)
+        for k in range(size.heads)
+    }
+    rules = [
+        (
+            name,
+            f"v{rng.integers(size.variables)}",
+            f"h{rng.integers(size.heads)}",
+            int(rng.integers(1, size.values)),
+            tuple(rng.integers(size.values, size=size.values).tolist()),
+        )
+        for name in variables
+    ]
+
+    def step(z: Any) -> None:
+        new = [
+            table(values)[(getattr(z, own) + times * getattr(z, head)) % size.values]
+            for _, own, head, times, values in rules
+        ]
+        for (name, *_), value in zip(rules, new):
+            setattr(z, name, value)
+
+    body = {"tokens": size.tokens, "layers": size.layers, **variables, **heads, "output": variables["v0"], "step": step}
+    made: ProgramClass = ProgramClass("random_program", (Program,), {**body, "__module__": __name__})
+    return made
+
+
+def nodes_of(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    """Each head in each layer: how often an intervention on it changes the output, over inputs and positions."""
+    effects: dict[tuple[int, str], list[float]] = {}
+    for tokens in inputs:
+        graph = causal_graph(program, tokens)
+        for node in graph.heads:
+            effects.setdefault((node.layer, node.name), []).append(graph.effects[node])
+    return [
+        {"name": f"{name}@{layer}", "layer": layer, "head": name, "effect": float(np.mean(found)), "in": max(found) > 0}
+        for (layer, name), found in sorted(effects.items())
+    ]
+
+
+def superposed(net: Transformer, rng: np.random.Generator, length: int) -> tuple[Transformer, float]:
+    """The network rotated, in fewer dimensions than it has features; and how far its outputs are off.
+
+    The states that the network can be in span fewer dimensions than it has: a variable's one-hot sums to 1. A random
+    basis of that span is the new residual stream. The error is the largest difference of logits over all inputs of a
+    length.
+    """
+    wide = net.double()
+    tokens = torch.tensor(list(product(range(net.config.tokens), repeat=length)))
+    states, x, mask = [], wide.embed(tokens), torch.ones_like(tokens, dtype=torch.bool)
+    states.append(x)
+    for layer in range(net.config.layers or 1):
+        block = wide.block(layer)
+        keys, values = block.keys_values(x)
+        for part in (lambda y, b=block, k=keys, v=values: b.attend(y, b.scores(y, k, mask), v), block.first_half):
+            x = part(x)
+            states.append(x)
+        x = block.second_half(x)
+        states.append(x)
+    every = torch.cat([state.reshape(-1, state.shape[-1]) for state in states]).unique(dim=0)
+    _, sizes, rows = torch.linalg.svd(every, full_matrices=False)
+    span = rows[sizes > 1e-9 * sizes[0]]  # (dims, features)
+    turn = torch.linalg.qr(torch.from_numpy(rng.standard_normal((len(span), len(span)))))[0]
+    basis = turn @ span
+    small = Transformer(replace(net.config, dim=len(basis)), net.description, torch.float64)
+    writing, reading = ("out", "out1", "out2"), ("query", "key", "value", "in1", "in2")
+    with torch.no_grad():
+        for (name, old), new in zip(wide.named_parameters(), small.parameters()):
+            short = name.rpartition(".")[2]
+            if short in writing:
+                new.copy_(torch.einsum("rd,...dv->...rv", basis, old))
+            elif short in reading or short in ("token_embedding", "position_embedding", "unembedding", "halt_weight"):
+                new.copy_(old @ basis.T)
+            else:
+                new.copy_(old)
+    return small, float((small(tokens) - wide(tokens)).abs().max())

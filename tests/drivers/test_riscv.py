@@ -1,0 +1,183 @@
+"""The RISC-V computer as a transformer: equal to the reference in every register and byte, on every evaluator."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+import kleene as kl
+from data_sets import DATA, needs
+from kleene.drivers.riscv import LAYERS, TransformerComputer, riscv_network
+from kleene.drivers.riscv_programs import find_program
+from kleene.library.riscv import FIRST_REGISTER
+from kleene.machines.elf import Executable, load_executable
+from kleene.machines.riscv import BASE, ReferenceMachine
+from kleene.networks.transformer.lanes import compiler
+
+SMALL, MEMORY = 64, 1 << 16
+FAST = "lanes" if compiler() else "lookup"
+CONFORMANCE = sorted((DATA / "riscv" / "tests").glob("rv32ui-p-*"))
+
+
+def random_instruction(chance: random.Random) -> int:
+    """An instruction of RV32I with random fields; branches, loads and stores stay near."""
+    rd, rs1, rs2, f3 = (chance.randrange(n) for n in (32, 32, 32, 8))
+    kind = chance.choice(["op", "op", "op_imm", "op_imm", "lui", "auipc", "branch", "jal", "load", "store"])
+    base = rs2 << 20 | rs1 << 15 | f3 << 12 | rd << 7
+    if kind == "op":
+        return chance.choice([0, 1 << 30 if f3 in (0, 5) else 0]) | base | 0b0110011
+    if kind == "op_imm":
+        high = chance.choice([0, 1 << 30 if f3 == 5 else 0]) if f3 in (1, 5) else chance.randrange(128) << 25
+        return high | base | 0b0010011
+    if kind in ("lui", "auipc"):
+        return chance.randrange(1 << 20) << 12 | rd << 7 | (0b0110111 if kind == "lui" else 0b0010111)
+    if kind == "branch":
+        return rs2 << 20 | rs1 << 15 | chance.choice([0, 1, 4, 5, 6, 7]) << 12 | 8 << 7 | 0b1100011
+    if kind == "jal":
+        return 8 << 20 | rd << 7 | 0b1101111
+    offset = chance.randrange(SMALL // 2, SMALL - 4)  # from gp, which holds BASE
+    if kind == "load":
+        return offset << 20 | 3 << 15 | chance.choice([0, 1, 2, 4, 5]) << 12 | (rd if rd != 3 else 4) << 7 | 0b0000011
+    width = chance.randrange(3)
+    return (offset >> 5) << 25 | rs2 << 20 | 3 << 15 | width << 12 | (offset & 31) << 7 | 0b0100011
+
+
+def random_program(chance: random.Random, memory: int = SMALL) -> Executable:
+    code = [random_instruction(chance) for _ in range(6)]
+    code = [i & ~(31 << 7) | 4 << 7 if i & 127 not in (0b0100011, 0b1100011) and i >> 7 & 31 == 3 else i for i in code]
+    image = b"".join(i.to_bytes(4, "little") for i in code) + bytes(8) + chance.randbytes(memory // 2)
+    return Executable("random", ((BASE, image[:memory], memory),), BASE)
+
+
+class Bare:
+    """Both machines on one program, with random registers."""
+
+    def __init__(self, program: Executable, evaluator: str, chance: random.Random) -> None:
+        self.reference, self.network = _bare(ReferenceMachine, program), _bare(TransformerComputer, program, evaluator)
+        for number in range(1, 32):
+            value = chance.choice([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, chance.getrandbits(32)])
+            for machine in (self.reference, self.network):
+                machine.set_register(number, BASE if number == 3 else value)
+
+
+def _bare(kind, program, evaluator=None):
+    """A machine of 64 bytes, where arguments have no place."""
+    original = kind._place_arguments
+    kind._place_arguments = lambda self, arguments: 0
+    try:
+        return kind(program, SMALL) if evaluator is None else kind(program, SMALL, evaluator=evaluator)
+    finally:
+        kind._place_arguments = original
+
+
+def state(machine):
+    return machine.pc, machine.registers, machine.memory()
+
+
+def test_sizes():
+    sizes = riscv_network(SMALL).sizes
+    assert sizes.hidden <= 1500 and sizes.heads <= 24 and len(riscv_network(SMALL).config.cycle) == 4
+
+
+def test_random_instructions_equal_the_reference():
+    chance = random.Random(0)
+    for _ in range(40):
+        both = Bare(random_program(chance), FAST, chance)
+        for _ in range(6):
+            both.reference.run(1)
+            both.network.run(1)
+            assert state(both.reference) == state(both.network)
+            if both.reference.pc - BASE >= 24:  # past its last instruction
+                break
+
+
+def test_evaluators_in_lockstep():
+    """Every residual of every layer is the same."""
+    chance = random.Random(3)
+    program = random_program(chance)
+    runs = [Bare(program, name, random.Random(4)).network.running for name in ("dense", "rows", "lookup", FAST)]
+    for _ in range(3 * LAYERS):
+        for run in runs:
+            run.run(1)
+        expected = runs[0].residual()
+        assert all(torch.equal(run.residual(), expected) for run in runs[1:])
+        if runs[0].halted:
+            break
+
+
+def test_the_interpreter_says_the_same():
+    code = (0x00500093, 0xFF908113, 0x0020F1B3, 0x00000073)  # addi, addi, and, ecall
+    program = kl.library.riscv(SMALL)
+    image = list(b"".join(i.to_bytes(4, "little") for i in code))
+    tokens = program.encode(image)
+    trace = program.trace(tokens)
+    assert trace.layers == 13
+    values = [state["value"] for state in trace.states[-1]][FIRST_REGISTER : FIRST_REGISTER + 4]
+    assert values == [0, 5, 0xFFFFFFFE, 4]
+    assert riscv_network(SMALL).run(tokens, evaluator="lookup") == trace.outputs
+
+
+@pytest.mark.slow
+def test_certificate_and_planted_bugs():
+    net = riscv_network(SMALL)
+    certificate = kl.certify(net)
+    assert certificate.holds, certificate.reasons
+    chance = random.Random(5)
+    for half in ("in1", "in2", "bias2", "out2"):
+        block = net.block(chance.randrange(3))
+        weights = getattr(block, half)
+        place = tuple(torch.nonzero(weights)[chance.randrange(int(torch.count_nonzero(weights)))].tolist())
+        kept = float(weights[place])
+        weights[place] = kept + (1 if kept != -1 else 2)
+        try:
+            assert not kl.certify(net).holds, (half, place)
+        finally:
+            weights[place] = kept
+
+
+@needs("riscv/tests")
+@pytest.mark.parametrize("name", ["add", "lw", "sh", "sra", "bltu", "jalr", "ma_data"])
+def test_conformance_on_the_transformer(name):
+    check_conformance(DATA / "riscv" / "tests" / f"rv32ui-p-{name}")
+
+
+@needs("riscv/tests")
+@pytest.mark.slow
+@pytest.mark.parametrize("path", CONFORMANCE, ids=lambda path: path.name)
+def test_all_conformance_on_the_transformer(path):
+    check_conformance(path)
+
+
+def check_conformance(path):
+    program = load_executable(path)
+    machine, reference = TransformerComputer(program, MEMORY, evaluator=FAST), ReferenceMachine(program, MEMORY)
+    said = 0
+    while not said and machine.steps < 100_000:
+        assert machine.run(200) == reference.run(200)
+        said = int.from_bytes(machine.load(program.symbols["tohost"], 4), "little")
+    assert said == 1
+
+
+@pytest.mark.parametrize(("name", "given"), [("hello", b""), ("lisp", b"(* 6 7)\n'(1 2)\n")])
+def test_programs_in_c(name, given):
+    program = find_program(name)
+    machine, reference = TransformerComputer(program, MEMORY, evaluator=FAST), ReferenceMachine(program, MEMORY)
+    for one in (machine, reference):
+        one.feed(given)
+        one.end_input()
+    result = None
+    while result is None or result.why == "steps":
+        result = machine.run(5_000)
+        assert result == reference.run(5_000)
+    assert result.why == "exit" and result.code == 0
+
+
+def test_a_program_waits_for_input():
+    program = find_program("lisp")
+    machine = TransformerComputer(program, MEMORY, evaluator=FAST)
+    assert machine.run(10**6).why == "input"
+    machine.feed(b"(+ 1 2)\n")
+    result = machine.run(10**6)
+    assert result.why == "input" and result.output == b"3\n"

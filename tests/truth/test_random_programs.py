@@ -1,0 +1,75 @@
+"""Random programs: certified networks; circuits of heads; rotated and squeezed networks with the same outputs."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+import kleene as kl
+from kleene.evidence.methods import NODES, Running
+from kleene.truth.factory import Order, build, models_in
+from kleene.truth.random_programs import Size, nodes_of, random_program, superposed
+from kleene.truth.scoreboard import score
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_programs_are_certified(seed):
+    program = random_program(np.random.default_rng(seed), Size(layers=2))
+    net = kl.compile(program)
+    tokens = torch.tensor(list(product(range(3), repeat=4)))
+    assert kl.certify(net).holds
+    assert net(tokens).argmax(-1).tolist() == [program.run(row) for row in tokens.tolist()]
+
+
+def test_rotated_and_squeezed_networks_give_the_same():
+    program = random_program(np.random.default_rng(1))
+    net = kl.compile(program)
+    small, error = superposed(net, np.random.default_rng(0), 4)
+    assert small.config.dim < net.config.dim and error < 1e-9
+    tokens = torch.tensor(list(product(range(3), repeat=4)))
+    assert torch.allclose(small(tokens), net.double()(tokens), atol=1e-9)
+    assert (small.token_embedding.abs() > 1e-6).all()  # no dimension has a name any more
+
+
+class Known(kl.Program):
+    """`used` reaches the output in the last layer; `decoy` never does; `early` does through `x` in the first layer."""
+
+    tokens = 2
+    x = kl.cat(2, token=lambda t: t)
+    y = kl.cat(2)
+    other = kl.cat(2)
+    used = kl.relative(x, -1, default=0)
+    early = kl.relative(x, 1, default=0)
+    decoy = kl.relative(x, -1, default=1)
+    output = y
+    layers = 2
+
+    def step(z):
+        z.y = z.used
+        z.x = z.early
+        z.other = z.decoy
+
+
+def test_the_circuit_of_a_known_program():
+    inputs = [[0, 1, 1, 0], [1, 1, 0, 1]]
+    nodes = nodes_of(Known, inputs)
+    assert {node["name"] for node in nodes if node["in"]} == {"used@2", "early@1"}
+    running = Running(kl.compile(Known).double(), torch.tensor(inputs), 1 - torch.tensor(inputs))
+    found = NODES["activation patching"](running, np.random.default_rng(0))
+    names = running.network.config.heads
+    moved = {f"{names[h]}@{k + 1}" for k, h in np.argwhere(found > 1e-9).tolist()}
+    assert moved == {"used@2", "early@1"}
+    assert torch.allclose(running.run(running.inputs), running.network(running.inputs))
+
+
+def test_programs_of_the_factory_are_scored(tmp_path):
+    for level in ("compiled", "superposed"):
+        made = build(Order(2, level, kind="program", depth=2, length=(4, 4)), tmp_path / level)
+        assert all(one["agreement"] == 1 and one["certified"] == (level == "compiled") for one in made)
+    assert {len(model.truth["nodes"]) for model in models_in(tmp_path)} == {6}
+    board = score(NODES, tmp_path, seeds=2)
+    assert {entry["kind"] for entry in board.entries} == {"nodes"}
+    assert {entry["method"] for entry in board.entries} == set(NODES)

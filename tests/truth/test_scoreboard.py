@@ -1,0 +1,93 @@
+"""The scoreboard: a planted perfect method scores 1, a random one is at chance; a new method is one function."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import kleene as kl
+from kleene.cli import main
+from kleene.evidence.methods import PAIRS, TOKENS, Reading, tokens
+from kleene.truth.factory import Order, build
+from kleene.truth.scoreboard import auroc, compare, score
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    build(Order(6, length=(5, 6), words=3), folder / "compiled")
+    build(Order(2, level="softened", length=(5, 6), words=2), folder / "softened")
+    return folder
+
+
+def test_planted_and_random(models):
+    board = score(["exact", "random"], models, seeds=40)
+    rows = {(row["kind"], row["method"], row["level"]): row for row in board.rows("level")}
+    for kind in ("tokens", "pairs"):
+        for level in ("compiled", "softened"):
+            found = rows[kind, "exact", level]
+            assert [found[m]["mean"] for m in ("correlation", "auroc", "top")] == [1, 1, 1]
+        null = rows[kind, "random", "compiled"]
+        assert abs(null["auroc"]["mean"] - 0.5) < 0.05 and abs(null["correlation"]["mean"]) < 0.1
+        assert null["auroc"]["low"] <= 0.5 <= null["auroc"]["high"]
+
+
+def test_every_method_runs(models):
+    names = list(dict.fromkeys([*TOKENS, *PAIRS]))
+    board = score(names, models, limit=1)
+    assert {(e["kind"], e["method"]) for e in board.entries} == {
+        *(("tokens", name) for name in TOKENS),
+        *(("pairs", name) for name in PAIRS),
+    }
+    assert all(np.isfinite(e["correlation"]) for e in board.entries)
+
+
+def test_a_new_method_is_one_function(models):
+    @tokens("loudest")
+    def loudest(reading: Reading, rng: np.random.Generator) -> np.ndarray:
+        return np.ones(len(reading))
+
+    try:
+        (row,) = score(["loudest"], models / "compiled").rows("level")
+        assert row["correlation"]["mean"] == 0 and row["auroc"]["mean"] == 0.5  # it has no opinion
+    finally:
+        del TOKENS["loudest"]
+
+
+def test_methods_on_a_known_network():
+    """The last symbol alone decides: what must hold of methods that measure what they say."""
+    net = kl.compile(kl.regex("(a|b)*b", "ab"), to="lstm", dtype="float64")
+    for parameter in net.parameters():
+        parameter.requires_grad_(False)
+    reading, rng = Reading.of(net, (0, 1, 0, 1)), np.random.default_rng(0)
+    for name in ("occlusion by resampling", "sampled shapley"):
+        found = TOKENS[name](reading, rng)
+        assert np.abs(found[:3]).max() < 1e-12 < found[3]
+    assert np.abs(PAIRS["occlusion by resampling"](reading, rng)).max() < 1e-12  # nothing interacts
+
+
+def test_measures():
+    assert auroc(np.array([1.0, 1.0]), np.array([True, False])) == 0.5
+    truth = np.array([0.5, -0.25, 0.0, 0.1])
+    assert compare(truth, truth, True) == {"correlation": 1.0, "auroc": 1.0, "top": 1.0}
+    assert compare(-truth, truth, True)["correlation"] == pytest.approx(-1)
+    assert compare(-truth, truth, True)["auroc"] == 1
+    assert compare(truth, np.ones(4), True) is None
+    assert compare(np.full(4, np.nan), truth, True)["auroc"] == 0.5
+
+
+def test_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for arguments in (
+        ["factory", "--count", "2", "--words", "2", "--length", "5", "-o", "models"],
+        ["score", "exact", "nearness", "--models", "models", "-o", "scores"],
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 0, capsys.readouterr()
+    found = json.loads((tmp_path / "scores" / "scores.json").read_text())
+    assert {"command", "commit", "tables"} <= found.keys()
+    assert "| exact | 1.000" in (tmp_path / "scores" / "table.md").read_text()
+    assert (tmp_path / "scores" / "scores.png").stat().st_size > 1000
