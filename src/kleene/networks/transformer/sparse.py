@@ -232,9 +232,10 @@ class _Selection:
         return {start + k for start, size in (self.query, self.key) for k in range(size)}
 
 
-def _flat_heads(
-    block: Block, segments: list[tuple[int, int]], longest: int | None, causal: bool, kind: Any
-) -> FlatHeads:
+def _selections_and_copies(
+    block: Block, segments: list[tuple[int, int]]
+) -> tuple[list[_Selection], list[Array], list[Array]]:
+    """How each head selects, what it copies, and what it adds where it selects nothing."""
     names = ("query", "query_bias", "key", "key_bias", "value", "out", "relative", "null_score", "null_value")
     tensors = {name: getattr(block, name).detach().cpu().double().numpy() for name in names}
     selections: list[_Selection] = []
@@ -250,6 +251,13 @@ def _flat_heads(
             raise NotSparse("a head that averages its null value with others")
         null = one["out"] @ one["null_value"]
         nulls.append(np.stack([np.nonzero(null)[0], null[np.nonzero(null)]], axis=1))
+    return selections, copies, nulls
+
+
+def _flat_heads(
+    block: Block, segments: list[tuple[int, int]], longest: int | None, causal: bool, kind: Any
+) -> FlatHeads:
+    selections, copies, nulls = _selections_and_copies(block, segments)
     every, nothing = np.concatenate([np.zeros((0, 3)), *copies]), np.concatenate([np.zeros((0, 2)), *nulls])
     read = set().union(*(selection.reads for selection in selections)) | set(every[:, 0].astype(int).tolist())
     if read & set(every[:, 1].astype(int).tolist()):
