@@ -18,6 +18,7 @@ from kleene.papers.report import commit
 
 PARTS = (
     "benchmarks.programs",
+    "benchmarks.rasp",
     "benchmarks.certificates",
     "benchmarks.automata",
     "benchmarks.automata_libraries",

@@ -131,7 +131,7 @@ def test_lazy_names_are_told_to_checkers_and_nothing_else() -> None:
     text = (ROOT / "src" / "kleene" / "__init__.py").read_text(encoding="utf-8")
     block = text.partition("if TYPE_CHECKING:")[2].partition("\n\n")[0]
     told = {name: module for module, name in re.findall(r"from ([\w.]+) import (\w+) as \2", block)}
-    for name in ("subleq", "three_address"):  # modules, imported from their package
+    for name in ("rasp", "subleq", "three_address"):  # modules, imported from their package
         told[name] += f".{name}"
     assert told == kl._LAZY
 
@@ -198,7 +198,7 @@ def test_an_overload_has_the_options_of_its_arrow(verb: str, kind: str, told: An
     else:
         real = options_of(arrow(verb, kind))
     required = {name for name, default in options.items() if default is inspect.Parameter.empty}  # "afa" has no default
-    assert required <= {"to"}
+    assert required <= {"to", "vocab", "max_seq_len"}
     assert {**options, **{name: real[name] for name in required}} == real
 
 

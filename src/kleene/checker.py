@@ -39,6 +39,7 @@ Domain = dict[Atom, tuple[int, ...]]  # the values that are still possible
 MAX_STATES = 20_000_000  # of a joint enumeration of forms
 MAX_TABLE = 4_000_000  # entries of what units add, value by value
 MAX_CASES = 300_000  # of one variable
+FEW_BITS = 12  # of a test that is decided bit by bit
 
 
 class Refused(Exception):
@@ -1261,7 +1262,7 @@ def wanted_copies(net: Net, block: Block) -> Copies:
 def add_clearing(block: Block, variable: str, where: Any, heads: dict[int, Any], wanted: Copies) -> None:
     """A head takes a variable's value away at its own position; of a cat its first value comes instead."""
     target = block.net.layout[variable]
-    own = (None, None, frozenset([0]), where, ())
+    own = (None, None, frozenset([0]), where, (), None)
     writes = np.nonzero(block.raw["out"][:, target.slice].any(axis=(1, 2)))[0].tolist()
     need(len(writes) == 1 and heads[writes[0]] == own, f"nothing clears '{variable}', or more than one head writes it")
     for i in range(target.size):
@@ -1518,10 +1519,12 @@ def equal_to(threshold: int) -> Callable[[int, int], int | None]:
 
 
 class Bits:
-    """Units that read bits of words and add to one dimension."""
+    """Units that read bits of words, and scratch values that are made from bits, and add to one dimension."""
 
-    def __init__(self, block: Block, rows: Array, bias: Array, added: Array, base: int = 0) -> None:
-        self.block, self.base = block, base
+    def __init__(
+        self, block: Block, rows: Array, bias: Array, added: Array, base: int = 0, carries: Carries | None = None
+    ) -> None:
+        self.block, self.base, self.carries = block, base, carries or {}
         self.directions: dict[bytes, tuple[dict[int, int], list[tuple[int, int]]]] = {}
         for row, constant, column in zip(rows, bias.tolist(), added.tolist()):
             used = np.nonzero(row)[0].tolist()
@@ -1532,14 +1535,15 @@ class Bits:
 
     def prove(self, spec: dict[int, int], constant: int, wanted: Callable[[int, int], int | None], what: str) -> int:
         """base + Σ columns of the units that are on = wanted(constant + Σ spec, a sum of bits), for all bits."""
-        place = self.places
-        forms = [spec, *(weights for weights, _ in self.directions.values())]
-        steps = [[], *(steps for _, steps in self.directions.values())]
+        place, used = self.places, self._read_carries()
+        steps = [[], *(steps for _, steps in self.directions.values()), *(self.carries[dim][2:] for dim in used)]
+        forms = [spec, *self._of_bits(), *(self.carries[dim][0] for dim in used)]
         involved = {d for weights in forms for d in weights}
         need(involved <= place.keys(), f"{what}: a unit reads what is no bit")
         order = sorted(involved, key=lambda d: (-place[d], d))
         left = [bounds_left(weights, order) for weights in forms]
-        start = self._settle((constant, *[0] * (len(forms) - 1)), self.base, 0, left, steps, wanted)
+        sums = (constant, *[0] * len(self.directions), *(self.carries[dim][1] for dim in used))
+        start = self._settle(sums, self.base, 0, left, steps, wanted)
         states, count = {start} if start is not None else set(), 1
         for depth, dim in enumerate(order, start=1):
             moved = [weights.get(dim, 0) for weights in forms]
@@ -1547,9 +1551,20 @@ class Bits:
             after = {settled for settled in nexts if settled is not None}
             states, count = after, count + len(after)
             need(len(states) < 100_000, f"{what}: too many sums stay undecided")
-        for _, total in states:
-            need(total == 0, f"the units differ from {what}")
+        need(all(total == 0 for _, total in states), f"the units differ from {what}")
         return count
+
+    def _read_carries(self) -> list[int]:
+        """The scratch values that units read; `through` says which units, and with what weights."""
+        units = [weights for weights, _ in self.directions.values()]
+        used = [dim for dim in self.carries if any(dim in weights for weights in units)]
+        self.through = [[(weights.get(dim, 0), 1 + u) for u, weights in enumerate(units)] for dim in used]
+        return used
+
+    def _of_bits(self) -> Iterator[dict[int, int]]:
+        """What units read, without scratch values."""
+        for weights, _ in self.directions.values():
+            yield {dim: weight for dim, weight in weights.items() if dim not in self.carries}
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -1578,14 +1593,39 @@ class Bits:
                 return None
             if value is not None:
                 kept[0], total = None, total - value
-        for d in range(1, len(kept)):
+        first_carry = 1 + len(self.directions)
+        low_more, high_more = self._settle_carries(kept, depth, left, steps)
+        for d in range(1, first_carry):
             if kept[d] is not None:
-                low, high = left[d][depth]
+                low, high = left[d][depth][0] + low_more[d], left[d][depth][1] + high_more[d]
                 first = bisect_left(steps[d], (kept[d] + low + 1,))
                 if first == len(steps[d]) or steps[d][first][0] > kept[d] + high:
                     total += sum(column for _, column in steps[d][:first])
                     kept[d] = None
         return tuple(kept), total
+
+    def _settle_carries(self, kept: list[Any], depth: int, left: Any, steps: Any) -> tuple[list[int], list[int]]:
+        """Add scratch values that the bits that are left cannot change; what the others may add to each unit's sum."""
+        low_more, high_more = [0] * len(kept), [0] * len(kept)
+        for number, readers in enumerate(self.through, start=1 + len(self.directions)):
+            if kept[number] is None:
+                continue
+            thresholds, values = steps[number]
+            low, high = left[number][depth]
+            first, last = np.searchsorted(thresholds, [kept[number] + low, kept[number] + high], side="right").tolist()
+            known = (values[first : last + 1] == values[first]).all()
+            if known:
+                kept[number] = None
+            for weight, unit in readers:
+                if known and kept[unit] is not None:
+                    kept[unit] += weight * int(values[first])
+                elif not known:
+                    low_more[unit] += min(0, weight)
+                    high_more[unit] += max(0, weight)
+        return low_more, high_more
+
+
+Carries = dict[int, Any]  # scratch dimension → (what each bit adds, constant, thresholds, values between them)
 
 
 def with_either_bit(states: Iterable[Any], weights: list[int]) -> Iterator[tuple[Any, int]]:
@@ -1896,7 +1936,8 @@ class Cases:
                 parts = self._parts_by_test(test, domain)
                 if len(parts) > 1:
                     return test.single, parts
-                if self.kind.name == "word" and test.single is None:  # its bits one by one: words are walked by bits
+                few = test.single is None and len(test.form.tables) <= FEW_BITS
+                if self.kind.name == "word" and few:  # its bits one by one: words are walked by bits
                     for atom in test.form.tables:
                         if isinstance(atom, tuple) and len(domain[atom]) > 1 and self.block.head_of(atom) is None:
                             return atom, [(0,), (1,)]
@@ -2036,7 +2077,7 @@ class Cases:
         joint = Joint(domain)
         joint.fuzzy = {s for s in fuzzy if self.through[units, s].any()}
         for s in range(len(self.scratch)):
-            if s not in fixed and s not in fuzzy and self.through[units, s].any():
+            if s not in fixed and s not in fuzzy and self.through[units, s].any() and s not in self.carries:
                 tables = {a: self.into_scratch[a][0][s] for a in domain if self.into_scratch[a][0][s].any()}
                 joint.scratch[s] = joint.add(self._linear(tables, 0, domain))
         for u in alive:
@@ -2206,7 +2247,9 @@ class Cases:
                 rows[:, dims] = 0
             elif self._undefined(atom, domain):
                 rows[:, dims] = 0
-        rows[:, self.scratch] = 0
+        open_carries = {s for s in self.carries if s not in known}
+        rows[:, [dim for s, dim in enumerate(self.scratch) if s not in open_carries]] = 0
+        carries = {self.scratch[s]: self._carry(s, domain, known_bits) for s in open_carries}
         update = self.updates[applied[0]] if applied else None
         for bit in range(self.kind.size):
             mine = np.nonzero(self.columns[units, bit])[0]
@@ -2218,6 +2261,7 @@ class Cases:
                 np.concatenate([bias[mine], [known_bits.get(own, 0)]]),
                 np.concatenate([np.rint(self.columns[units[mine], bit]).astype(np.int64), [1]]),
                 int(total[bit]),
+                carries,
             )
             wanted, spec, constant = self._assigned(update, bit, bits)
             constant += sum(weight * known_bits[dim] for dim, weight in spec.items() if dim in known_bits)
@@ -2227,6 +2271,26 @@ class Cases:
             except Refused as error:
                 raise self._difference(domain, f" ({error})") from None
         return True
+
+    @cached_property
+    def carries(self) -> frozenset[int]:
+        """Of a word: the scratch values that depend on bits of variables alone, such as the carries of limbs."""
+        if self.kind.name != "word":
+            return frozenset()
+        heads = {
+            dim for head in self.block.layer.heads for a in self.block.atoms_of(head) for dim in dims_of(self.block, a)
+        }
+        bits = self.net.places_of_bits.keys() - heads
+        directions = [self.block.scratch[dim][0] for dim in self.scratch]
+        made = {s for s, row in enumerate(directions) if bits.issuperset(np.nonzero(row)[0].tolist())}
+        return frozenset(s for s in made if np.abs(directions[s]).max() > 1)  # the others count bits, as guards do
+
+    def _carry(self, s: int, domain: Domain, known_bits: dict[int, int]) -> Any:
+        """A scratch value as a function of bits, those that a box fixes in its constant."""
+        direction, thresholds, values = self.block.scratch[self.scratch[s]]
+        weights = {dim: int(direction[dim]) for dim in np.nonzero(direction)[0].tolist()}
+        constant = sum(weight * known_bits[dim] for dim, weight in weights.items() if dim in known_bits)
+        return {d: w for d, w in weights.items() if d not in known_bits}, constant, thresholds, values
 
     def _assigned(self, update: Update | None, bit: int, bits: Bits) -> Any:
         """What a bit becomes: (its value from bounds of a sum of bits, what each bit adds, the sum's constant)."""

@@ -5,7 +5,7 @@ A new machine or network adds a line to `ARROWS` and an overload to the verb. Th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -232,6 +232,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "circuit": {
         TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
+        STOCK: "kleene.exporters.stock_to_circuit:export_stock_circuit",
     },
     "llama": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_llama"},
     "gpt2": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_gpt2"},
@@ -315,6 +316,8 @@ def compile(
     to: Literal["llama", "gpt2", "phi3", "qwen3"],
     length: int | None = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
+    size: str | Mapping[str, int] | None = None,
+    spare: Literal["zero", "random"] = "zero",
 ) -> StockModel: ...
 @overload
 def compile(
@@ -430,6 +433,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
     - `length`: the longest sequence, with what is generated; by default 512 tokens.
     - `dtype`: the number format of the weights, "float32" or "bfloat16".
+    - `size`: pad to the shape of a checkpoint ("gpt2", "llama-3.2-1b", …), or to `{"width": 768, "layers": 12, …}`.
+    - `spare`: "zero" or "random" weights for heads and neurons that are left; they write nothing.
 
     A DFA becomes an `ExactRNN`. Options:
 
@@ -954,7 +959,9 @@ def export(
     path: str | Path | None = None,
 ) -> str: ...
 @overload
-def export(thing: Transformer, to: Literal["circuit"], path: str | Path | None = None) -> dict[str, Any]: ...
+def export(
+    thing: Transformer | StockModel, to: Literal["circuit"], path: str | Path | None = None
+) -> dict[str, Any]: ...
 @overload
 def export(
     thing: Transformer,

@@ -114,3 +114,30 @@ def test_lengths_and_inputs_are_checked() -> None:
         net.run([1, 4])
     with pytest.raises(kl.InputError, match="over the 20 of this model"):
         net.run([1] * 15)
+
+
+# --- larger shapes ---
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_program_planted_in_a_larger_shape_does_the_same(family: Any) -> None:
+    asked = {"width": 256, "layers": 4, "heads": 4, "head_size": 64, "hidden": 80}
+    net = kl.compile(Recall, to=family, length=30, size=asked, spare="random")
+    sizes = net.sizes
+    assert (sizes.residual, sizes.layers, sizes.heads, sizes.head_size, sizes.hidden) == (256, 4, 4, 64, 80)
+    assert sizes.nonzero > 30_000  # random heads and neurons, which write nothing
+    assert kl.certify(net, program=Recall).holds
+    given = prompts(Recall, 20, 20)
+    assert net.run_batch(given) == [Recall.run(tokens) for tokens in given]
+    last = "transformer.h.3.mlp.c_proj.weight" if family == "gpt2" else "model.layers.3.mlp.down_proj.weight"
+    net.tensors[last][0, 0] = 1.0
+    assert "claimed to add nothing" in kl.certify(net).reasons[0]
+
+
+def test_sizes_are_checked() -> None:
+    with pytest.raises(kl.NotSupported, match="needs width"):
+        kl.compile(Recall, to="llama", size={"width": 16})
+    with pytest.raises(kl.InputError, match="not known; known: gpt2"):
+        kl.compile(Recall, to="llama", size="gpt5")
+    with pytest.raises(kl.InputError, match="spare='noise'"):
+        kl.compile(Recall, to="llama", spare="noise")  # type: ignore[call-overload]

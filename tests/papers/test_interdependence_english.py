@@ -1,8 +1,7 @@
-"""The experiments on English text, at their smallest scale, on the published data where it is there."""
+"""The experiments on English text; tests/training/test_language_model.py runs them from end to end."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +15,6 @@ from kleene.papers.interdependence_natural import NATURAL, epochs_to_half
 from kleene.papers.tasks import Plan
 
 needs_text = needs("wikitext-2/train.txt", "ud-english-ewt/en_ewt-ud-test.conllu")
-
-
-@needs_text
-@pytest.mark.parametrize("experiment", [NATURAL, ENGLISH])
-def test_tables_are_derived_from_raw_runs(experiment, tmp_path: Path):
-    found = experiment.run("tiny", data=DATA, folder=tmp_path, progress=False, plan=Plan(workers=1))
-    assert all(row["ours"] != "not run" for row in found.rows)
-    saved = {path.stem: json.loads(path.read_text())["result"] for path in (tmp_path / "runs" / "tiny").glob("*.json")}
-    assert experiment.derive(experiment.config("tiny"), saved) == found.rows
-    assert list(tmp_path.glob("*.png"))
 
 
 @needs_text

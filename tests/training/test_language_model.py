@@ -25,7 +25,7 @@ from kleene.evidence.transformer_decomposition import (
 )
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
 from kleene.networks.trained.transformer_lm import TransformerLanguageModel
-from kleene.papers import EXPERIMENTS, experiment
+from kleene.papers import EXPERIMENTS, experiment, protocol_of
 from kleene.training.language_model import Stack, columns, train_stack
 
 WORDS = Vocabulary(["<unk>", "the", "cat", "sat", "on", "mat", "."])
@@ -313,8 +313,15 @@ def test_experiments_on_text_from_end_to_end(tmp_path: Path) -> None:
         result = experiment(f"interdependence.{name}")(
             scale="tiny", data=tmp_path / "data", folder=tmp_path / name, progress=False
         )
-        assert len(result.rows) >= 6 and files <= {path.name for path in (tmp_path / name).iterdir()}
+        assert len(result.rows) >= 6 and files <= {path.name for path in (tmp_path / name).rglob("*")}
         assert json.loads((tmp_path / name / f"{name}.json").read_text())["rows"] == result.rows
+        assert all(row["ours"] != "not run" for row in result.rows)
+        raw = {
+            path.stem: json.loads(path.read_text())["result"]
+            for path in (tmp_path / name / "runs" / "tiny").glob("*.json")
+        }
+        declared = protocol_of(f"interdependence.{name}")
+        assert declared.derive(declared.config("tiny"), raw) == result.rows  # from the raw runs alone
 
 
 def test_bench_rows_are_measurements(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,12 @@ class Model:
         self.length = integer(claim["length"], 1, 1 << 20, "the length")
         self.place = np.array([integer(p, 0, self.width - 1, "a place") for p in claim["place"]])
         self.sink = integer(claim["sink"], 0, self.width - 1, "the sink")
-        self.layers = [(integer(n, 0), integer(h, 1, 2)) for n, h in claim["layers"]]
-        self.heads = [[str(name) for name in names] for names in claim["heads"]]
+        self.layers = [
+            (integer(entry[0], 0), integer(entry[1], 1, 2)) for entry in claim["layers"] if entry is not None
+        ]
+        self.idle = claim["layers"][len(self.layers) :]
+        need(all(entry is None for entry in self.idle), "a layer without a claim is not at the end")
+        self.heads = [[str(name) for name in names] for names in claim["heads"]][: len(self.layers)]
         self.mirror = None if claim["mirror"] is None else np.array(claim["mirror"])
         self._read_stream()
         self.core = self._core()
@@ -123,6 +127,15 @@ class Model:
         return row if self.net.positions is None else np.asarray(row + self.net.positions[0])
 
     @property
+    def attention(self) -> list[Attention]:
+        """Of the layers that are claimed to do something."""
+        return self.net.attention[: len(self.layers)]
+
+    @property
+    def mlp(self) -> list[Mlp]:
+        return self.net.mlp[: len(self.layers)]
+
+    @property
     def tokens(self) -> int:
         return int(self.description["program"]["tokens"])
 
@@ -168,7 +181,11 @@ def prove_shapes(model: Model) -> dict[str, Any]:
     need(program["max_tokens"] is not None and program["causal"] is True, "the program is no decoder")
     need(not program["moves"] and not program["halt"], "the program halts, or has heads that write into variables")
     need(s.vocabulary == model.tokens + 2, "the vocabulary has another size than tokens, the first token and padding")
-    need(len(model.layers) == s.layers == len(model.heads), "the model has another number of layers than are claimed")
+    claimed = len(model.layers) + len(model.idle)
+    need(claimed == s.layers and len(model.heads) == len(model.layers), "another number of layers is claimed")
+    for number in range(len(model.layers), s.layers):
+        quiet = not model.net.attention[number].o.any() and not model.net.mlp[number].down.any()
+        need(quiet, f"layer {number} is claimed to add nothing, and adds something")
     need(s.positions is None or s.positions >= model.length + 1, "there are fewer positions than the length")
     limit = program["positions"]
     need(limit is None or model.length <= integer(limit, 1), "it takes longer sequences than the program")
@@ -358,7 +375,7 @@ def prove_neurons(model: Model) -> dict[str, Any]:
     """Every neuron is saturated and exact; together they are clipped units of whole sums."""
     facts = {"neurons": 0, "units": 0, "largest sum": 0.0, "largest value": 0.0}
     tensors: dict[str, Array] = {name: t for name, t in model.core.tensors.items()}
-    for index, ((number, half), mlp) in enumerate(zip(model.layers, model.net.mlp)):
+    for index, ((number, half), mlp) in enumerate(zip(model.layers, model.mlp)):
         units, found = derive_units(model, index, mlp)
         units = split_columns(model, units, half)
         at = f"blocks.{number}."
@@ -401,7 +418,7 @@ def prove_units(model: Model) -> dict[str, Any]:
 def prove_first(model: Model) -> dict[str, Any]:
     """The first token sees itself alone: its state is computed, stays ±1, and is the same before every layer."""
     x = model.start.copy()
-    for index, (attention, mlp) in enumerate(zip(model.net.attention, model.net.mlp)):
+    for index, (attention, mlp) in enumerate(zip(model.attention, model.mlp)):
         if index == 0 or model.layers[index - 1][1] == 2:
             need((x == model.start).all(), f"the first token has changed before layer {index}")
         x = x + attended(model, attention, x)
@@ -427,7 +444,7 @@ def attended(model: Model, attention: Attention, x: Array) -> Array:
 def prove_copies(model: Model) -> dict[str, Any]:
     """A head adds the value that it selects to its own dimensions, or its default, and nothing else."""
     copied = 0
-    for index, (attention, names) in enumerate(zip(model.net.attention, model.heads)):
+    for index, (attention, names) in enumerate(zip(model.attention, model.heads)):
         here = model.program.layers[model.layers[index][0] % len(model.program.layers)].heads
         first = index == 0 or model.layers[index - 1][1] == 2
         need({*names} == ({*here} if first else set()), f"layer {index} has other heads than the program")
@@ -471,7 +488,7 @@ def copies_of(model: Model, attention: Attention, mine: list[int], head: Any, in
 def prove_selection(model: Model) -> dict[str, Any]:
     """Every softmax is hard at every length up to the limit: what is selected leads all others by the gap."""
     least, needed, pairs, heads, seen = np.inf, gap_needed(model), 0, 0, {}
-    for index, (attention, names) in enumerate(zip(model.net.attention, model.heads)):
+    for index, (attention, names) in enumerate(zip(model.attention, model.heads)):
         layer = model.program.layers[model.layers[index][0] % len(model.program.layers)]
         for h, name in enumerate(names):
             head = layer.heads[name]

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from kleene.compilers.rotary_model import padded
 from kleene.compilers.stock_plan import Plan, PlannedHead, match_codes
+from kleene.compilers.stock_sizes import Room, Size, at_least, claimed_layers, fill_spare, idle_layer
 from kleene.compilers.stock_tensors import (
     CONSTANTS,
     GAP,
@@ -26,9 +28,9 @@ from kleene.compilers.stock_tensors import (
     count_neurons,
     embed_tokens,
     fill_layer,
-    pad,
     unembed,
 )
+from kleene.errors import NotSupported
 
 Array = np.ndarray[Any, Any]
 
@@ -66,14 +68,22 @@ class Places:
         return 1 + bool(head.select.among) + bits + (self.bits if head.offset is not None else 1)
 
 
-def gpt2(plan: Plan, dtype: str = "float32") -> tuple[dict[str, Any], dict[str, Array], dict[str, Any], Any]:
+def gpt2(
+    plan: Plan, room: Room, dtype: str = "float32"
+) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any], Any]:
     """config.json, the state dict and the claim of a plan as a GPT-2."""
     places = Places(plan)
-    width, heads = choose_width(plan, places)
+    asked, name = room.size, plan.spec.name
+    width, heads = choose_width(plan, places, asked)
     stream = make_stream(plan, places, width, dtype)
-    hidden = -(-max(1, *(count_neurons(plan, layer) for layer in plan.layers)) // 8) * 8
+    neurons = -(-max(1, *(count_neurons(plan, layer) for layer in plan.layers)) // 8) * 8
+    hidden = at_least(name, "neurons", neurons, asked.hidden)
     fill = partial(fill_learned_head, plan, places, width // heads)
-    layers = [fill_layer(plan, layer, stream, heads, width // heads, fill) for layer in plan.layers]
+    layers = [padded(fill_layer(plan, layer, stream, heads, width // heads, fill), hidden) for layer in plan.layers]
+    count = at_least(name, "layers", len(layers), asked.layers)
+    layers += [idle_layer(heads, width // heads, width, hidden) for _ in range(count - len(layers))]
+    if room.random:
+        fill_spare(layers, room.seed)
     tensors = {
         "transformer.wte.weight": embed_tokens(plan, stream),
         "transformer.wpe.weight": embed_positions(plan, places, stream),
@@ -82,13 +92,14 @@ def gpt2(plan: Plan, dtype: str = "float32") -> tuple[dict[str, Any], dict[str, 
         "lm_head.weight": unembed(plan, stream),
     }
     for number, layer in enumerate(layers):
-        tensors |= layer_tensors(f"transformer.h.{number}.", layer, stream, hidden)
+        tensors |= layer_tensors(f"transformer.h.{number}.", layer, stream)
     claim = {
         "place": stream.place[: plan.dims].tolist(),
         "mirror": None if stream.mirror is None else stream.mirror.tolist(),
         "sink": stream.sink,
-        "layers": [[layer.number, layer.half] for layer in plan.layers],
+        "layers": claimed_layers(plan, len(layers)),
         "heads": [[name.partition(" (")[0] for name in layer.names] for layer in layers],
+        "neurons": [layer.purposes for layer in layers],
     }
     return make_config(plan, width, heads, hidden, len(layers)), tensors, claim, layers
 
@@ -120,7 +131,7 @@ def make_config(plan: Plan, width: int, heads: int, hidden: int, layers: int) ->
     }
 
 
-def layer_tensors(at: str, layer: StockLayer, stream: Stream, hidden: int) -> dict[str, Array]:
+def layer_tensors(at: str, layer: StockLayer, stream: Stream) -> dict[str, Array]:
     """A layer by the class's names; its matrices are transposed."""
     width = stream.width
     turned = [part.reshape(-1, width).T for part in (layer.q, layer.k, layer.v)]
@@ -134,17 +145,23 @@ def layer_tensors(at: str, layer: StockLayer, stream: Stream, hidden: int) -> di
         f"{at}attn.c_attn.bias": np.concatenate(biases),
         f"{at}attn.c_proj.weight": np.concatenate(layer.o, axis=1).T,
         f"{at}attn.c_proj.bias": np.zeros(width),
-        f"{at}mlp.c_fc.weight": pad(layer.gate, 0, hidden).T,
-        f"{at}mlp.c_fc.bias": pad(layer.gate_bias, 0, hidden),
-        f"{at}mlp.c_proj.weight": pad(layer.down, 1, hidden).T,
+        f"{at}mlp.c_fc.weight": layer.gate.T,
+        f"{at}mlp.c_fc.bias": layer.gate_bias,
+        f"{at}mlp.c_proj.weight": layer.down.T,
         f"{at}mlp.c_proj.bias": np.zeros(width),
     }
 
 
-def choose_width(plan: Plan, places: Places) -> tuple[int, int]:
+def choose_width(plan: Plan, places: Places, asked: Size) -> tuple[int, int]:
     """The smallest width, and how many heads share it: each has places for its codes and values."""
     needed = max([1, *(places.needed(head) for layer in plan.layers for head in layer.heads)])
     width = -(-2 * (places.dims + 1 + CONSTANTS) // 8) * 8
+    if asked.width is not None:
+        width = at_least(plan.spec.name, "width", width, asked.width)
+        size = asked.head_size or width // (asked.heads or 1)
+        if width % size or size < needed or count_heads(plan, size) > width // size:
+            raise NotSupported(f"{plan.spec.name}: {width // size} heads of {size} do not hold its heads, of {needed}")
+        return width, width // size
     while True:
         for heads in range(1, width // needed + 1):
             if width % heads == 0 and count_heads(plan, width // heads) <= heads:

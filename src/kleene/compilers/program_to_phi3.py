@@ -8,13 +8,14 @@ import numpy as np
 
 from kleene.compilers.rotary_model import RotaryModel, make_rotary
 from kleene.compilers.stock_plan import Plan
+from kleene.compilers.stock_sizes import Room
 
 Array = np.ndarray[Any, Any]
 
 
-def phi3(plan: Plan) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any], RotaryModel]:
+def phi3(plan: Plan, room: Room) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any], RotaryModel]:
     """config.json, the state dict and the claim of a plan as a Phi-3."""
-    model = make_rotary(plan)
+    model = make_rotary(plan, room)
     config = {
         **model.config("phi3", "Phi3ForCausalLM"),
         "original_max_position_embeddings": plan.length + 1,

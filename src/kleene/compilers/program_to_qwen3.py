@@ -12,14 +12,15 @@ import numpy as np
 
 from kleene.compilers.rotary_model import RotaryModel, make_rotary
 from kleene.compilers.stock_plan import Plan
+from kleene.compilers.stock_sizes import Room
 from kleene.compilers.stock_tensors import StockLayer
 
 Array = np.ndarray[Any, Any]
 
 
-def qwen3(plan: Plan) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any], RotaryModel]:
+def qwen3(plan: Plan, room: Room) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any], RotaryModel]:
     """config.json, the state dict and the claim of a plan as a Qwen 3."""
-    model = make_rotary(plan, normed=True)
+    model = make_rotary(plan, room, normed=True)
     config = {
         **model.config("qwen3", "Qwen3ForCausalLM"),
         "attention_bias": False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,40 +15,76 @@ from kleene.compilers.program_to_phi3 import phi3
 from kleene.compilers.program_to_qwen3 import qwen3
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.compilers.stock_plan import make_plan
-from kleene.errors import NotSupported
+from kleene.compilers.stock_sizes import Room, read_size
+from kleene.errors import InputError, NotSupported
 from kleene.machines.program import ProgramClass
 from kleene.networks.stock.model import Family, StockModel
 from kleene.networks.transformer.model import DTYPES, Transformer
 
 WRITERS: dict[str, Any] = {"llama": llama, "gpt2": gpt2, "phi3": phi3, "qwen3": qwen3}
 Dtype = Literal["float32", "bfloat16"]
+Spare = Literal["zero", "random"]
+AskedSize = str | Mapping[str, int] | None
 
 
-def compile_to_llama(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+def compile_to_llama(
+    program: ProgramClass,
+    *,
+    length: int | None = None,
+    dtype: Dtype = "float32",
+    size: AskedSize = None,
+    spare: Spare = "zero",
+) -> StockModel:
     """A decoder inside `LlamaForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "llama", length, dtype)
+    return compile_stock(program, "llama", length, dtype, size, spare)
 
 
-def compile_to_gpt2(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+def compile_to_gpt2(
+    program: ProgramClass,
+    *,
+    length: int | None = None,
+    dtype: Dtype = "float32",
+    size: AskedSize = None,
+    spare: Spare = "zero",
+) -> StockModel:
     """A decoder inside `GPT2LMHeadModel`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "gpt2", length, dtype)
+    return compile_stock(program, "gpt2", length, dtype, size, spare)
 
 
-def compile_to_phi3(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+def compile_to_phi3(
+    program: ProgramClass,
+    *,
+    length: int | None = None,
+    dtype: Dtype = "float32",
+    size: AskedSize = None,
+    spare: Spare = "zero",
+) -> StockModel:
     """A decoder inside `Phi3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "phi3", length, dtype)
+    return compile_stock(program, "phi3", length, dtype, size, spare)
 
 
-def compile_to_qwen3(program: ProgramClass, *, length: int | None = None, dtype: Dtype = "float32") -> StockModel:
+def compile_to_qwen3(
+    program: ProgramClass,
+    *,
+    length: int | None = None,
+    dtype: Dtype = "float32",
+    size: AskedSize = None,
+    spare: Spare = "zero",
+) -> StockModel:
     """A decoder inside `Qwen3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "qwen3", length, dtype)
+    return compile_stock(program, "qwen3", length, dtype, size, spare)
 
 
-def compile_stock(program: ProgramClass, family: Family, length: int | None, dtype: str) -> StockModel:
+def compile_stock(
+    program: ProgramClass, family: Family, length: int | None, dtype: str, size: AskedSize, spare: Spare
+) -> StockModel:
+    if spare not in ("zero", "random"):
+        raise InputError(f"spare={spare!r}; the weights that are left are 'zero' or 'random'")
     net = compile_program(program, length=length)
     symbols = getattr(program, "symbols", None)
     choices = getattr(program, "choices", None)
-    return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "", choices)
+    room = Room(read_size(size), spare == "random")
+    return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "", choices, room)
 
 
 def to_stock(
@@ -59,13 +95,14 @@ def to_stock(
     symbols: Sequence[str] | None = None,
     about: str = "",
     choices: str | None = None,
+    room: Room = Room(),  # noqa: B008  (it is frozen)
 ) -> StockModel:
     """The stock model of a compiled decoder. `choices`: the variable of the tokens that are allowed next."""
     if dtype not in ("float32", "bfloat16"):
         raise NotSupported(f"{net.config.name}: dtype={dtype!r}; a stock model has float32 or bfloat16 weights")
     plan = make_plan(net, length, choices)
     options = {"dtype": dtype} if family == "gpt2" else {}
-    config, tensors, claim, _ = WRITERS[family](plan, **options)
+    config, tensors, claim, _ = WRITERS[family](plan, room, **options)
     made = {name: torch.from_numpy(np.ascontiguousarray(array)).to(DTYPES[dtype]) for name, array in tensors.items()}
     texts = [str(t) for t in range(plan.spec.tokens)] if symbols is None else list(symbols)
     return StockModel(

@@ -20,7 +20,8 @@ from kleene.errors import NotSupported
 Array = np.ndarray[Any, Any]
 
 SIZES = (16, 32, 64, 128, 256)
-RATIOS = (4, 5, 6, 8, 10, 12, 16, 24, 32)
+RATIOS = (1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+MAX_THETA = 1e30  # float32 holds it
 LEAST_MARGIN = 0.2
 
 
@@ -29,7 +30,7 @@ class Rotary:
     """The frequencies of a model: θ = ratio^(−f) for f < size / 2; those before `slow` are not constant."""
 
     size: int  # of a head
-    ratio: int
+    ratio: float
     length: int
     margin: float  # Σ (1 − cos θΔ) over the frequencies before `slow` is at least this for every other distance
 
@@ -69,9 +70,9 @@ def choose_rotary(plan: Plan, size: int | None = None) -> Rotary:
     )
 
 
-def scheme(size: int, ratio: int, length: int) -> Rotary | None:
+def scheme(size: int, ratio: float, length: int) -> Rotary | None:
     """A scheme with a ratio between frequencies; None where it does not tell distances apart."""
-    if ratio ** (size // 2 - 1) < length:
+    if ratio ** (size // 2 - 1) < length or ratio ** (size // 2) > MAX_THETA:
         return None
     made = Rotary(size, ratio, length, 0.0)
     distances = np.arange(1, length + 1)

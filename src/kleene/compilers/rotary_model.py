@@ -10,6 +10,7 @@ import numpy as np
 
 from kleene.compilers.rotary_heads import Rotary, choose_rotary, fill_rotary_head
 from kleene.compilers.stock_plan import Plan
+from kleene.compilers.stock_sizes import Room, at_least, claimed_layers, fill_spare, idle_layer
 from kleene.compilers.stock_tensors import (
     CONSTANTS,
     StockLayer,
@@ -49,8 +50,9 @@ class RotaryModel:
             "place": s.place.tolist(),
             "mirror": None,
             "sink": s.sink,
-            "layers": [[layer.number, layer.half] for layer in self.plan.layers],
+            "layers": claimed_layers(self.plan, len(self.layers)),
             "heads": [[name.partition(" (")[0] for name in layer.names] for layer in self.layers],
+            "neurons": [layer.purposes for layer in self.layers],
         }
 
     def config(self, kind: str, architecture: str) -> dict[str, Any]:
@@ -79,22 +81,34 @@ class RotaryModel:
         }
 
 
-def make_rotary(plan: Plan, normed: bool = False) -> RotaryModel:
-    """Choose sizes as small as the plan allows, and fill in all tensors. `normed`: queries and keys have norms."""
+def make_rotary(plan: Plan, room: Room, normed: bool = False) -> RotaryModel:
+    """Choose sizes as small as the plan allows, or those asked for, and fill in all tensors.
+
+    `normed`: queries and keys have norms.
+    """
     if plan.positions is not None:
         placed = next(name for name, v in plan.spec.variables.items() if v.by_position is not None)
         raise NotSupported(
             f"{plan.spec.name}: '{placed}' is initialised from the position, which rotary models do not tell; use "
             "to='gpt2', or heads with offsets and latest matches"
         )
-    rotary = choose_rotary(plan)
-    heads = count_heads(plan, rotary.size)
-    hidden = -(-max(1, *(count_neurons(plan, layer) for layer in plan.layers)) // 8) * 8
-    width = exact_width(plan.dims + 1 + CONSTANTS, heads)
+    asked, name = room.size, plan.spec.name
+    rotary = choose_rotary(plan, asked.head_size)
+    heads = at_least(name, "heads", count_heads(plan, rotary.size), asked.heads)
+    neurons = -(-max(1, *(count_neurons(plan, layer) for layer in plan.layers)) // 8) * 8
+    hidden = at_least(name, "neurons", neurons, asked.hidden)
+    needed = plan.dims + 1 + CONSTANTS
+    width = exact_width(needed, heads) if asked.width is None else at_least(name, "width", needed, asked.width)
+    if exact_width(width, heads) != width:
+        raise NotSupported(f"{name}: width {width}: the norm is exact at {exact_width(width, heads)} for {heads} heads")
+    count = at_least(name, "layers", len(plan.layers), asked.layers)
     constants = (*range(plan.dims + 1, plan.dims + 1 + CONSTANTS),)
     stream = Stream(width, np.arange(plan.dims), plan.dims, constants)
     fill = partial(fill_rotary_head, plan, rotary, normed)
     layers = [padded(fill_layer(plan, layer, stream, heads, rotary.size, fill), hidden) for layer in plan.layers]
+    layers += [idle_layer(heads, rotary.size, width, hidden) for _ in range(count - len(layers))]
+    if room.random:
+        fill_spare(layers, room.seed)
     return RotaryModel(plan, stream, rotary, heads, hidden, layers, embed_tokens(plan, stream), unembed(plan, stream))
 
 

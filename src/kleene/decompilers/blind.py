@@ -195,7 +195,8 @@ def _joined(net: Transformer, blocks: list[Block], sets: _Sets, states: np.ndarr
         raise NotExact(f"{net.config.name}: two dimensions that belong together are on at once")
     on = np.unique(on, axis=0) != 0
     apart = (on.T.astype(np.int64) @ on) > 0  # parts that are on at once
-    colour = _coloured(on, apart)
+    _, writing = _guards(blocks)
+    colour = _coloured(on, apart, [_union(writing, part) for part in parts])
     if colour is None:
         raise NotExact(f"{net.config.name}: no grouping of the dimensions has one on in each group, always")
     count = int(on[0].sum())
@@ -262,8 +263,9 @@ def _without_one(guard: Guard) -> Iterator[Guard]:
     return ((number, bias, read - {pair}) for pair in read)
 
 
-def _coloured(on: np.ndarray, apart: np.ndarray) -> list[int] | None:
-    """A group for each part. Where what was seen leaves a choice, the part that has the fewest is tried first."""
+def _coloured(on: np.ndarray, apart: np.ndarray, writers: list[set[Guard]]) -> list[int] | None:
+    """A group for each part. Where what was seen leaves a choice, the part that has the fewest is tried first, and
+    of its groups first those whose parts are written under the same guards."""
     colour = {int(part): i for i, part in enumerate(np.nonzero(on[0])[0])}
     states = [frozenset(np.nonzero(row)[0].tolist()) for row in on]
     every, count = set(range(on.shape[1])), int(on[0].sum())
@@ -288,6 +290,14 @@ def _coloured(on: np.ndarray, apart: np.ndarray) -> list[int] | None:
         taken = {known[other] for other in neighbours[part] if other in known}
         return [c for c in range(count) if c not in taken]
 
+    def likeliest_first(known: dict[int, int], part: int) -> list[int]:
+        def alike(c: int) -> bool:
+            others = set().union(*(writers[other] for other, group in known.items() if group == c))
+            return bool(writers[part]) and _written_alike(writers[part], others)
+
+        found = choices(known, part)
+        return sorted(found, key=lambda c: not alike(c)) if len(found) > 1 else found
+
     def solve(known: dict[int, int] | None, depth: int) -> dict[int, int] | None:
         if known is None or depth > 200:
             return None
@@ -295,7 +305,7 @@ def _coloured(on: np.ndarray, apart: np.ndarray) -> list[int] | None:
         if not left:
             return known
         part = min(left, key=lambda p: len(choices(known, p)))
-        for c in choices(known, part):
+        for c in likeliest_first(known, part):
             found = solve(spread({**known, part: c}), depth + 1)
             if found is not None:
                 return found

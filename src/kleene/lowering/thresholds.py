@@ -24,7 +24,7 @@ from kleene.lowering.guarding import merged
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, simplify_guard
-from kleene.lowering.words import NARROW, Terms, WordPredicate, wires
+from kleene.lowering.words import NARROW, WIDEST_SUM, Terms, WordPredicate, wires
 from kleene.machines.bitwords import bit_of_name
 from kleene.machines.kinds import MAX_WORD_BITS, Numerical, Subset, Word
 from kleene.machines.spec import Counting, HeadSpec, Spec
@@ -34,6 +34,7 @@ Dim = tuple[str, int]  # (variable or scratch name, place in its segment)
 Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
 
 MAX_CUBES = 200_000
+LIMB = 16  # bits of the limbs of a wide adder
 
 # the ways of lowering an update
 WRITE = "write, then clear"
@@ -277,9 +278,11 @@ class UnitBuilder:
     def word_update(self, update: WordUpdate) -> None:
         """Add the units of an assignment to a word: bits that are copied, or an adder; and clearing of old bits."""
         name, made = update.variable, update.assignment
-        wired = made.functions or wires(self.spec, made)
+        wired = made.functions if made.functions is not None else wires(self.spec, made)
         if wired is not None and (made.functions is not None or made.modulus is None):
             kept = self._bits(update, wired)
+        elif self._sum_bits(update) > WIDEST_SUM and (limbs := self._limbs(update)) is not None:
+            kept = self._adder_in_limbs(update, limbs)
         else:
             kept = self._adder(update)
         if not self.is_cleared(name, update.guard):
@@ -340,6 +343,79 @@ class UnitBuilder:
         self.conjunction(tests, base, 2, name, "constant")
         return own
 
+    def _sum_bits(self, update: WordUpdate) -> int:
+        made = update.assignment
+        return self._width(update.variable) if made.modulus is None else made.modulus.bit_length() - 1
+
+    def _limbs(self, update: WordUpdate) -> list[LinearFunction] | None:
+        """A sum in limbs of 16 bits, each 0 … 2^17 − 2 or so, that a carry of one links; None where it has none.
+
+        What is subtracted is added inverted: −b is Σ (1 − bit)·2^place less all 2^place."""
+        made, bits = update.assignment, self._sum_bits(update)
+        limbs = [LinearFunction() for _ in range(-(-bits // LIMB))]
+        constant = made.constant
+        for dim, place, digit in _digits(self.spec, made.terms):
+            if place >= bits:
+                continue
+            limb, weight = limbs[place // LIMB], digit << place % LIMB
+            limb.weights[dim] = limb.weights.get(dim, 0) + weight
+            limb.high += max(0, weight)
+            if weight < 0:
+                limb.constant -= weight
+                limb.high -= weight
+                constant -= -digit << place
+            limb.rough |= dim[0] in self.rough
+        constant %= 1 << bits
+        for number, limb in enumerate(limbs):
+            limb.constant += constant >> number * LIMB & (1 << LIMB) - 1
+            limb.high += constant >> number * LIMB & (1 << LIMB) - 1
+        fits = all(
+            limb.high + 1 < 2 << LIMB or (number == 0 and limb.high < 2 << LIMB) for number, limb in enumerate(limbs)
+        )
+        return limbs if fits and not any(limb.rough for limb in limbs) else None
+
+    def _adder_in_limbs(self, update: WordUpdate, limbs: list[LinearFunction]) -> set[int]:
+        """Add the units of a wide adder. A limb passes on a carry of its own (S ≥ 2^16), or the one that it gets
+        (S ≥ 2^16 − 1): two scratch values. Their sum Λ = Σ 2^m · (both of limb m) is 2^k or more where limb k gets
+        a carry, so that 2^k · (sum below a bit) + Λ ≥ 2^k · 2^bit decides the carry into the bit."""
+        name, bits = update.variable, self._sum_bits(update)
+        tests = [self.indicator(test) for test in update.guard]
+        base: Column = {}
+        for dim, place, digit in _digits(self.spec, update.assignment.terms):
+            if place < bits:
+                self.conjunction(
+                    [*tests, LinearFunction({dim: 1}, 0, 1)], {(name, place): digit}, 2, name, "copy a bit"
+                )
+        carried = LinearFunction()
+        for number, limb in enumerate(limbs):
+            start, width = number * LIMB, min(LIMB, bits - number * LIMB)
+            if number:
+                self.chain(tests, carried, [(0, {}), (1 << number, {(name, start): 1})], 2, name, "carry of a limb")
+            for place in range(width):
+                base[(name, start + place)] = _constant_bit(limb, place)
+                below = _below(limb, place + 1, number, carried)
+                column = {(name, start + place): -2}
+                if place + 1 < width:
+                    column[(name, start + place + 1)] = 1
+                limit = 1 << number + place + 1
+                if below.high >= limit:
+                    self.chain(tests, below, [(0, {}), (limit, column)], 2, name, "carry")
+            if number + 1 < len(limbs):
+                carried = self._limb_carries(name, limb, number, carried)
+        self.conjunction(tests, base, 2, name, "constant")
+        return set()
+
+    def _limb_carries(self, name: str, limb: LinearFunction, number: int, carried: LinearFunction) -> LinearFunction:
+        """Scratch values for the carries that a limb makes and passes on, added to those of the limbs below."""
+        more = LinearFunction(dict(carried.weights), 0, carried.high + (2 << number))
+        for made, limit in (("makes", 1 << LIMB), ("passes", (1 << LIMB) - 1)):
+            key = ("limb", tuple(sorted(limb.weights.items())), limb.constant, limit)
+            if key not in self.scratch:
+                label = self.scratch[key] = self._scratch_name(f"limb {number} of a sum for {name} {made} a carry")
+                self.chain([], limb, [(limit - 1, {}), (limit, {(label, 0): 1})], 1, label, "carry of a limb")
+            more.weights[(self.scratch[key], 0)] = 1 << number
+        return more
+
     def _carry(self, update: WordUpdate, tests: Sequence[LinearFunction], bit: int, bits: int, base: Column) -> None:
         """Add the carry T = ⌊(sum of everything below a bit) / 2^bit⌋ to the bit; subtract 2·T from the bit below."""
         name, made = update.variable, update.assignment
@@ -382,6 +458,27 @@ def _digits(spec: Spec, terms: Terms) -> Iterator[tuple[Dim, int, int]]:
             kind = spec.kinds[name]
             assert isinstance(kind, Word)
             yield from (((name, bit), bit, coefficient) for bit in range(kind.bits))
+
+
+def _constant_bit(limb: LinearFunction, place: int) -> int:
+    """What is always added at a place of a limb: one for each bit that is subtracted there, and the constant."""
+    weights = limb.weights.values()
+    inverted = sum(
+        -weight >> place for weight in weights if weight < 0 and -weight >> place & 1 and -weight % (1 << place) == 0
+    )
+    rest = limb.constant + sum(weight for weight in weights if weight < 0)
+    return inverted + (rest >> place & 1)
+
+
+def _below(limb: LinearFunction, place: int, number: int, carried: LinearFunction) -> LinearFunction:
+    """2^number · (the sum of a limb below a place) plus the carries of the limbs below."""
+    size = 1 << place
+    kept = {dim: weight for dim, weight in limb.weights.items() if abs(weight) < size}
+    inverted = sum(-weight for weight in kept.values() if weight < 0)
+    rest = (limb.constant + sum(weight for weight in limb.weights.values() if weight < 0)) % size
+    high = inverted + rest + sum(weight for weight in kept.values() if weight > 0)
+    weights = {dim: weight << number for dim, weight in kept.items()} | carried.weights
+    return LinearFunction(weights, (inverted + rest) << number, (high << number) + carried.high)
 
 
 def _own_bits(name: str, digits: Sequence[tuple[Dim, int, int]], bits: int) -> set[int]:
@@ -752,18 +849,20 @@ def _asking_together(units: list[ThresholdUnit], name: str, size: int) -> list[T
         asked = {dim[1] for dim, _ in unit.reads if dim[0] == name}
         weights = {weight for dim, weight in unit.reads if dim[0] == name}
         if len(weights) != 1:
-            alike[unit] = unit, set()
+            alike[unit, len(alike)] = unit, set()
             continue
         (weight,), bias = weights, unit.bias
         if weight < 0:  # not these values: the others
             weight, bias, asked = -weight, bias + weight, {*range(size)} - asked
         rest = tuple((dim, w) for dim, w in unit.reads if dim[0] != name)
-        key = (unit.half, bias, unit.writes, rest, weight)
+        key = (unit.half, bias, unit.writes, rest, weight, 0)
+        while key in alike and alike[key][1] & asked:  # both are on at once, and both count
+            key = (*key[:-1], key[-1] + 1)
         alike[key] = unit, alike[key][1] | asked if key in alike else asked
     made = []
     for key, (unit, asked) in alike.items():
         if asked:
-            _, bias, _, rest, weight = key
+            _, bias, _, rest, weight, _ = key
             if 2 * len(asked) > size:
                 weight, bias, asked = -weight, bias + weight, {*range(size)} - asked
             reads = tuple(sorted([*rest, *(((name, value), weight) for value in asked)]))

@@ -104,6 +104,8 @@ class WordAssignment:
 def normalised(spec: Spec, variable: str, made: WordAssignment) -> WordAssignment:
     """The normal form of an assignment to a word: the smallest coefficients and constant."""
     if made.functions is not None:
+        if made.functions == tuple(literal(variable, k) for k in range(_bits(spec, variable))):
+            return WordAssignment(((variable, 1),), 0, None)
         return WordAssignment((), 0, None, None, trimmed(made.functions))
     wired = wires(spec, made, variable)
     if wired is not None and wired != trimmed(tuple(literal(variable, k) for k in range(_bits(spec, variable)))):
@@ -669,8 +671,6 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
     """Check an assignment to a word. Return it as data, and what `step` reads from the word afterwards."""
     spec = path.program.spec
     size = len(spec.kinds[name])
-    if isinstance(value, BitsValue) and all(function.linear() is not None for function in value.functions):
-        value = value.linear()  # a sum without carries
     if isinstance(value, BitsValue):
         if len(trimmed(value.functions)) > _bits(spec, name):
             raise RangeError(f"{spec.name}: step writes {len(value.functions)} bits to '{name}', which has fewer")

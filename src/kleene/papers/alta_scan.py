@@ -145,10 +145,6 @@ def _run(
     return right, layers, time.perf_counter() - start
 
 
-def _accuracy(right: int, total: int) -> str:
-    return f"{right:,} of {total:,} ({100 * right / total:.2f} %)"
-
-
 def run_split(split: str, data: Path | None) -> dict[str, Any]:
     """The minimal version from a split's training set, on its test set."""
     try:

@@ -99,7 +99,7 @@ def test_binary_openfst_and_hoa_are_named(tmp_path: Path) -> None:
 NFA_JSON = '{"alphabet": ["a"], "states": ["q"], "start": ["q"], "accepting": [], "transitions": []}'
 BAD = [
     ("m.mata", "p a q\n", "no @NFA-explicit"),
-    ("m.mata", "@NFA-bits\n", "@NFA-bits"),
+    ("m.mata", "@AFA-bits\n", "@AFA-bits"),
     ("m.mata", "@NFA-explicit\n%Start q\n", "'%Start' is unknown"),
     ("m.mata", "@NFA-explicit\np a b c q\n", "line 2: 5 words"),
     ("m.ba", "", "no states"),

@@ -102,12 +102,11 @@ def test_the_environment_lacks_everything_else() -> None:
     assert json.loads(names) == ["torch", "transformers"]
 
 
-def test_unknown_symbols_are_refused_by_the_tokenizer(tmp_path: Path) -> None:
+def test_unknown_symbols_are_padding(tmp_path: Path) -> None:
     kl.compile(DECODERS["parity"][0], to="llama", length=8).save(tmp_path / "parity")
     script = (
         "from transformers import AutoTokenizer\n"
         "tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])\n"
-        "print(tokenizer('01=')['input_ids'])\n"
-        "try:\n    tokenizer('0x1=')\n    print('taken')\nexcept Exception as error:\n    print('refused')"
+        "print(tokenizer('01=')['input_ids'], tokenizer('0x1=')['input_ids'])"
     )
-    assert run_clean(script, str(tmp_path / "parity")).split("\n")[:2] == ["[4, 0, 1, 2]", "refused"]
+    assert run_clean(script, str(tmp_path / "parity")).strip() == "[4, 0, 1, 2] [4, 0, 5, 1, 2]"

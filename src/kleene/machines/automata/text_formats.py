@@ -181,11 +181,17 @@ def to_att(machine: DFA | NFA) -> str:
     return "\n".join(lines + [str(q) for q in final]) + "\n"
 
 
-# MATA: "@NFA-explicit", "%Initial q0", "%Final q1", and moves "q0 a q1"
+# MATA: "@NFA-explicit" (or "@NFA-bits": mata_bits.py), "%Initial q0", "%Final q1", and moves "q0 a q1"
 
 
 def from_mata(text: str, where: str) -> Draft:
-    """A finite automaton in MATA's format with explicit symbols."""
+    """A finite automaton in MATA's format, with explicit symbols or with formulas over bits."""
+    numbered = [(n, line.partition("#")[0].strip()) for n, line in enumerate(text.split("\n"), 1)]
+    content = [(n, line) for n, line in numbered if line]
+    if content and content[0][1] in ("@NFA-bits", "@NFA-bits-auto"):
+        from kleene.machines.automata.mata_bits import from_bits
+
+        return from_bits(content[1:], where)
     draft, lines, header = Draft(where), list[int](), ""
     for number, line in enumerate(text.split("\n"), 1):
         words = _mata_words(line.partition("#")[0], where, number)
@@ -193,7 +199,9 @@ def from_mata(text: str, where: str) -> Draft:
             continue
         if words[0].startswith("@"):
             if header or words[0] not in ("@NFA-explicit", "@NFA"):
-                raise FileError(f"{where}, line {number}: {words[0]}; one automaton of @NFA-explicit is read")
+                raise FileError(
+                    f"{where}, line {number}: {words[0]}; one automaton of @NFA-explicit or @NFA-bits is read"
+                )
             header = words[0]
         elif words[0].startswith("%"):
             _mata_key(draft, words, where, number)

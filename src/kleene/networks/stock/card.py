@@ -41,6 +41,7 @@ print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
 ```
 
 Tokens: {shown}. The tokenizer puts `<s>` in front of every sequence; the model needs it.
+It gives `<pad>` for a symbol that is none of these, which means nothing to the program.
 Generation ends at {ends}{net.max_tokens} tokens. A sequence has at most {net.length:,} tokens after `<s>`,
 generated ones included.
 

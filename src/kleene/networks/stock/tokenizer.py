@@ -61,7 +61,7 @@ def tokenizer_json(symbols: Sequence[str]) -> dict[str, Any]:
         "model": {
             "type": "WordLevel",
             "vocab": {**{symbol: number for number, symbol in enumerate(symbols)}, FIRST: first, PADDING: padding},
-            "unk_token": "<unk>",  # not in the vocabulary: an unknown symbol is an error
+            "unk_token": PADDING,  # tools try out tokenizers with any text: an unknown symbol must not be an error
         },
     }
 
@@ -72,6 +72,7 @@ def tokenizer_config(symbols: Sequence[str], stop: int | None, length: int) -> d
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": FIRST,
         "pad_token": PADDING,
+        "unk_token": PADDING,
         **({} if stop is None else {"eos_token": symbols[stop]}),
         "padding_side": "left",
         "clean_up_tokenization_spaces": False,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import safe_open
@@ -148,6 +148,24 @@ def check_shapes(path: Path, wanted: dict[str, list[int]]) -> None:
             raise ValueError(f"{name}: {found.get(name)} in the file, {wanted.get(name)} by the sizes")
 
 
+M = TypeVar("M", bound=nn.Module)
+
+
+def with_saved_weights(folder: Path, shapes: Callable[[], dict[str, list[int]]], make: Callable[[], M]) -> M:
+    """A model with the weights of a folder. Their shapes are compared before the model takes memory."""
+    try:
+        check_shapes(folder / "weights.safetensors", shapes())
+        model = make()
+        model.load_state_dict(load_file(folder / "weights.safetensors"))
+    except InputError as error:
+        raise FileError(f"{folder}/kleene.json: {error}") from None
+    except FileNotFoundError:
+        raise FileError(f"{folder}/weights.safetensors: no such file") from None
+    except Exception as error:  # the safetensors library has its own kinds
+        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
+    return model.eval()
+
+
 def load(folder: str | Path) -> LanguageModel:
     """Read a language model that `.save(folder)` wrote."""
     folder = Path(folder)
@@ -169,14 +187,8 @@ def load(folder: str | Path) -> LanguageModel:
     words = found.get("words")
     if words is not None and (not isinstance(words, list) or not all(isinstance(word, str) for word in words)):
         raise FileError(f"{folder}/kleene.json: words must be a list of texts")
-    try:
-        check_shapes(folder / "weights.safetensors", shapes(**sizes))
-        model = LanguageModel(**sizes, vocabulary=None if words is None else Vocabulary(words))
-        model.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{folder}/kleene.json: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library has its own kinds
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return model.eval()
+    return with_saved_weights(
+        folder,
+        lambda: shapes(**sizes),
+        lambda: LanguageModel(**sizes, vocabulary=None if words is None else Vocabulary(words)),
+    )

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from kleene.common.alphabet import check_alphabet, encode_batch
 from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
-from kleene.networks.trained.lstm import check_shapes
+from kleene.networks.trained.lstm import with_saved_weights
 
 VERSION = 1
 HEADS = 4  # of the transformer
@@ -152,18 +152,12 @@ def load(folder: str | Path) -> WordClassifier:
     options = {key: found[key] for key in wanted}
     if not isinstance(options["alphabet"], list) or not isinstance(options["cell"], str):
         raise FileError(f"{folder}/kleene.json: alphabet should be a list of symbols and cell a text")
-    try:
-        with torch.device("meta"):
-            shapes = {name: list(value.shape) for name, value in WordClassifier(**options).state_dict().items()}
-        if sum(math.prod(shape) for shape in shapes.values()) > MAX_PARAMETERS:
+
+    def shapes() -> dict[str, list[int]]:
+        with torch.device("meta"):  # no memory is taken
+            found = {name: list(value.shape) for name, value in WordClassifier(**options).state_dict().items()}
+        if sum(math.prod(shape) for shape in found.values()) > MAX_PARAMETERS:
             raise InputError(f"more than {MAX_PARAMETERS:,} parameters")
-        check_shapes(folder / "weights.safetensors", shapes)
-        model = WordClassifier(**options)
-        model.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{folder}/kleene.json: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library has its own kinds
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return model.eval()
+        return found
+
+    return with_saved_weights(folder, shapes, lambda: WordClassifier(**options))

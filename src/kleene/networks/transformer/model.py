@@ -392,7 +392,9 @@ class Transformer(nn.Module):
 
     @property
     def alphabet(self) -> tuple[str, ...]:
-        """The symbols of a network that holds an automaton."""
+        """The symbols of a network that holds an automaton; other networks have none."""
+        if "words" not in self.description:
+            raise AttributeError(f"{self.config.name}: it was not compiled from an automaton, so it has no alphabet")
         from kleene.networks.transformer.words import described_words
 
         return tuple(described_words(self)["alphabet"])
