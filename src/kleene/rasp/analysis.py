@@ -22,6 +22,7 @@ from kleene.rasp.expressions import (
     AggregateLast,
     AggregateMax,
     AggregateMin,
+    Comparison,
     ConstantSelector,
     ConstantSOp,
     Full,
@@ -35,6 +36,7 @@ from kleene.rasp.expressions import (
     SelectorOr,
     SelectorWidth,
     SequenceMap,
+    SOp,
     TokensType,
 )
 from kleene.rasp.functions import (
@@ -52,6 +54,7 @@ from kleene.rasp.selections import Family, Run, by_distance, relation, total_ord
 
 MAX_MEANS = 4096  # different means that a head tells apart
 MAX_VALUES = 100_000  # of one s-op
+MAX_EXTREME = 6  # values of which a head each tells whether one is reached
 MAX_ORDER = 3_000  # elements of a relation that is tested for a total order
 
 
@@ -668,6 +671,20 @@ class Analysis:
         nothing = min(codes) - 1
         return domain.values, codes, ((nothing, domain.place(default)), *levels), nothing, False, None
 
+    def _extreme_by_digits(self, sop: Aggregate, ranks: dict[Any, int]) -> Values:
+        """The largest of many values: the high digit of its rank first, then the low digit among those that have it."""
+        values = list(ranks)
+        high, low = _digit(ranks, sop.sop, False), _digit(ranks, sop.sop, True)
+        first = AggregateMax(sop.selector, high, default=-1).named(f"{sop.name}_high")
+        there = SelectorAnd(sop.selector, Select(high, first, Comparison.EQ))
+        second = AggregateMax(there, low, default=-1).named(f"{sop.name}_low")
+        base, default = MAX_EXTREME, sop.default
+        found = SequenceMap(
+            lambda h, l: default if h < 0 else values[min(h * base + l, len(values) - 1)], first, second
+        )
+        made: Values = self.of(found.named(sop.name))
+        return made
+
     def _extreme(self, sop: Aggregate, selection: Selection, value: Values) -> Values:
         try:
             order = sorted(range(len(value.domain)), key=lambda i: value.domain[i])
@@ -675,6 +692,8 @@ class Analysis:
             raise ProgramError(f"'{sop.name}' takes the largest of values that cannot be compared") from None
         if isinstance(sop, AggregateMin):
             order.reverse()
+        if len(order) > MAX_EXTREME:
+            return self._extreme_by_digits(sop, {value.domain[i]: rank for rank, i in enumerate(order)})
         number = np.empty(len(order), dtype=np.int64)
         number[order] = np.arange(len(order))
         ranked = value.function.mapped(number)
@@ -685,6 +704,12 @@ class Analysis:
             atom = Extreme(len(self.atoms), sop.name, domain.values, None, selection, ranked, len(order), places)
             self._made[key] = self._add(atom)
         return self._atom(self._made[key])
+
+
+def _digit(ranks: dict[Any, int], sop: SOp, low: bool) -> SOp:
+    """The high or the low digit of a value's rank."""
+    place = 1 if low else 0
+    return Map(lambda value: divmod(ranks[value], MAX_EXTREME)[place], sop, simplify=False)
 
 
 def _numbered(atoms: tuple[Atom, ...]) -> Func:
