@@ -20,6 +20,7 @@ PARTS = (
     "benchmarks.programs",
     "benchmarks.rasp",
     "benchmarks.certificates",
+    "benchmarks.architectures",
     "benchmarks.automata",
     "benchmarks.automata_libraries",
     "benchmarks.interdependence",

@@ -1,13 +1,16 @@
-"""The table of a machine in every architecture."""
+"""The table of a machine in every architecture: every cell, on the languages that papers take and random automata."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 import kleene as kl
 from kleene.library.tomita import language
+from kleene.machines.automata.classes import solvable
+from random_machines import A5, S5, bounded_dyck, counter, random_dfa, random_word
 
 
 def test_every_architecture_has_a_row_with_a_certificate_or_a_theorem(tmp_path: Path):
@@ -39,3 +42,68 @@ def test_wrong_requests():
         kl.compare(language(1), lengths=[0])
     with pytest.raises(kl.NotSupported, match="cannot take an int"):
         kl.compare(3)
+
+
+# --- every cell ---
+
+NAMED = {
+    **{f"tomita {n}": language(n) for n in range(1, 8)},
+    "dyck 2": bounded_dyck(2),
+    "dyck 4": bounded_dyck(4),
+    **{f"mod {m}": counter(m) for m in (2, 3, 4, 12)},
+    "A5": A5,
+    "S5": S5,
+}
+CELLS = [
+    {"to": "rnn"},
+    {"to": "lstm"},
+    {"to": "gru"},
+    {"to": "linear"},
+    {"to": "linear", "transitions": "positive"},
+    {"to": "linear", "transitions": "signed"},
+    {"to": "transformer"},
+    {"to": "transformer", "depth": "logarithmic", "length": 8},
+    {"to": "transformer", "depth": "constant", "length": 8},
+]
+
+
+def checked(dfa: kl.DFA, cell: dict[str, object], rng: random.Random) -> bool:
+    """Compile to a cell; certify and compare on words. False where a theorem, or a size, refuses."""
+    try:
+        net = kl.compile(dfa, **cell)
+    except kl.NotSupported as error:
+        told = str(error)
+        assert any(name in told for name in ("Sarrof", "Grazzi", "Barrington", "cascade: ", "monoid: ")), told
+        return False
+    assert kl.certify(net).holds, (cell, str(kl.certify(net)))
+    words = [random_word(rng, dfa.alphabet, 8) for _ in range(25)]
+    assert (net.accepts_batch(words) == dfa.accepts_batch(words)).all()
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMED)
+def test_named_languages(name):
+    dfa, rng = NAMED[name], random.Random(0)
+    held = [checked(dfa, cell, rng) for cell in CELLS]
+    assert held[:4] == [True] * 4 and held[6:8] == [True] * 2
+    assert held[4] == bool(dfa.is_star_free)
+    assert held[8] == bool(solvable(dfa))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_two_hundred_random_automata_of_up_to_50_states(part):
+    rng = random.Random(part)
+    for _ in range(20):
+        dfa = random_dfa(rng, 50, 3)
+        held = [checked(dfa, cell, rng) for cell in CELLS]
+        assert held[:4] == [True] * 4 and held[6:8] == [True] * 2  # no theorem refuses these
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_random_automata(seed):
+    rng = random.Random(seed)
+    dfa = random_dfa(rng, 30, 2)
+    held = [checked(dfa, cell, rng) for cell in CELLS if cell.get("depth") != "constant"]
+    assert held[:4] == [True] * 4 and held[6:] == [True] * 2

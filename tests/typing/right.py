@@ -24,6 +24,8 @@ from kleene.exporters.transformer_to_lens import Lens
 from kleene.library.encoding import MemoryProgram, TextProgram
 from kleene.lowering.rules import Rules
 from kleene.lowering.size_report import SizeReport
+from kleene.machines.bitwords import BitWord
+from kleene.machines.declarations import WordVariable
 from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.networks.rnn.torch_rnn import SimpleRNN
@@ -68,7 +70,7 @@ class Everything(kl.Program):
         wanted: AbstractSet[int] = z.wanted
         half: int | Fraction = z.half
         assert_type(z.count, int)
-        assert_type(z.address, int)
+        assert_type(z.address, BitWord)
         assert_type(z.share, int | Fraction)
         assert_type(z.whole, int)
         assert_type(z.found, int)
@@ -114,7 +116,7 @@ class ByRules(kl.Program):
 assert_type(Everything.count, kl.Variable[int])
 assert_type(Parity.parity_left, kl.Head[int])
 assert_type(kl.cat(2), kl.Variable[int])
-assert_type(kl.word(4), kl.Variable[int])
+assert_type(kl.word(4), WordVariable)
 assert_type(kl.subset(3, [{0}]), kl.Variable[AbstractSet[int]])
 assert_type(Parity.run([2, 1]), Output)
 assert_type(Parity.run([2, 1]).layers, int)

@@ -8,6 +8,7 @@ import torch
 
 from kleene.errors import InputError, NotSupported
 from kleene.machines.automata.cascade import Cascade, Level, cascade
+from kleene.machines.automata.classes import solvable
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
 from kleene.machines.automata.weighted import WeightedAutomaton
@@ -134,10 +135,10 @@ def _allowed(dfa: DFA, transitions: str) -> Cascade:
         raise NotSupported(
             f"compile: not star-free ({free.reason}), and eigenvalues are positive: {SARROF}; {GRAZZI_1}"
         )
-    solvable = dfa.classes.solvable
-    orders = [int(n) for n in solvable.witness if isinstance(n, int)]
-    if not solvable or any(n & (n - 1) for n in orders):
-        why = solvable.reason if not solvable else f"a group of {max(n for n in orders if n & (n - 1))} elements"
+    solved = solvable(dfa)
+    orders = [int(n) for n in solved.witness if isinstance(n, int)]
+    if not solved or any(n & (n - 1) for n in orders):
+        why = solved.reason if not solved else f"a group of {max(n for n in orders if n & (n - 1))} elements"
         raise NotSupported(
             f"compile: {why}, and diagonal entries are real: {GRAZZI_2}; transitions='products' holds it"
         )

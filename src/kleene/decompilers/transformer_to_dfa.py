@@ -125,14 +125,14 @@ def _logarithmic(words: dict[str, Any], updates: Updates | Cycle, alphabet: tupl
     need((words["length"] or 0) + 1 <= 1 << len(layers), "there are too few layers for the length")
     first = v["element"].by_token
     assert first is not None
-    need(v["element"].kind == v["left"].kind and len(first) == symbols + 1, "the elements")
-    pairs, one = grid(left=size, element=size), first[symbols]
+    need(len(first) == symbols + 1 and not spec.moves and not spec.causal, "the elements")
+    one = first[symbols]
     products: Array | None = None
     for k, part in enumerate(layers):
         layer = Evaluated(part)
-        (head,) = part.spec.moves.values()
-        need(not part.spec.heads and relative_head(head, "element", -(1 << k), "left", one), f"the head of layer {k}")
-        need(layer.keeps("left"), "'left' changes")
+        (head,) = part.spec.heads.values()
+        need(relative_head(head, "element", -(1 << k), None, one), f"the head of layer {k}")
+        pairs = grid(**{head.name: size, "element": size})
         found = layer("element", **pairs).reshape(size, size)
         need(products is None or np.array_equal(products, found), f"layer {k} multiplies in its own way")
         products = found

@@ -64,26 +64,27 @@ def logarithmic(dfa: DFA, length: int) -> ProgramClass:
     first = [*(int(x) for x in monoid.right[0]), 0]  # the start token is the empty word
     products = table([[monoid.multiply(x, y) for y in range(size)] for x in range(size)])
     answers = table([int(monoid.is_accepting(x)) for x in range(size)])
-    element, left, accepts = cat(size, token=lambda t: first[t]), cat(size), cat(2)
-    body: dict[str, Any] = {"tokens": symbols + 1, "element": element, "left": left, "accepts": accepts}
+    element, accepts = cat(size, token=lambda t: first[t]), cat(2)
+    body: dict[str, Any] = {"tokens": symbols + 1, "element": element, "accepts": accepts}
     rounds = length.bit_length()
     turns = []
     for k in range(rounds):
-        body[f"before_{1 << k}"] = head = relative(element, -(1 << k), default=0, into=left)
-        turns.append(layer(head)(_composing(products, answers if k == rounds - 1 else None)))
+        name = f"before_{1 << k}"
+        body[name] = head = relative(element, -(1 << k), default=0)
+        turns.append(layer(head)(_composing(products, answers if k == rounds - 1 else None, name)))
     body |= {f"round_{k}": turn for k, turn in enumerate(turns)}
     body |= {"cycle": tuple(turns), "output": accepts, "layers": rounds, "positions": 1 << rounds}
     return ProgramClass("logarithmic_automaton", (Program,), body)
 
 
-def _composing(products: Any, answers: Any) -> Any:
+def _composing(products: Any, answers: Any, left: str) -> Any:
     """The step that composes the block to the left with the position's own, and in the last layer answers."""
 
     def step(z: Any) -> None:
-        z.element = products[z.left, z.element]
+        z.element = products[getattr(z, left), z.element]
 
     def last(z: Any) -> None:
-        both = products[z.left, z.element]
+        both = products[getattr(z, left), z.element]
         z.element = both
         z.accepts = answers[both]
 

@@ -19,7 +19,7 @@ from kleene.errors import NotSupported
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.monoid import components
 
-MAX_SETS = 3_000
+MAX_SETS = 800
 MAX_TUPLES = 20_000
 MAX_GROUP = 5_000
 
