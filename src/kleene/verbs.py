@@ -316,6 +316,7 @@ def compile(
     to: Literal["llama", "gpt2", "phi3", "qwen3"],
     length: int | None = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
+    layers: int | None = None,
     size: str | Mapping[str, int] | None = None,
     spare: Literal["zero", "random"] = "zero",
 ) -> StockModel: ...
@@ -433,6 +434,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
     - `length`: the longest sequence, with what is generated; by default 512 tokens.
     - `dtype`: the number format of the weights, "float32" or "bfloat16".
+    - `layers`: how many layers to run, for a program that is no decoder and whose heads look left: every position gives
+      its output.
     - `size`: pad to the shape of a checkpoint ("gpt2", "llama-3.2-1b", …), or to `{"width": 768, "layers": 12, …}`.
     - `spare`: "zero" or "random" weights for heads and neurons that are left; they write nothing.
 

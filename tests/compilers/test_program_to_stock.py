@@ -91,7 +91,7 @@ def declared(**body: Any) -> Any:
         ({"share": lambda bit, one: kl.attend(one, one, bit, output=kl.num([0, 1]))}, "'share' averages"),
         ({"near": lambda bit, one: kl.attend(one, bit, bit, offsets=[-2, -1])}, "'near' has 2 offsets"),
         ({"moved": lambda bit, one: kl.relative(bit, -1, 0, into=one)}, "'moved' writes into a variable"),
-        ({"max_tokens": None}, "declare max_tokens"),
+        ({"max_tokens": None, "right": lambda bit, one: kl.relative(bit, 1, 0)}, "'right' may look to the right"),
     ],
 )
 def test_refuses_by_name_what_a_stock_model_cannot_hold(body: Any, why: str) -> None:
@@ -114,6 +114,20 @@ def test_lengths_and_inputs_are_checked() -> None:
         net.run([1, 4])
     with pytest.raises(kl.InputError, match="over the 20 of this model"):
         net.run([1] * 15)
+
+
+# --- encoders that look left ---
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_encoder_that_looks_left_is_recast_causally(family: Any) -> None:
+    program = kl.library.parity_relative
+    net = kl.compile(program, to=family, length=12, layers=8)
+    assert kl.certify(net).holds
+    for tokens in ([2, 1], [2, 1, 0, 1, 1], [2, 0, 0, 1, 0, 1, 1]):
+        assert net.run(tokens) == program.run(tokens)
+    with pytest.raises(kl.NotSupported, match="it halts by itself; give layers="):
+        kl.compile(program, to=family)
 
 
 # --- larger shapes ---

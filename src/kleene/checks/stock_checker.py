@@ -178,7 +178,7 @@ class Model:
 def prove_shapes(model: Model) -> dict[str, Any]:
     """The config is the class's, its layers take the program's turns, and lengths fit."""
     s, program = model.net.shape, model.description["program"]
-    need(program["max_tokens"] is not None and program["causal"] is True, "the program is no decoder")
+    need(program["causal"] is True, "the program looks ahead")
     need(not program["moves"] and not program["halt"], "the program halts, or has heads that write into variables")
     need(s.vocabulary == model.tokens + 2, "the vocabulary has another size than tokens, the first token and padding")
     claimed = len(model.layers) + len(model.idle)
@@ -844,7 +844,10 @@ def prove_files(model: Model) -> dict[str, Any]:
     if files is None:
         return {"files": 0}
     made, tokenizer = files["generation_config.json"], files["tokenizer.json"]
-    need(made["do_sample"] is False and made["max_new_tokens"] == program["max_tokens"], "generation is not greedy")
+    need(
+        made["do_sample"] is False and made["max_new_tokens"] == (program["max_tokens"] or 1),
+        "generation is not greedy",
+    )
     need(made["eos_token_id"] == program["stop"], "generation stops at another token")
     symbols = [*model.saved.content["symbols"], "<s>", "<pad>"]
     wanted = {symbol: number for number, symbol in enumerate(symbols)}

@@ -32,11 +32,12 @@ def compile_to_llama(
     *,
     length: int | None = None,
     dtype: Dtype = "float32",
+    layers: int | None = None,
     size: AskedSize = None,
     spare: Spare = "zero",
 ) -> StockModel:
     """A decoder inside `LlamaForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "llama", length, dtype, size, spare)
+    return compile_stock(program, "llama", length, dtype, layers, size, spare)
 
 
 def compile_to_gpt2(
@@ -44,11 +45,12 @@ def compile_to_gpt2(
     *,
     length: int | None = None,
     dtype: Dtype = "float32",
+    layers: int | None = None,
     size: AskedSize = None,
     spare: Spare = "zero",
 ) -> StockModel:
     """A decoder inside `GPT2LMHeadModel`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "gpt2", length, dtype, size, spare)
+    return compile_stock(program, "gpt2", length, dtype, layers, size, spare)
 
 
 def compile_to_phi3(
@@ -56,11 +58,12 @@ def compile_to_phi3(
     *,
     length: int | None = None,
     dtype: Dtype = "float32",
+    layers: int | None = None,
     size: AskedSize = None,
     spare: Spare = "zero",
 ) -> StockModel:
     """A decoder inside `Phi3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "phi3", length, dtype, size, spare)
+    return compile_stock(program, "phi3", length, dtype, layers, size, spare)
 
 
 def compile_to_qwen3(
@@ -68,19 +71,29 @@ def compile_to_qwen3(
     *,
     length: int | None = None,
     dtype: Dtype = "float32",
+    layers: int | None = None,
     size: AskedSize = None,
     spare: Spare = "zero",
 ) -> StockModel:
     """A decoder inside `Qwen3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "qwen3", length, dtype, size, spare)
+    return compile_stock(program, "qwen3", length, dtype, layers, size, spare)
 
 
 def compile_stock(
-    program: ProgramClass, family: Family, length: int | None, dtype: str, size: AskedSize, spare: Spare
+    program: ProgramClass,
+    family: Family,
+    length: int | None,
+    dtype: str,
+    layers: int | None,
+    size: AskedSize,
+    spare: Spare,
 ) -> StockModel:
     if spare not in ("zero", "random"):
         raise InputError(f"spare={spare!r}; the weights that are left are 'zero' or 'random'")
-    net = compile_program(program, length=length)
+    if program.spec.max_tokens is not None or (layers is None and program.spec.halt):
+        net = compile_program(program, length=length)
+    else:  # an encoder, recast causally: every position gives its output
+        net = compile_program(program, length=length, shape="encoder", layers=layers)
     symbols = getattr(program, "symbols", None)
     choices = getattr(program, "choices", None)
     room = Room(read_size(size), spare == "random")
@@ -105,6 +118,7 @@ def to_stock(
     config, tensors, claim, _ = WRITERS[family](plan, room, **options)
     made = {name: torch.from_numpy(np.ascontiguousarray(array)).to(DTYPES[dtype]) for name, array in tensors.items()}
     texts = [str(t) for t in range(plan.spec.tokens)] if symbols is None else list(symbols)
+    description = {**net.description, "program": {**net.description["program"], "causal": True}}
     return StockModel(
-        family, config, made, net.description, {**claim, "length": plan.length, "choices": choices}, texts, about
+        family, config, made, description, {**claim, "length": plan.length, "choices": choices}, texts, about
     )

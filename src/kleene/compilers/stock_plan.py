@@ -150,8 +150,17 @@ def as_array(tensor: torch.Tensor) -> Array:
 
 def need_plain(spec: Spec) -> None:
     """Reject programs that a stock decoder cannot hold, by the name of what it lacks."""
-    if spec.max_tokens is None or not spec.causal:
-        raise NotSupported(f"{spec.name}: a stock model is a decoder; declare max_tokens (and stop) in the program")
+    if not spec.causal:
+        ahead = [head.name for head in spec.heads.values() if head.offsets is None or max(head.offsets) > 0]
+        if ahead:
+            raise NotSupported(
+                f"{spec.name}: a stock model looks only to the left, and the head '{ahead[0]}' may look to the right; "
+                "declare max_tokens for a decoder, or causal = True"
+            )
+    if len(spec.kinds[spec.output]) > spec.tokens:
+        raise NotSupported(f"{spec.name}: the output has more values than there are tokens; a stock model gives tokens")
+    if spec.layers is None or spec.halt:
+        raise NotSupported(f"{spec.name}: it halts by itself; give layers=, the number of layers to run")
     if not isinstance(spec.kinds[spec.output], Categorical):
         raise NotSupported(f"{spec.name}: the output '{spec.output}' is a word; a stock model gives tokens, a kl.cat")
     if spec.moves:

@@ -96,7 +96,7 @@ class StockModel:
 
     @property
     def max_tokens(self) -> int:
-        return int(self.program["max_tokens"])
+        return int(self.program["max_tokens"] or 1)
 
     @property
     def first(self) -> int:
@@ -185,12 +185,19 @@ class StockModel:
         checked = [self.check_input(tokens) for tokens in inputs]
         if self._model is None:
             self._model = self.model()
+        if self.program["max_tokens"] is None:
+            return [self._outputs(tokens) for tokens in checked]
         order = sorted(range(len(checked)), key=lambda i: len(checked[i]))
         made: dict[int, Output] = {}
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
             made |= dict(zip(chosen, self._generate([checked[i] for i in chosen])))
         return [made[i] for i in range(len(checked))]
+
+    def _outputs(self, tokens: list[int]) -> Output:
+        """What an encoder gives at every position."""
+        logits = self._model(torch.tensor([[self.first, *tokens]])).logits[0, 1:]
+        return Output(logits.argmax(dim=-1).tolist(), layers=self.sizes.layers)
 
     def _generate(self, inputs: list[list[int]]) -> list[Output]:
         longest, stop = max(map(len, inputs)), self.program["stop"]
