@@ -130,3 +130,19 @@ def test_what_is_not_a_number_is_not_independent():
     with pytest.raises(InputError, match="a gate's input is nan"):
         kl.interdependence(lstm, decoder, [torch.randn(4, 2)])
     assert ratio(torch.full((3,), torch.nan), torch.zeros(3), None).isnan()
+
+
+def test_long_sentences_are_read_in_blocks_of_left_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers, with no more pairs at a time than asked for: so memory does not grow with the pairs."""
+    from kleene.evidence import interdependence as module
+
+    lstm, decoder = model(4, 2)
+    sentences = [torch.randn(n, 4).double() for n in (13, 9)]
+    whole = kl.interdependence(lstm, decoder, sentences, read="end")
+    monkeypatch.setattr(module, "KEPT", 40)
+    most = []
+    step = module.Stream.step
+    monkeypatch.setattr(module.Stream, "step", lambda self, r, *rest: most.append(r.shape[1]) or step(self, r, *rest))
+    parts = kl.interdependence(lstm, decoder, sentences, read="end")
+    assert all(torch.equal(a, b) or (a - b).abs().max() < 1e-12 for a, b in zip(whole.matrices, parts.matrices))
+    assert max(most) <= 40 + 13

@@ -60,7 +60,8 @@ def score(
     methods: Annotated[list[str], typer.Argument(help="Names of methods; all: every one; exact: the planted one.")],
     models: Annotated[Path, typer.Option(help="A folder that kleene factory made, or one of several such.")],
     seeds: Annotated[int, typer.Option(min=1, help="Runs of methods that draw at random.")] = 5,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many models of each level.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many models of each folder of models.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for JSON, table and plot.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,10 +76,10 @@ def score(
     if output is not None and output.exists() and not output.is_dir():
         raise FileError(f"{output}: a file; -o needs the name of a folder")
     every = list(dict.fromkeys([*TOKENS, *PAIRS, *NODES, "exact"]))
-    names = every if methods == ["all"] else methods
+    names = [name for one in methods for name in (every if one == "all" else [one])]
     started = time.time()
     with busy("scoring", as_json) as progress:
-        board = run(names, models, seeds=seeds, limit=limit, progress=progress)
+        board = run(names, models, seeds=seeds, limit=limit, workers=workers, progress=progress)
     board.about = {
         "command": command(),
         "commit": commit(),

@@ -35,6 +35,7 @@ READS = ("right", "end")
 NOISE_SAMPLE = 8  # sentences on which float32 is compared with float64
 SENTENCES = 256  # of one call on a cluster
 ROWS = 20_000  # the most pairs in a batch: bounds the memory
+KEPT = 5_000  # pairs of a sentence that are kept to its end at a time
 
 
 @dataclass(frozen=True)
@@ -237,24 +238,31 @@ class _Pairs:
         return self._matrices()
 
     def read_end(self) -> list[Tensor]:
-        """Read every pair at the end of its sentence: keep the pairs, and measure them there."""
+        """Read every pair at the end of its sentence. Pairs of some left words at a time: that bounds the memory."""
+        size = max(1, KEPT // self.lengths[0])
+        for first in range(0, self.lengths[0], size):
+            self._read_end(slice(first, first + size))
+        return self._matrices()
+
+    def _read_end(self, lefts: slice) -> None:
+        """Keep the pairs of some left words to the end of the sentence, and measure them there."""
         states = self._start()
         singles: list[int] = []  # the row of each word alone
         pairs: list[tuple[int, int]] = []  # the words of each pair
         rows: list[int] = []  # and its row
         for t in range(self.lengths[0]):
             alive, before = self._alive(t), len(singles) + len(pairs)
-            states = self._step(t, alive, states, singles)
+            states = self._step(t, alive, states, singles[lefts])
             singles.append(before)
-            rows += range(before + 1, before + 1 + t)
-            pairs += [(l, t) for l in range(t)]
+            forked = [(l, t) for l in range(t)[lefts]]
+            rows += range(before + 1, before + 1 + len(forked))
+            pairs += forked
             over = slice(self._alive(t + 1), alive)
             if pairs and over.start < over.stop:
                 left, right = (list(side) for side in zip(*pairs))
                 alone = states[-1][0][over][:, singles]
                 joint = states[-1][0][over][:, rows]
                 self.values[over, left, right] = ratio(joint, alone[:, left] + alone[:, right], self.frame)
-        return self._matrices()
 
     def _matrices(self) -> list[Tensor]:
         return [matrix[:n, :n] for matrix, n in zip(self.values, self.lengths)]

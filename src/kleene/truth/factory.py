@@ -316,7 +316,7 @@ def _build(order: Order, target: Path, workers: int, progress: Callable[[int], N
         return _build_trained(order, places, progress)
     made = []
     if workers > 1:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=one_thread) as pool:
             jobs = [order] * order.count, range(order.count), places
             for done, result in enumerate(pool.map(_compiled, *jobs, chunksize=16), 1):
                 made.append(result)
@@ -328,7 +328,8 @@ def _build(order: Order, target: Path, workers: int, progress: Callable[[int], N
     return made
 
 
-def _one_thread() -> None:
+def one_thread() -> None:
+    """For worker processes."""
     torch.set_num_threads(1)
 
 
@@ -354,15 +355,22 @@ class Model:
     truth: dict[str, Any]
 
 
+def folders_in(root: Path) -> dict[Path, list[Path]]:
+    """The folders of models below a folder, by the folder that they lie in, both in order."""
+    if not root.is_dir():
+        raise FileError(f"{root}: no such folder; kleene factory makes one")
+    found: dict[Path, list[Path]] = {}
+    for file in sorted(root.rglob("truth.json")):
+        found.setdefault(file.parent.parent, []).append(file.parent)
+    if not found:
+        raise FileError(f"{root}: holds no models (no truth.json); kleene factory makes some")
+    return found
+
+
 def models_in(folder: str | Path) -> Iterator[Model]:
     """The models of a folder, in order."""
     root = Path(folder)
-    if not root.is_dir():
-        raise FileError(f"{root}: no such folder; kleene factory makes one")
-    files = sorted(root.rglob("truth.json"))
-    if not files:
-        raise FileError(f"{root}: holds no models (no truth.json); kleene factory makes some")
-    for file in files:
+    for file in [place / "truth.json" for group in folders_in(root).values() for place in group]:
         truth = read_json(file)
         if not isinstance(truth, dict) or truth.get("version") != VERSION or truth.get("kind") not in LEVELS:
             raise FileError(f"{file}: not a truth file of version {VERSION}")

@@ -15,7 +15,10 @@ over its words and seeds; intervals are of the mean over models, by bootstrap of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from kleene.errors import InputError
 from kleene.evidence.methods import Array, Method, Reading, Running, method_named
 from kleene.evidence.statistics import ranks, spearman
 from kleene.files import write_json, write_text
-from kleene.truth.factory import Model, models_in
+from kleene.truth.factory import Model, folders_in, models_in, one_thread
 from kleene.truth.shapley import interactions, shapley
 
 MEASURES = ("correlation", "auroc", "top")
@@ -213,12 +216,23 @@ def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int
     ]
 
 
+def _score_folder(folder: Path, root: Path, names: list[str], seeds: int) -> list[dict[str, Any]]:
+    """The entries of the model in one folder; methods that draw at random run once a seed."""
+    (model,) = models_in(folder)
+    taken = chosen(names)
+    random = [one for one in taken if "random" in one[1] or "sampl" in one[1]]
+    steady = [one for one in taken if one not in random]
+    entries = score_model(model, steady, 1) + score_model(model, random, seeds)
+    return [{**entry, "model": str(folder.relative_to(root))} for entry in entries]
+
+
 def score(
     methods: Iterable[str],
     folder: str | Path,
     *,
     seeds: int = 1,
     limit: int | None = None,
+    workers: int = 1,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Board:
     """Score methods on the models of a folder.
@@ -226,22 +240,25 @@ def score(
     - `methods`: names (`kleene.evidence.methods`), and "exact" for the planted one.
     - `folder`: what `kleene factory` made; folders in it may be of several levels.
     - `seeds`: how often methods that draw at random are run.
-    - `limit`: at most so many models of each level.
+    - `limit`: at most so many models of each folder of models.
+    - `workers`: processes.
     - `progress`: called with the number of models done.
     """
     if seeds < 1:
         raise InputError(f"seeds {seeds}: at least one is needed")
-    taken = chosen(methods)
-    board, counts = Board(), dict[str, int]()
-    for model in models_in(folder):
-        level = model.truth["level"]
-        counts[level] = counts.get(level, 0) + 1
-        if limit is not None and counts[level] > limit:
-            continue
-        random = [one for one in taken if "random" in one[1] or "sampl" in one[1]]
-        steady = [one for one in taken if one not in random]
-        board.entries += score_model(model, steady, 1) + score_model(model, random, seeds)
-        progress(sum(counts.values()))
+    names, root = list(methods), Path(folder)
+    chosen(names)  # refuse unknown names before any work
+    places = [place for group in folders_in(root).values() for place in group[:limit]]
+    board, job = Board(), partial(_score_folder, root=root, names=names, seeds=seeds)
+    if workers > 1:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=one_thread) as pool:
+            for done, entries in enumerate(pool.map(job, places, chunksize=4), 1):
+                board.entries += entries
+                progress(done)
+        return board
+    for done, place in enumerate(places, 1):
+        board.entries += job(place)
+        progress(done)
     return board
 
 
