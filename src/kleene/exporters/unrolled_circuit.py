@@ -35,28 +35,33 @@ def _nodes(net: Transformer, nodes: list[dict[str, Any]], layers: int, steps: in
         if node["kind"] == "embedding":
             yield {**plain, "id": node["id"], "hook": names[node["id"]], "reads": {}, "writes": set(node["writes"])}
     for layer in range(layers):
-        mine = [node for node in nodes if node.get("block") == layer % len(net.blocks)]
-        first = layer * steps
-        for node in (node for node in mine if node["kind"] == "head"):
-            yield {
-                **{"layer": layer + 1, "block": first, "head": node["index"], "implements": node["implements"]},
-                **{"id": f"layer{layer + 1}.{node['id'].split('.', 1)[1]}", "hook": f"blocks.{first}.attn.hook_result"},
-                **{"reads": node["reads"], "writes": set(node["writes"]), "time": 3 * layer + HEADS},
-            }
-        for half in (FIRST, SECOND):
-            groups = [node for node in mine if node["kind"] == "units" and node["order"] == half]
-            if groups:
-                block = first + (half - 1 if steps == 2 else 0)
-                reads = sorted({dim for node in groups for dim in node["reads"]["input"]})
-                yield {
-                    **{"layer": layer + 1, "block": block, "head": None, "time": 3 * layer + half},
-                    **{"id": f"layer{layer + 1}.half{half}", "hook": f"blocks.{block}.hook_mlp_out"},
-                    **{"implements": sorted({node["writes_to"] for node in groups}), "reads": {"input": reads}},
-                    **{"writes": {dim for node in groups for dim in node["writes"]}},
-                }
+        yield from _layer(net, nodes, layer, steps)
     last = {"hook": f"blocks.{layers * steps - 1}.hook_resid_post", "time": 3 * layers}
     reads = next(node["reads"] for node in nodes if node["id"] == "output")
     yield {**plain, "id": "output", "reads": reads, "writes": set(), **last}
+
+
+def _layer(net: Transformer, nodes: list[dict[str, Any]], layer: int, steps: int) -> Iterator[dict[str, Any]]:
+    """The heads of a layer, then its halves of units."""
+    mine = [node for node in nodes if node.get("block") == layer % len(net.blocks)]
+    first = layer * steps
+    for node in (node for node in mine if node["kind"] == "head"):
+        yield {
+            **{"layer": layer + 1, "block": first, "head": node["index"], "implements": node["implements"]},
+            **{"id": f"layer{layer + 1}.{node['id'].split('.', 1)[1]}", "hook": f"blocks.{first}.attn.hook_result"},
+            **{"reads": node["reads"], "writes": set(node["writes"]), "time": 3 * layer + HEADS},
+        }
+    for half in (FIRST, SECOND):
+        groups = [node for node in mine if node["kind"] == "units" and node["order"] == half]
+        if groups:
+            block = first + (half - 1 if steps == 2 else 0)
+            reads = sorted({dim for node in groups for dim in node["reads"]["input"]})
+            yield {
+                **{"layer": layer + 1, "block": block, "head": None, "time": 3 * layer + half},
+                **{"id": f"layer{layer + 1}.half{half}", "hook": f"blocks.{block}.hook_mlp_out"},
+                **{"implements": sorted({node["writes_to"] for node in groups}), "reads": {"input": reads}},
+                **{"writes": {dim for node in groups for dim in node["writes"]}},
+            }
 
 
 def _edges(placed: list[dict[str, Any]], lasting: set[int], steps: int) -> Iterator[dict[str, Any]]:
