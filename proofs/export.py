@@ -252,7 +252,7 @@ class Block:
         selections = {
             json.dumps([self.heads[n][k] for k in ("query", "key", "offsets", "where", "among")]) for n in names
         }
-        if len(selections) != 1 or any(self.heads[n].get("prefer") for n in names):
+        if len(selections) != 1 or any(self.heads[n].get("prefer") or self.heads[n].get("counts") for n in names):
             self.left_out.append(f"head {label}")
             return None
         query, key, offsets, where, among = json.loads(selections.pop())

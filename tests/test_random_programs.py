@@ -72,7 +72,20 @@ class Source:
         self.lines.append(f"    {name} = kl.subset({size}, {values}{declared})")
         self.sets[name] = size, values
 
+    def counting(self, name: str) -> None:
+        """A head that counts, or asks whether there is something to count."""
+        alike = [(q, k) for q in self.cats for k in self.cats if self.cats[q] == self.cats[k]]
+        query, key = self.pick(*[(q, k) for q, k in alike if not {q, k} & self.heads])
+        ways = [f"count({query}, {key}, most={LENGTH})", f"length({LENGTH})", f"any({query}, {key})"]
+        way = self.pick(*ways)
+        self.lines.append(f"    {name} = kl.{way}")
+        self.cats[name] = 2 if way.startswith("any") else LENGTH + 1
+        self.heads.add(name)
+
     def head(self, name: str) -> None:
+        if self.number(0, 6) == 0:
+            self.counting(name)
+            return
         value = self.pick(*[n for n in (*self.cats, *self.nums, *self.sets) if n not in self.heads])
         options = ""
         if value in self.cats and self.draw(st.booleans()):

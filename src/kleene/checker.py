@@ -193,10 +193,11 @@ class Head:
     into: str | None
     replacing: str | None
     prefer: str | None  # which of several matching positions it selects: see rank_of
+    counts: bool  # whether it gives −1 / (1 + n), n positions being selected
 
     @property
     def selection(self) -> Any:
-        return self.query, self.key, self.offsets, self.where, self.among, self.prefer
+        return self.query, self.key, self.offsets, self.where, self.among, self.prefer, self.counts
 
 
 @dataclass(frozen=True)
@@ -350,8 +351,10 @@ class Program:
         if data["query"] is not None:
             fit = self._fit(self._variable(data["query"]), self._variable(data["key"]))
             need(fit, f"the head '{name}' matches kinds that do not fit")
-        need(kind == value or kind.name == "num", f"the head '{name}' gives another kind than its value's")
-        need(kind.name != "num" or value.name in ("num", "cat"), f"the head '{name}' cannot average its value")
+        wider = kind.name == value.name == "cat" and kind.size > value.size and data["default"] == kind.size - 1
+        need(kind == value or kind.name == "num" or wider, f"the head '{name}' gives another kind than its value's")
+        averages = value.name in ("num", "cat") or data.get("counts", False) is True
+        need(kind.name != "num" or averages, f"the head '{name}' cannot average its value")
         offsets = None if data["offsets"] is None else frozenset(integer(o, what="an offset") for o in data["offsets"])
         where, among = self._limits(name, data["where"]), self._limits(name, data["among"])
         for target in (data["into"], data["replacing"]):
@@ -374,7 +377,18 @@ class Program:
             data["into"],
             data["replacing"],
             prefer,
+            self._counts(name, data, kind),
         )
+
+    def _counts(self, name: str, data: Any, kind: Kind) -> bool:
+        """Whether a head counts; then its values are −1, −1/2, −1/3 and so on, and its default is the first."""
+        counts: bool = data.get("counts", False)
+        need(type(counts) is bool, f"the head '{name}' does not say whether it counts")
+        if counts:
+            right = kind.name == "num" and list(kind.values) == [Fraction(-1, 1 + n) for n in range(kind.size)]
+            need(right and data["default"] == 0, f"the head '{name}' counts, and gives other numbers")
+            need(data["into"] is None and data.get("prefer") is None, f"the head '{name}' counts, and does more")
+        return counts
 
     def _fit(self, asked: Kind, held: Kind) -> bool:
         """Whether a query of one kind can be matched with a key of the other."""
@@ -1000,7 +1014,7 @@ def prove_hard_attention(net: Net) -> dict[str, Any]:
         for h, selection in network_heads(net, block).items():
             above, below, seen = Selection(net, block, h, selection).prove()
             smallest, pairs, heads = min(smallest, above, below), pairs + seen, heads + 1
-            ranked = ranked or selection[-1] is not None
+            ranked = ranked or selection[5] is not None
     numbers = {"heads": heads, "pairs": pairs, "gap": None if not heads else smallest, "needed": net.format.gap}
     return numbers | ({"length": net.longest} if ranked else {})
 
@@ -1026,7 +1040,7 @@ def network_heads(net: Net, block: Block) -> dict[int, Any]:
         written = block.raw["out"][:, net.layout[variable].slice].any(axis=(1, 2))
         for number in np.nonzero(written)[0].tolist():
             if number not in found:
-                claim(number, (None, None, frozenset([0]), where, (), None))
+                claim(number, (None, None, frozenset([0]), where, (), None, False))
     need(len(found) == len(block.heads), "a head of the network is none of the program's")
     return found
 
@@ -1046,7 +1060,7 @@ class Selection:
 
     def __init__(self, net: Net, block: Block, h: int, selection: Any) -> None:
         self.net, self.block, self.h = net, block, h
-        self.query, self.key, self.offsets, self.where, self.among, self.prefer = selection
+        self.query, self.key, self.offsets, self.where, self.among, self.prefer, self.counts = selection
         self.name = block.heads[h]
         self.sides = [(block["query"][h], block["query_bias"][h]), (block["key"][h], block["key_bias"][h])]
         self.conditions: list[tuple[int, int | None]] = []  # (score where it holds, largest score where it fails)
@@ -1081,6 +1095,8 @@ class Selection:
             raise self.refuse(
                 f"of two matches the one to select scores {self.step} more; {net.format.name} needs {gap}"
             )
+        if self.counts:
+            return self.tied(selected, null, max(missed, default=null - gap))
         if selected - null < gap and not self.never:
             raise self.refuse(f"a match scores {selected}, the null key {null}; {net.format.name} needs a gap of {gap}")
         if null - max(missed, default=null - gap) < gap:
@@ -1089,6 +1105,14 @@ class Selection:
             )
         above = gap if self.never else min(selected - null, self.step or selected - null)
         return above, null - max(missed, default=null - gap), self.pairs
+
+    def tied(self, selected: int, null: int, missed: int) -> tuple[int, int, int]:
+        """The null key of a head that counts scores exactly like a match, and so has the same weight."""
+        if selected != null and not self.never:
+            raise self.refuse(f"it counts, and a match scores {selected}, the null key {null}")
+        if null - missed < self.net.format.gap:
+            raise self.refuse(f"the null key scores {null}, a mismatch up to {missed}")
+        return null - missed, null - missed, self.pairs
 
     def match(self, places: Array) -> int:
         """Every pair of codes of the query and the key; of words bit by bit."""
@@ -1262,7 +1286,7 @@ def wanted_copies(net: Net, block: Block) -> Copies:
 def add_clearing(block: Block, variable: str, where: Any, heads: dict[int, Any], wanted: Copies) -> None:
     """A head takes a variable's value away at its own position; of a cat its first value comes instead."""
     target = block.net.layout[variable]
-    own = (None, None, frozenset([0]), where, (), None)
+    own = (None, None, frozenset([0]), where, (), None, False)
     writes = np.nonzero(block.raw["out"][:, target.slice].any(axis=(1, 2)))[0].tolist()
     need(len(writes) == 1 and heads[writes[0]] == own, f"nothing clears '{variable}', or more than one head writes it")
     for i in range(target.size):
@@ -1275,13 +1299,18 @@ def add_clearing(block: Block, variable: str, where: Any, heads: dict[int, Any],
 def copies_of_head(net: Net, head: Head, h: int) -> Copies:
     """What a head that is read copies: its value's code, or of an average the numbers."""
     target, source = net.layout[head.name], net.layout[head.value]
+    if head.counts:
+        return {(h, target.start): ([], -target.scale)}
     if head.kind.name == "num":
         numbers = [Fraction(v) * target.scale for v in net.program.kinds[head.value].values]
         default = Fraction(0) if head.default is None else head.kind.values[head.default] * target.scale
         need(all(n.denominator == 1 for n in (*numbers, default)), f"the averages of '{head.name}' are not whole")
         return {(h, target.start): ([(source.start + i, int(n)) for i, n in enumerate(numbers)], int(default))}
     null = default_code(head, target.size)
-    return {(h, target.start + i): ([(source.start + i, 1)], int(null[i])) for i in range(target.size)}
+    return {
+        (h, target.start + i): ([(source.start + i, 1)] if i < source.size else [], int(null[i]))
+        for i in range(target.size)
+    }
 
 
 def default_code(head: Head, size: int) -> Array:
@@ -1296,14 +1325,15 @@ def add_copies_of_move(net: Net, move: Head, h: int, wanted: Copies) -> None:
     for i in range(target.size):
         old = [] if move.replacing is None else [(net.layout[move.replacing].start + i, -1)]
         need((h, target.start + i) not in wanted, f"two heads write into '{move.into}'")
-        wanted[h, target.start + i] = ([(source.start + i, 1), *old], int(null[i]))
+        new = [(source.start + i, 1)] if i < source.size else []
+        wanted[h, target.start + i] = ([*new, *old], int(null[i]))
 
 
 def add_clearing_of_move(block: Block, move: Head, h: int, heads: dict[int, Any], wanted: Copies) -> None:
     """Another head takes the old value away where the new one comes, and the default where neither does."""
     target = block.net.layout[move.into or ""]
     null = default_code(move, target.size)
-    own = (None, None, frozenset([0]), move.where, (), None)
+    own = (None, None, frozenset([0]), move.where, (), None, False)
     writes = [n for n in range(len(block.heads)) if block.raw["out"][n, target.start].any() and n != h]
     need(len(writes) == 1 and heads[writes[0]] == own, f"nothing takes the old value of '{move.into}' away")
     for i in range(target.size):
@@ -1351,15 +1381,18 @@ def prove_averages(net: Net) -> dict[str, Any]:
 def averaged(net: Net, head: Head) -> list[int]:
     """The whole numbers that a head averages."""
     scale = net.layout[head.name].scale
+    if head.counts:
+        return [0, -scale]
     values = [Fraction(v) for v in net.program.kinds[head.value].values]
     values += [] if head.default is None else [head.kind.values[head.default]]
     return [int(v * scale) for v in values]
 
 
 def prove_buckets(net: Net, block: Block, head: Head, units: set[int]) -> tuple[int, Fraction | None]:
-    f, s, length = net.format, net.layout[head.name], net.longest
-    if length is None:
+    f, s = net.format, net.layout[head.name]
+    if net.longest is None:
         raise Refused(f"'{head.name}' averages, and nothing limits the length of inputs")
+    length = net.longest + head.counts  # positions, and the null key of a head that counts
     largest = max(1, *(abs(n) for n in averaged(net, head)))
     need(
         length * largest <= f.whole, f"sums of '{head.name}' over {length} positions leave what {f.name} holds exactly"
@@ -1401,7 +1434,7 @@ def prove_average_cleared(net: Net, block: Block, head: Head, units: set[int]) -
             right and weight * added == -1 and log2(abs(added)) % 1 == 0, f"the average of '{head.name}' is not cleared"
         )
         need(abs(added) >= max(abs(n) for n in numbers), f"an average of '{head.name}' is larger than what clears it")
-        tiny = floor(log2(1 / (net.longest or 1))) - f.precision + 1  # the last bit of the smallest average
+        tiny = floor(log2(1 / ((net.longest or 1) + 1))) - f.precision + 1  # the last bit of the smallest average
         need(tiny - log2(abs(added)) >= f.smallest, f"{f.name} cannot hold the averages of '{head.name}' scaled down")
         signs.append(1 if weight > 0 else -1)
     need(len(signs) == len({*signs}), f"the average of '{head.name}' is cleared twice")
@@ -2461,11 +2494,13 @@ def average_range(net: Net, head: Head) -> list[float] | None:
         return None
     s, v = net.layout[head.name], head.kind.values
     first, last = (v[1] - v[0], v[-1] - v[-2]) if len(v) > 1 else (Fraction(1), Fraction(1))
+    last = Fraction(1, len(v) * (len(v) + 1)) if head.counts else last
     low, high = (v[0] - first / 2) * s.scale, (v[-1] + last / 2) * s.scale
     slack = Fraction(1, 10**6) * max(abs(low), abs(high))
     numbers, error = averaged(net, head), Fraction(2, 1 << net.format.precision)
-    under, over = neighbours(low, net.longest or 1), neighbours(high, net.longest or 1)
-    outside = under[0] if under[0] < low else -neighbours(-low, net.longest or 1)[1]
+    length = (net.longest or 1) + head.counts
+    under, over = neighbours(low, length), neighbours(high, length)
+    outside = under[0] if under[0] < low else -neighbours(-low, length)[1]
     need(
         min(numbers) >= low or outside + abs(outside) * error < low - slack,
         f"'{head.name}' can be just below its range",

@@ -377,6 +377,7 @@ class _Known:
 
     def __init__(self, spec: Spec) -> None:
         self.spec, self.values = spec, {name: kind.values for name, kind in spec.kinds.items()}
+        self.values |= {name: head.read_values for name, head in spec.heads.items()}
         self._writes: dict[Any, tuple[Any, int]] = {}
 
     def write(self, name: str, value: Any) -> tuple[Any, int]:

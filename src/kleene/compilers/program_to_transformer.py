@@ -280,5 +280,7 @@ def _average_range(head: HeadSpec, layout: Layout) -> list[float]:
     """The dimension of an average, and the range it may have: half a gap beyond the declared values."""
     segment, values = layout[head.name], head.kind.values
     first, last = (values[1] - values[0], values[-1] - values[-2]) if len(values) > 1 else (1, 1)
+    if head.counts:  # up to the middle between the largest count and one more
+        last = Fraction(1, len(values) * (len(values) + 1))
     low, high = values[0] - Fraction(first) / 2, values[-1] + Fraction(last) / 2
     return [segment.start, float(low * segment.scale), float(high * segment.scale)]

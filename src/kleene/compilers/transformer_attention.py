@@ -2,7 +2,8 @@
 
 A match scores 2·gap, the null key gap, a mismatch 0 or less. The gap of most heads is GAP. A head with a preference
 adds GAP · rank(offset) to every score, where |rank| is at most R up to the longest input. Its gap is (R + 1)·GAP: the
-worst match beats the null key by GAP, the null key the best mismatch by GAP, and one match the next by GAP.
+worst match beats the null key by GAP, the null key the best mismatch by GAP, and one match the next by GAP. In a head
+that counts, the null key scores like a match.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def fill_attention(block: Block, spec: Spec, layout: Layout) -> None:
     for h, attention in enumerate(attention_heads(spec)):
         head = attention.select
         gap = gap_of(head, block.window)
-        block.null_score[h] = gap
+        block.null_score[h] = 2 * gap if head.counts else gap
         if head.key is None or head.query is None:
             block.relative[h] = 2 * gap if head.offsets is None else 0
             for offset in head.offsets or ():
@@ -134,7 +135,7 @@ def fill_match(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout,
         for bit in range(kind.bits):
             block.query[h, bit, query.start + bit], block.query_bias[h, bit] = 2 * gap, -gap
             block.key[h, bit, key.start + bit], block.key_bias[h, bit] = 2, -1
-        block.null_score[h] = (kind.bits - 1) * gap
+        block.null_score[h] = (kind.bits - (not head.counts)) * gap
         return
     for place in range(key.size):
         block.key[h, place, key.start + place] = 1
@@ -161,7 +162,7 @@ def fill_limits(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout
 
 def fill_average(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout) -> None:
     source, target = layout[head.value], layout[head.name]
-    numbers: list[Number] = list(spec.kinds[head.value].values)
+    numbers: list[Number] = [] if head.counts else list(spec.kinds[head.value].values)
     for index, number in enumerate(numbers):
         block.value[h, 0, source.start + index] = int(number * target.scale)
     block.out[h, target.start, 0] = 1
@@ -174,7 +175,8 @@ def fill_copies(block: Block, h: int, head: AttentionHead, layout: Layout) -> No
     for copy in head.copies:
         for place in range(copy.size):
             for name, sign in copy.sources:
-                block.value[h, start + place, layout[name].start + place] = sign
+                if place < layout[name].size:  # a default may be one more value than those that are copied
+                    block.value[h, start + place, layout[name].start + place] = sign
             block.out[h, layout[copy.target].start + place, start + place] = 1
         if copy.resets and not isinstance(copy.kind, Word):  # the first value gets what the others lose
             first = layout[copy.target]

@@ -176,9 +176,15 @@ class _Selection:
                 self.among, key[place] = self._limits(layout, key[place]), 0
         self.query, self.key = _segment(layout, query), _segment(layout, key)
         self.prefer, base = _preference(block, h)
+        self.null = float(block.null_score[h])
         reach = block.window + 1
         open_ = [int(i) - reach for i in torch.nonzero(base == base.max()).flatten()]
         self.offsets = None if len(open_) == 2 * reach + 1 else frozenset(open_)
+
+    def counts(self, spec: Spec, query: str | None) -> bool:
+        """Whether the null key scores like a match, so that it is averaged, too."""
+        kind = None if query is None else spec.kinds[query]
+        return self.null == (kind.bits if isinstance(kind, Word) else 2) * GAP and self.prefer is None
 
     @staticmethod
     def _limits(layout: Layout, row: torch.Tensor) -> tuple[tuple[str, int], ...]:
@@ -238,7 +244,9 @@ def _read_head(
     # A query that matches nothing (empty sets only) is all zeros: which variable it is, only the declaration says.
     query = spec.heads[name].query if s.query is None and s.key is not None else s.query
     value = next(iter(reads), spec.heads[name].value)  # an average of zeros reads nothing, whatever it is of
-    return HeadSpec(name, query, s.key, value, s.offsets, default, kind, s.where, s.among, prefer=s.prefer)
+    counts = s.counts(spec, query) and isinstance(kind, Numerical)
+    value = spec.heads[name].value if counts else value
+    return HeadSpec(name, query, s.key, value, s.offsets, default, kind, s.where, s.among, None, None, s.prefer, counts)
 
 
 def _read_move(
@@ -246,7 +254,7 @@ def _read_move(
 ) -> HeadSpec:
     assert declared.into is not None
     one = torch.eye(layout[declared.into].size, dtype=torch.float64)
-    value = [name for name, part in reads.items() if torch.equal(part, one)]
+    value = [name for name, part in reads.items() if torch.equal(part, one[:, : part.shape[1]])]
     replaced = [name for name, part in reads.items() if torch.equal(part, -one)]
     if len(value) != 1 or len(replaced) > 1 or len(value) + len(replaced) != len(reads):
         raise NotExact(f"what is written into '{declared.into}' is not a variable (less the one that it replaces)")

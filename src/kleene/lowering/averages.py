@@ -64,6 +64,7 @@ def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
     Raise `NotExact` with the largest length that works where this length does not.
     """
     precision, scale, made = PRECISION[dtype], average_scale(spec, head), []
+    length += spec.heads[head].counts  # the null key is averaged, too
     longest = min(length, ((1 << precision) - 1) // _largest(spec, head))
     for low, high in itertools.pairwise(spec.heads[head].kind.values):
         middle = Fraction(low + high, 2) * scale
@@ -74,9 +75,10 @@ def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
         elif longest == length:
             made.append(found)
     if longest < length:
+        less = int(spec.heads[head].counts)
         raise NotExact(
-            f"{spec.name}: {dtype} cannot tell the declared values of '{head}' apart for inputs of length {length}; "
-            f"the largest length that works is {longest}"
+            f"{spec.name}: {dtype} cannot tell the declared values of '{head}' apart for inputs of length "
+            f"{length - less}; the largest length that works is {longest - less}"
         )
     return made
 
@@ -87,6 +89,7 @@ def extreme_averages(spec: Spec, head: str, length: int) -> list[list[Fraction]]
     Where no average rounds to any declared value, return the declared values themselves.
     """
     scale, values = average_scale(spec, head), spec.heads[head].kind.values
+    length += spec.heads[head].counts
     averaged = [Fraction(value) * scale for value in averaged_values(spec, head)]
     middles = [Fraction(low + high, 2) * scale for low, high in itertools.pairwise(values)]
     first, last = neighbours(Fraction(values[0]) * scale, length), neighbours(Fraction(values[-1]) * scale, length)

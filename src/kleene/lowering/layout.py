@@ -43,6 +43,8 @@ def show_value(value: Any) -> str:
 def averaged_values(spec: Spec, head: str) -> list[Number]:
     """The numbers that a numerical head averages: the values of its value variable, and its default."""
     head_spec = spec.heads[head]
+    if head_spec.counts:
+        return [0, -1]
     values = list(spec.kinds[head_spec.value].values)
     if head_spec.default is not None:
         values.append(head_spec.kind.values[head_spec.default])

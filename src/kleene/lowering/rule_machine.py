@@ -328,6 +328,8 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
         return _shift(spec, head, values, lengths)
     if head.numerical:
         counts, totals = _selected_sums(spec, head, state, _whole(spec, head)[values], lengths)
+        if head.counts:
+            return _average(spec, head, totals - average_scale(spec, head.name), counts + 1), counts
         return _average(spec, head, totals, counts), counts
     sharing = head.selection
     if sharing not in known:
@@ -405,6 +407,8 @@ def _has(state: dict[str, Array], limits: tuple[tuple[str, int], ...]) -> Any:
 def _whole(spec: Spec, head: HeadSpec) -> Array:
     """The numbers that a numerical head averages, times the factor that makes them whole."""
     scale = average_scale(spec, head.name)
+    if head.counts:
+        return np.zeros(len(spec.kinds[head.value]), dtype=np.int64)
     return np.array([int(value * scale) for value in spec.kinds[head.value].values], dtype=np.int64)
 
 
@@ -458,6 +462,8 @@ def _average(spec: Spec, head: HeadSpec, totals: Array, counts: Array) -> Array:
     assert isinstance(kind, Numerical)
     pairs, places = np.unique(np.stack([totals.ravel(), counts.ravel()]), axis=1, return_inverse=True)
     nearest = [_bucket(kind, int(total), int(count), scale) for total, count in pairs.T]
+    if head.counts:  # one more than it counts
+        nearest = [OUTSIDE if count > len(kind) else bucket for bucket, count in zip(nearest, pairs[1].tolist())]
     output = np.array(nearest, dtype=np.int64)[places.ravel()].reshape(totals.shape)
     return _with_default(head, output, counts)
 

@@ -169,6 +169,8 @@ class _Recorder(RuleMachine):
         head = self.spec.heads[name]
         numbers = _whole(self.spec, head)[state[head.value]]
         counts, totals = _selected_sums(self.spec, head, state, numbers, lengths)
+        if head.counts:
+            counts, totals = counts + 1, totals - average_scale(self.spec, name)
         averages: Array = totals / (np.maximum(counts, 1) * average_scale(self.spec, name))
         return averages
 

@@ -503,7 +503,8 @@ def _fresh(path: Path, name: str) -> Any:
     kind = path.program.spec.kinds[name]
     if isinstance(kind, Word):
         return WordValue(path, {name: 1}, 0)
-    values: dict[Number, Value] = dict(enumerate(kind.values))
+    head = path.program.spec.heads.get(name)
+    values: dict[Number, Value] = dict(enumerate(kind.values if head is None else head.read_values))
     return Symbol.simplified(path, variable_form(name, len(kind)), values)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
 from kleene.errors import ProgramError
 from kleene.machines.bitwords import BitWord
@@ -23,6 +23,8 @@ from kleene.machines.kinds import (
     as_number,
 )
 from kleene.machines.spec import PREFERENCES
+
+range_of = range  # declarations have a parameter of that name
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -86,6 +88,8 @@ class Head(Generic[T]):
     into: Any = None
     replacing: Any = None
     prefer: str | None = None
+    counts: bool = False
+    own: Any = None  # a variable that the head brings along
 
     if TYPE_CHECKING:
 
@@ -307,7 +311,7 @@ def attend(
     value: Variable[T],
     *,
     offsets: Iterable[int] | None = None,
-    default: T | None = None,
+    default: T | Literal["none"] | None = None,
     where: Mapping[Variable[int], int] | None = None,
     among: Mapping[Variable[int], int] | None = None,
     into: Variable[T] | None = None,
@@ -352,7 +356,8 @@ def attend(
     """Declare an attention head: each position reads `value` from the positions whose `key` equals its own `query`.
 
     - `offsets`: select only positions at these distances, as in `range(-3, 0)` for the three to the left.
-    - `default`: the output where nothing is selected. Without it, reading the head there is an error.
+    - `default`: the output where nothing is selected. Without it, reading the head there is an error. It may lie above
+      the range of `value`; "none" is the first number above.
     - `output`: the kind of the output where it differs from that of `value`, as in `kl.num(values=…)` for averages.
     - `where`: `{variable: value}`; only positions with these values look.
     - `among`: `{variable: value}`; only positions with these values are looked at.
@@ -372,6 +377,57 @@ def attend(
     limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
     prefer = preferred[0] if preferred else None
     return Head(query, key, value, limited, default, kind, where, among, into, replacing, prefer)
+
+
+def count(
+    query: Variable[int] | Variable[AbstractSet[int]] | None = None,
+    key: Variable[int] | None = None,
+    *,
+    most: int,
+    offsets: Iterable[int] | None = None,
+    where: Mapping[Variable[int], int] | None = None,
+    among: Mapping[Variable[int], int] | None = None,
+) -> Head[int]:
+    """Declare a head that counts: the number of positions whose `key` equals a position's own `query`.
+
+    Without query and key it counts all positions. Attention averages 0 at the n positions and −1 at the null key, which
+    scores like a match: the output is −1 / (1 + n), and `step` reads n.
+
+    - `most`: the largest number; counting more is an error where it is read.
+    - `offsets`: count only positions at these distances.
+    - `where`: `{variable: value}`; only positions with these values look, others count 0.
+    - `among`: `{variable: value}`; only positions with these values are counted.
+    """
+    if as_int(most) is None or not 1 <= int(most) < MAX_VALUES:
+        raise ProgramError(f"count: most must be a whole number of at least 1, not {most!r}")
+    limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
+    kind = Numerical(tuple(as_number(Fraction(-1, 1 + n)) for n in range_of(int(most) + 1)))
+    return Head(query, key, key, limited, -1, kind, where, among, counts=True)  # type: ignore[arg-type]
+
+
+def length(most: int) -> Head[int]:
+    """Declare a head that counts the positions of the input; in a causal program, those up to a position's own.
+
+    - `most`: the longest input.
+    """
+    return count(most=most)
+
+
+def any(
+    query: Variable[int] | Variable[AbstractSet[int]],
+    key: Variable[int],
+    *,
+    offsets: Iterable[int] | None = None,
+    where: Mapping[Variable[int], int] | None = None,
+    among: Mapping[Variable[int], int] | None = None,
+) -> Head[int]:
+    """Declare a head that asks whether there is a position whose `key` equals a position's own `query`: 1 or 0.
+
+    Options as for `kl.count`.
+    """
+    limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
+    one: Variable[int] = Variable(Categorical(2), None, None, 1)
+    return Head(query, key, one, limited, 0, None, where, among, prefer="latest", own=one)
 
 
 def relative(

@@ -64,8 +64,10 @@ class RunningLayer:
     def output(self, head: HeadSpec, position: int) -> HeadOutput:
         """What a head reads. A categorical head needs exactly one position; a numerical head averages one or more."""
         selected = self.selected(head, position)
-        if not selected and head.default is not None:
+        if not selected and head.default is not None and not head.counts:
             return HeadOutput(selected, head.kind.values[head.default])
+        if head.counts:
+            return HeadOutput(selected, Fraction(-1, 1 + len(selected)))
         if isinstance(head.kind, Numerical):
             total = sum((Fraction(self.states[j][head.value]) for j in selected), Fraction(0))
             return HeadOutput(selected, as_number(total / len(selected)) if selected else None)
@@ -117,13 +119,16 @@ class PositionState:
             output = self._layer.output(head, self._position)
             if output.value is None:
                 raise UndefinedRead(spec.name, name, self._position, self._layer.number, len(output.selected))
-            return _read(spec, name, self._nearest(head, output.value))
+            value = self._nearest(head, output.value)
+            return head.read_values[head.kind.index(value) or 0] if head.counts else _read(spec, name, value)
         return class_constant(self._program, name)
 
     def _nearest(self, head: HeadSpec, value: Value) -> Value:
         if not isinstance(head.kind, Numerical):
             return value
         try:
+            if head.counts and head.kind.index(value) is None:
+                raise RangeError(f"it counts {-1 / value - 1}, more than the {len(head.kind) - 1} declared")
             return head.kind.nearest(value)
         except RangeError as error:
             where = f"at position {self._position} in layer {self._layer.number}"

@@ -32,6 +32,8 @@ class _Body(dict[str, Any]):
         if isinstance(self.get(name), Variable | Head | Clear):
             raise ProgramError(f"'{name}' is declared twice; every variable and head has a name of its own")
         super().__setitem__(name, value)
+        if isinstance(value, Head) and value.own is not None:
+            self[f"{name}_here"] = value.own
 
 
 class ProgramClass(type):

@@ -69,6 +69,7 @@ class HeadSpec:
     into: str | None = None
     replacing: str | None = None
     prefer: str | None = None  # one of PREFERENCES: which of several matching positions it selects
+    counts: bool = False  # whether it counts the n positions that it selects; its output is then −1 / (1 + n)
 
     @property
     def numerical(self) -> bool:
@@ -87,6 +88,7 @@ class HeadSpec:
             "into": self.into,
             "replacing": self.replacing,
             "prefer": self.prefer,
+            "counts": self.counts,
         }
 
     @classmethod
@@ -106,15 +108,21 @@ class HeadSpec:
             content["into"],
             content["replacing"],
             content.get("prefer"),  # files of older versions lack it
+            bool(content.get("counts", False)),
         )
 
     @property
     def selection(self) -> tuple[Any, ...]:
         """What decides which positions it selects: heads with equal selections select alike."""
-        return self.query, self.key, self.offsets, self.where, self.among, self.prefer
+        return self.query, self.key, self.offsets, self.where, self.among, self.prefer, self.counts
 
     def allows(self, offset: int) -> bool:
         return self.offsets is None or offset in self.offsets
+
+    @property
+    def read_values(self) -> Sequence[Any]:
+        """What `step` reads for each value of the output: the values themselves, or what was counted."""
+        return range(len(self.kind)) if self.counts else self.kind.values
 
     def rank(self, offset: int) -> int:
         """How much a head with a preference wants the position at an offset: the highest rank is selected."""

@@ -327,7 +327,7 @@ class _Checker:
         return self.names[id(thing)]
 
     def _head(self, name: str, head: Head[Any]) -> HeadSpec:
-        value = self._named(name, "value", head.value)
+        value = self._counted(head) if head.counts else self._named(name, "value", head.value)
         query = key = None
         if (head.query is None) != (head.key is None):
             raise self.fail(f"the head '{name}' needs both a query and a key")
@@ -335,19 +335,35 @@ class _Checker:
             query, key = self._named(name, "query", head.query), self._named(name, "key", head.key)
             self._match(name, query, head.query.kind, key, head.key.kind)
         kind = head.output or head.value.kind
-        if kind != head.value.kind and not (
-            isinstance(kind, Numerical) and isinstance(head.value.kind, Numerical | Categorical)
-        ):
+        averages = isinstance(kind, Numerical) and (head.counts or isinstance(head.value.kind, Numerical | Categorical))
+        if not averages and kind != head.value.kind:
             raise self.fail(
                 f"the head '{name}' cannot turn its value '{value}' ({head.value.kind.name}) into a {kind.name}; "
                 "output= may be kl.num(values=…) for a cat or num value"
             )
         if head.offsets is not None and not head.offsets:
             raise self.fail(f"the head '{name}' has no offsets; give at least one")
-        default = None if head.default is None else self._default(name, kind, head.default)
+        kind, default = self._head_default(name, kind, head)
         where, among = self._limits(name, "where", head.where), self._limits(name, "among", head.among)
         into, replaced = self._into(name, head, kind)
-        return HeadSpec(name, query, key, value, head.offsets, default, kind, where, among, into, replaced, head.prefer)
+        return HeadSpec(
+            name, query, key, value, head.offsets, default, kind, where, among, into, replaced, head.prefer, head.counts
+        )
+
+    def _head_default(self, name: str, kind: Kind, head: Head[Any]) -> tuple[Kind, int | None]:
+        """The kind and the default of a head. A default above the range of a cat adds values to the kind."""
+        value = len(kind) if head.default == "none" else head.default
+        above = as_int(value)
+        if isinstance(kind, Categorical) and above is not None and above >= len(kind):
+            if above > MAX_VALUES:
+                raise self.fail(f"the default {value!r} of '{name}' is too large")
+            kind = Categorical(above + 1)
+        return kind, None if value is None else self._default(name, kind, value)
+
+    def _counted(self, head: Head[Any]) -> str:
+        """The value of a head that counts: it adds nothing, so that any variable will do."""
+        every = [name for name, thing in self.body.items() if isinstance(thing, Variable) and id(thing) in self.names]
+        return self.names.get(id(head.key), every[0] if every else "")
 
     def _match(self, head: str, query: str, asked: Kind, key: str, held: Kind) -> None:
         if isinstance(asked, Word) and isinstance(held, Word):

@@ -160,7 +160,7 @@ class Block(nn.Module):
 
     def selected(self, scores: Tensor) -> Tensor:
         """Which positions each head selects, (batch, head, position, position): the best above the null key."""
-        above = scores > self.null_score[None, :, None, None]
+        above = scores >= self.null_score[None, :, None, None]  # equal only in a head that counts
         return above & (scores == scores.amax(dim=-1, keepdim=True))
 
     def first_half(self, x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ zero as well, and these kernels only work on those that are not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,6 +132,7 @@ class FlatHeads(NamedTuple):
     allowed: Array  # (head, offset): whether the relative bias lets the head select it
     order: Array  # which of several positions a head selects: ALL, RANKED, LATEST or EARLIEST
     ranks: Array  # (head, offset): the position with the highest rank is selected
+    tied: Array  # whether the null key scores like a match, so that it is averaged, too: a head that counts
     causal: bool
     match_base: Array  # head → its first place in match_ptr
     match_ptr: Array  # one entry a query value
@@ -193,6 +194,7 @@ class _Selection:
     allowed: whether the head may select each offset −window − 1 … window + 1.
     matches: of each query value, the key values that match it; only of a head BY_KEY.
     relative: the scores of the offsets.
+    tied: whether the null key scores like a match.
     """
 
     mode: int
@@ -201,6 +203,7 @@ class _Selection:
     allowed: Array
     relative: Array
     matches: tuple[Array, ...] = ()
+    tied: bool = False
 
     @property
     def offset(self) -> int:
@@ -229,9 +232,10 @@ class _Selection:
         return {start + k for start, size in (self.query, self.key) for k in range(size)}
 
 
-def _flat_heads(
-    block: Block, segments: list[tuple[int, int]], longest: int | None, causal: bool, kind: Any
-) -> FlatHeads:
+def _selections_and_copies(
+    block: Block, segments: list[tuple[int, int]]
+) -> tuple[list[_Selection], list[Array], list[Array]]:
+    """How each head selects, what it copies, and what it adds where it selects nothing."""
     names = ("query", "query_bias", "key", "key_bias", "value", "out", "relative", "null_score", "null_value")
     tensors = {name: getattr(block, name).detach().cpu().double().numpy() for name in names}
     selections: list[_Selection] = []
@@ -243,8 +247,17 @@ def _flat_heads(
         through = one["out"] @ one["value"]
         targets, sources = np.nonzero(through)
         copies.append(np.stack([sources, targets, through[targets, sources]], axis=1))
+        if selections[-1].tied and len(sources):
+            raise NotSparse("a head that averages its null value with others")
         null = one["out"] @ one["null_value"]
         nulls.append(np.stack([np.nonzero(null)[0], null[np.nonzero(null)]], axis=1))
+    return selections, copies, nulls
+
+
+def _flat_heads(
+    block: Block, segments: list[tuple[int, int]], longest: int | None, causal: bool, kind: Any
+) -> FlatHeads:
+    selections, copies, nulls = _selections_and_copies(block, segments)
     every, nothing = np.concatenate([np.zeros((0, 3)), *copies]), np.concatenate([np.zeros((0, 2)), *nulls])
     read = set().union(*(selection.reads for selection in selections)) | set(every[:, 0].astype(int).tolist())
     if read & set(every[:, 1].astype(int).tolist()):
@@ -264,6 +277,7 @@ def _flat_heads(
         ranks=np.array([selection.relative for selection in selections], dtype=np.float64).reshape(
             len(selections), reach
         ),
+        tied=np.array([selection.tied for selection in selections], dtype=np.bool_),
         causal=causal,
         match_base=_pointers(values),
         match_ptr=_pointers([len(part) for part in matches]),
@@ -285,11 +299,44 @@ def _pointers(lengths: list[int]) -> Array:
 
 def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> _Selection:
     """Read from the weights of one head how it selects."""
+    found = _hard_selection(one, segments)
+    if found is not None:
+        return found
+    lower = {**one, "null_score": one["null_score"] - 1.01 * UNDERFLOW}  # the null key may score exactly like a match
+    found = _hard_selection(lower, segments)
+    if found is None or found.mode == BY_WORD or not _scores_tie(one, found):
+        raise NotSparse("a head that is not hard")
+    return replace(found, tied=True)
+
+
+def _scores_tie(one: dict[str, Array], found: _Selection) -> bool:
+    """Whether every match scores exactly like the null key."""
+    offsets, null = one["relative"][found.allowed], float(one["null_score"])
+    if found.mode == BY_OFFSET:
+        return bool((offsets == null).all())
+    start, size = found.query
+    scores = one["query"][:, start : start + size].T
+    return all(bool((scores[q][keys][:, None] + offsets == null).all()) for q, keys in enumerate(found.matches))
+
+
+def _hard_selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> _Selection | None:
+    """Read how a head selects, where matches are above the null key and everything else below; None elsewhere."""
+    try:
+        return _read_selection(one, segments)
+    except _NotHard:
+        return None
+
+
+class _NotHard(NotSparse):
+    """A score that is neither far above the null key nor far below it."""
+
+
+def _read_selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> _Selection:
     null, relative = float(one["null_score"]), one["relative"]
     if not one["query"].any() or not one["key"].any():
         on, off = relative > null + UNDERFLOW, relative < null - UNDERFLOW
         if one["query_bias"].any() or not (on | off).all():
-            raise NotSparse("a relative head that is not hard")
+            raise _NotHard("a relative head that is not hard")
         return _Selection(BY_OFFSET, (0, 0), (0, 0), on, relative)
     (q0, q1), (k0, k1) = (_segment(one[name], segments) for name in ("query", "key"))
     if one["key_bias"].any() or one["query_bias"].any():
@@ -302,7 +349,7 @@ def _selection(one: dict[str, Array], segments: list[tuple[int, int]]) -> _Selec
     match = scores + best > null + UNDERFLOW
     allowed = _allowed(relative, scores[match], null)
     if not (scores[~match] + best < null - UNDERFLOW).all():
-        raise NotSparse("a head that is not hard")
+        raise _NotHard("a head that is not hard")
     matches = tuple(np.nonzero(row)[0] for row in match)
     return _Selection(BY_KEY, (q0, q1 - q0), (k0, k1 - k0), allowed, relative, matches)
 
@@ -311,7 +358,7 @@ def _allowed(relative: Array, matched: Array, null: float) -> Array:
     """The offsets at which a match, whose score is one of `matched`, is selected; at the others none may be."""
     allowed: Array = relative + matched.min(initial=np.inf) > null + UNDERFLOW
     if matched.size and not (relative[~allowed] + matched.max() < null - UNDERFLOW).all():
-        raise NotSparse("a head that is not hard")
+        raise _NotHard("a head that is not hard")
     return allowed
 
 
@@ -344,7 +391,7 @@ def _word_selection(one: dict[str, Array], query: tuple[int, int], key: tuple[in
 class Scratch(NamedTuple):
     """Memory for one head: by position but for `first`."""
 
-    keys: Array
+    keys: Array  # (head, position): a head's own
     queries: Array
     following: Array  # the next position with the same key, or −1
     first: Array  # key value → the first position that has it, or −1
@@ -383,14 +430,15 @@ def _code(x: Array, row: int, start: int, size: int, mode: int) -> int:
 def attend(x, y, begin, since, n, heads, scratch):  # type: ignore[no-untyped-def]
     """Add every head's output at positions since … n − 1 of one sequence to `y`; false where a state is not one-hot.
 
-    Heads read the states `x` of all its positions. `y` may be `x` itself: no head reads what a head writes."""
+    Heads read the states `x` of all positions; `scratch.keys` has the keys before `since` already. `y` may be `x`
+    itself: no head reads what a head writes."""
     for h in range(len(heads.mode)):
         mode = heads.mode[h]
         if mode == BY_OFFSET:
             _attend_by_offset(x, y, begin, since, n, heads, h, scratch.counts)
         elif not (
-            _read_codes(x, begin, n, heads.key[h], mode, scratch.keys)
-            and _read_codes(x, begin, n, heads.query[h], mode, scratch.queries)
+            _read_codes(x, begin, since, n, heads.key[h], mode, scratch.keys[h])
+            and _read_codes(x, begin, since, n, heads.query[h], mode, scratch.queries)
         ):
             return False
         elif heads.order[h] >= LATEST:
@@ -404,10 +452,10 @@ def attend(x, y, begin, since, n, heads, scratch):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def _read_codes(x, begin, n, segment, mode, codes):  # type: ignore[no-untyped-def]
-    """Write the value that a segment holds at every position into `codes`; false where it holds none."""
+def _read_codes(x, begin, since, n, segment, mode, codes):  # type: ignore[no-untyped-def]
+    """Write the value that a segment holds at positions since … n − 1 into `codes`; false where it holds none."""
     start, size = segment
-    for i in range(n):
+    for i in range(since, n):
         codes[i] = _code(x, begin + i, start, size, mode)
         if codes[i] < 0:
             return False
@@ -465,7 +513,8 @@ def _attend_by_key(x, y, begin, since, n, heads, h, scratch):  # type: ignore[no
     base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
     allowed, causal = heads.allowed[h], heads.causal
     reach = len(allowed) // 2
-    keys, queries, following, first, counts = scratch
+    every, queries, following, first, counts = scratch
+    keys = every[h]
     first[: heads.key[h, 1]] = -1
     for j in range(n - 1, -1, -1):  # chain the positions of each key value
         following[j] = first[keys[j]]
@@ -499,7 +548,7 @@ def _attend_by_order(x, y, begin, since, n, heads, h, scratch):  # type: ignore[
     )
     base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
     causal, latest = heads.causal, heads.order[h] == LATEST
-    keys, queries, counts = scratch.keys, scratch.queries, scratch.counts
+    keys, queries, counts = scratch.keys[h], scratch.queries, scratch.counts
     chosen = scratch.first  # key value → the position that the head selects, or −1
     chosen[: heads.key[h, 1]] = -1
     if not causal:
@@ -533,7 +582,7 @@ def _attend_by_word(x, y, begin, since, n, heads, h, scratch):  # type: ignore[n
     )
     allowed, causal = heads.allowed[h], heads.causal
     reach = len(allowed) // 2
-    keys, queries, counts = scratch.keys, scratch.queries, scratch.counts
+    keys, queries, counts = scratch.keys[h], scratch.queries, scratch.counts
     order, ranks = heads.order[h], heads.ranks[h]
     for i in range(since, n):
         count, best = 0, -1
@@ -564,7 +613,10 @@ def _average(y, begin, since, n, heads, h, counts):  # type: ignore[no-untyped-d
     a, b, targets = heads.copy_ptr[h], heads.copy_ptr[h + 1], heads.targets
     c, d, null_targets, null_weights = heads.null_ptr[h], heads.null_ptr[h + 1], heads.null_targets, heads.null_weights
     for i in range(since, n):
-        if counts[i] == 0:
+        if heads.tied[h]:
+            for k in range(c, d):  # nothing else is averaged
+                y[begin + i, null_targets[k]] += null_weights[k] / (counts[i] + 1)
+        elif counts[i] == 0:
             for k in range(c, d):
                 y[begin + i, null_targets[k]] += null_weights[k]
         elif counts[i] > 1:
@@ -628,7 +680,7 @@ def _run_sequences(x, starts, lengths, limit, halts, halt_weight, halt_bias, lay
     longest = 1
     for n in lengths:
         longest = max(longest, n)
-    keys, queries = np.zeros(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
+    keys, queries = np.zeros((len(heads.mode), longest), dtype=np.int64), np.zeros(longest, dtype=np.int64)
     following, counts = np.zeros(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
     scratch = Scratch(keys, queries, following, np.zeros(x.shape[1] + 1, dtype=np.int64), counts)
     halt_dims = np.nonzero(halt_weight)[0]

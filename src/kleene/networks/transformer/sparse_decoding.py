@@ -94,9 +94,9 @@ def _decode(given, starts, lengths, tokens, places, reading, limits, made, count
     mark, touched = np.zeros(width, dtype=np.bool_), np.zeros(width, dtype=np.int64)
     dims = np.zeros(max(len(first.targets), len(second.targets)) + 1, dtype=np.int64)
     room = min(np.max(lengths) + limits.tokens, max(limits.longest, np.max(lengths)) + 1)
-    keys, queries = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int64)
+    keys = np.zeros((limits.layers, len(heads.mode), room), dtype=np.int64)  # of every layer, kept like its states
+    queries, chosen = np.zeros(room, dtype=np.int64), np.zeros(dim + 1, dtype=np.int64)
     following, selected = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int64)
-    scratch = Scratch(keys, queries, following, np.zeros(dim + 1, dtype=np.int64), selected)
     states = np.zeros((limits.layers + 1, room, dim), dtype=tokens.dtype)
     for s in range(len(starts)):
         begin, n, count = 0, lengths[s], 0
@@ -111,6 +111,7 @@ def _decode(given, starts, lengths, tokens, places, reading, limits, made, count
             for layer in range(limits.layers):
                 before, after = states[layer], states[layer + 1]
                 after[begin:n] = before[begin:n]
+                scratch = Scratch(keys[layer], queries, following, chosen, selected)
                 if not attend(before, after, 0, begin, n, heads, scratch):
                     status[s] = NOT_ONE_HOT
                     return
