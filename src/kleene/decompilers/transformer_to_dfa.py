@@ -72,7 +72,7 @@ def grid(**sizes: int) -> dict[str, Array]:
 
 def relative_head(head: HeadSpec, value: str, offset: int, into: str | None, default: int | None) -> bool:
     """Whether a head reads a variable at an offset, everywhere, and writes it into a variable (or nowhere)."""
-    plain = head.query is None and not head.where and not head.among and head.replacing is None and head.prefer is None
+    plain = head.query is None and head.replacing is None and head.plain
     return plain and (head.value, head.offsets, head.into, head.default) == (value, frozenset([offset]), into, default)
 
 
@@ -199,14 +199,14 @@ def _pointers(layers: tuple[Updates, ...], states: int) -> None:
     need(not layers[0].spec.heads, "the first layer's heads")
     need((found.query, found.key, found.value) == ("wanted", "own", "place"), "'found'")
     need(found.offsets == frozenset(range(2 * states)), "the window of 'found'")
-    need(found.selection[3:] == ((), (), None), "conditions of 'found'")
+    need(found.plain, "conditions of 'found'")
     copies: list[tuple[Updates, str, str, int | None]] = [(layers[1], "pointer", "found", None)]
     for part in layers[2:]:
         need(set(part.spec.heads) == {"next_pointer", "next_answer"}, "the heads that double")
         for value in ("pointer", "answer"):
             head = part.spec.heads[f"next_{value}"]
             need((head.query, head.key, head.value) == ("pointer", "place", value), f"'next_{value}'")
-            need(head.selection[2:] == (None, (), (), None), f"conditions of 'next_{value}'")
+            need(head.offsets is None and head.plain, f"conditions of 'next_{value}'")
             copies.append((part, value, f"next_{value}", 2 if value == "answer" else None))
         need(all(Evaluated(part).keeps(n) for n in part.spec.variables if n not in ("pointer", "answer")), "doubling")
     for part, variable, head_name, size in copies:
@@ -275,11 +275,13 @@ class _Cascade:
     def _looks_back(self, head: HeadSpec, key: str, value: str) -> None:
         need((head.query, head.key, head.value, head.prefer) == ("one", key, value, "latest"), f"'{head.name}'")
         need(head.offsets == self.window and not head.where and not head.among, f"the window of '{head.name}'")
+        need(not head.counts, f"'{head.name}' counts")
 
     def _averages(self, head: HeadSpec, key: str, value: str) -> None:
         """The share of the start among positions that count is 1 / (1 + count): all of these are declared values."""
         need((head.query, head.key, head.value, head.prefer) == ("one", key, value, None), f"'{head.name}'")
         need(head.offsets == self.window and not head.where and not head.among, f"the window of '{head.name}'")
+        need(not head.counts, f"'{head.name}' counts")
         values = [1 / x for x in head.kind.values]
         need(sorted(values) == list(range(1, len(self.window) + 1)), f"the values of '{head.name}'")
         need(head.default == head.kind.values.index(1), f"the default of '{head.name}'")

@@ -39,7 +39,7 @@ def check_steps(tape: dict[str, Any], updates: Updates | Cycle, machine: TuringM
         need(relative_head(spec.heads[name], value, offset, None, 0), f"'{name}'")
     ended = spec.heads["ended"]
     need((ended.query, ended.key, ended.value, ended.default) == ("one", "over", "mode", 0), "'ended'")
-    need(ended.selection[2:] == (None, (), (), None) and not spec.moves and not spec.causal, "where heads look")
+    need(ended.offsets is None and ended.plain and not spec.moves and not spec.causal, "where heads look")
     need(spec.output == "verdict" and spec.halt == {"done": 1}, "output and halt")
     _check_start(updates, machine)
     modes = states + 4

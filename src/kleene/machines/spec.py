@@ -112,6 +112,11 @@ class HeadSpec:
         )
 
     @property
+    def plain(self) -> bool:
+        """Whether it looks at every position that matches: no conditions, no preference, no counting."""
+        return not self.where and not self.among and self.prefer is None and not self.counts
+
+    @property
     def selection(self) -> tuple[Any, ...]:
         """What decides which positions it selects: heads with equal selections select alike."""
         return self.query, self.key, self.offsets, self.where, self.among, self.prefer, self.counts
