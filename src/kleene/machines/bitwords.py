@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kleene.errors import ProgramError
 
@@ -71,6 +71,15 @@ class BitWord(int):
     """
 
     bits: int | None
+
+    if TYPE_CHECKING:  # made below
+
+        def __add__(self, other: int, /) -> BitWord: ...
+        def __sub__(self, other: int, /) -> BitWord: ...
+        def __mul__(self, other: int, /) -> BitWord: ...
+        def __and__(self, other: int, /) -> BitWord: ...
+        def __or__(self, other: int, /) -> BitWord: ...
+        def __xor__(self, other: int, /) -> BitWord: ...
 
     def __new__(cls, value: int, bits: int | None) -> BitWord:
         made = super().__new__(cls, value)
