@@ -321,7 +321,7 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
         ("missing", ["parity_relative", "--to", "onnx"]),
         ("missing", ["parity_relative"]),
         ("range", ["sort:length=4,values=3", "--to", "transformer-lens", "--length", "9", "-o", "lens"]),
-        ("type", ["parity_relative", "--to", "circuit", "--layers", "3"]),
+        ("type", ["parity_relative", "--to", "graphviz", "--layers", "3"]),
         ("missing", ["parity_relative", "--to", "onnx", "-o", "notes.txt/x.onnx"]),
         ("type", ["sort:length=4,values=3", "--to", "hugging-face", "-o", "."]),
     ],

@@ -342,7 +342,7 @@ def test_every_program_of_the_library(name, tmp_path):
 def test_what_cannot_be_exported_is_said(nets, tmp_path):
     rnn = kl.compile(kl.regex("a*", "ab"))
     for to in ("transformer-lens", "hugging-face", "circuit"):
-        with pytest.raises(kl.NotSupported, match=f"{to}: cannot take an ExactRNN; it takes: Transformer"):
+        with pytest.raises(kl.NotSupported, match=f"{to}: cannot take an ExactRNN; it takes: .*Transformer"):
             kl.export(rnn, to, tmp_path / "out")
     with pytest.raises(kl.NotSupported, match="graphviz: cannot take a Transformer; it takes: AFA, DFA, ExactRNN"):
         kl.export(nets["parity"], "graphviz", tmp_path / "out")

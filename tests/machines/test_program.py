@@ -234,7 +234,7 @@ def test_output_takes_a_declaration():
 
 def test_the_default_of_a_head_is_in_its_range():
     here = kl.cat(2)
-    refused("'left'", "default 2", "0 … 1", here=here, output=here, left=kl.relative(here, -1, default=2))
+    refused("'left'", "default -1", "0 … 1", here=here, output=here, left=kl.relative(here, -1, default=-1))
 
 
 # --- output and halt --------------------------------------------------------------------------------------

@@ -215,7 +215,8 @@ def read_tokens(machine: Any, text: str) -> list[int]:
     encode = getattr(machine, "encode", None)
     if listed[:1] == "[" and listed[-1:] == "]" and NUMBERS.fullmatch(listed[1:-1]):
         return [int(word) for word in listed[1:-1].replace(",", " ").split()]
-    if encode is not None and (isinstance(machine, ProgramClass) or getattr(machine, "text", None) is not None):
+    named_tokens = getattr(machine, "text", None) is not None or "vocabulary" in getattr(machine, "description", ())
+    if encode is not None and (isinstance(machine, ProgramClass) or named_tokens):
         return _encoded(name, encode, text)
     declared = getattr(getattr(machine, "spec", None), "text", None)
     if declared is not None:

@@ -423,7 +423,9 @@ def any(
 ) -> Head[int]:
     """Declare a head that asks whether there is a position whose `key` equals a position's own `query`: 1 or 0.
 
-    Options as for `kl.count`.
+    - `offsets`: look only at positions at these distances.
+    - `where`: `{variable: value}`; only positions with these values look, others read 0.
+    - `among`: `{variable: value}`; only positions with these values are looked at.
     """
     limited = None if offsets is None else frozenset(int(offset) for offset in offsets)
     one: Variable[int] = Variable(Categorical(2), None, None, 1)

@@ -314,10 +314,10 @@ def test_a_turing_machine_with_its_tape(opened):
     machine = kl.TuringMachine.parse("1RB1LB_1LA1RZ")
     page = opened(kl.explain(kl.compile(machine), ""))
     page.press("End")
-    assert page.text(".tape .scanned b") == "Z" and page.text("#output") == "accepts"
+    assert page.text(".tape b.where-it-is") == "Z" and page.text("#output") == "accepts"
     assert page.do(TAPE) == "1111"
     page.press("ArrowLeft")
-    assert page.text(".tape .scanned b") == "B"
+    assert page.text(".tape b.where-it-is") == "B"
 
 
 def explanation():
