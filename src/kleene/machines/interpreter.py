@@ -5,8 +5,10 @@ A layer is attention, then `step`. All heads of a layer read the state before it
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -143,6 +145,18 @@ def _read(spec: Spec, name: str, value: Value) -> Value:
     """A value as `step` reads it: words know their width."""
     kind = spec.kinds[name]
     return BitWord(value, kind.bits) if isinstance(kind, Word) else value
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What `step` prints is for runs. Nothing is printed while it is read, or checked on many states."""
+    with redirect_stdout(_Nowhere()):
+        yield
+
+
+class _Nowhere(io.TextIOBase):
+    def write(self, text: str, /) -> int:
+        return len(text)
 
 
 def executing_line(program: ProgramClass | LayerProgram) -> int | None:
