@@ -187,7 +187,7 @@ def test_compile_certify_run_a_stock_model(kleene):
     found = kleene("run", "adder", "007+999=")
     assert found.code == 0 and "1006" in found.out, found
     assert "1006" in kleene("run", "adder", "[0,0,7,10,9,9,9,11]").out
-    assert json.loads(kleene("run", "adder", "123+456=", "--json").out)["answer"] == "0579"
+    assert json.loads(kleene("run", "adder", "123+456=", "--json").out)["decoded"] == "0579"
     refused(kleene("run", "adder", "1 + 2"), "addition_decoder", "' '", "[2,1,0]")
 
 

@@ -210,7 +210,7 @@ NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")
 def read_tokens(machine: Any, text: str) -> list[int]:
     """Read an input: tokens as `[2,1,0]`, else text for the program's `encode`, else whole numbers."""
     named = getattr(machine, "spec", None) or getattr(machine, "config", None)
-    name = getattr(named, "name", None) or getattr(machine, "name", "the network")
+    name = str(getattr(named, "name", None) or getattr(machine, "name", "the network"))
     listed = text.strip()
     encode = getattr(machine, "encode", None)
     if listed[:1] == "[" and listed[-1:] == "]" and NUMBERS.fullmatch(listed[1:-1]):
