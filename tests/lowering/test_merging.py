@@ -257,6 +257,67 @@ def test_a_step_without_source_means_the_same():
     assert guarded_updates(program(scope["step"])) == guarded_updates(program(written(source)))
 
 
+# --- a parser as one would write it in Python ---------------------------------------------------------------
+
+WORDS = ("walk", "left", "twice", "end")
+PATTERNS = (("walk",), ("S", "left"), ("S", "twice"))
+SYMBOLS = dict(enumerate((None, *WORDS, "S")))
+NUMBERS = {symbol: number for number, symbol in SYMBOLS.items()}
+
+
+def symbol_of(number: Any) -> Any:
+    return None if number == 0 else SYMBOLS.get(number)
+
+
+def matching(top: Any, below: Any) -> Any:
+    """The pattern on top of the stack, found by comparing tuples of words."""
+    stack = [symbol_of(number) for number in (top, below)]
+    for pattern in PATTERNS:
+        if tuple(reversed(stack[: len(pattern)])) == pattern:
+            return pattern
+    return None
+
+
+class Parser(kl.Program):
+    """Shift and reduce: how many patterns were found."""
+
+    tokens, positions, text = len(WORDS), 6, None
+    word = kl.cat(4, token=lambda t: t)
+    here = kl.cat(6, position=lambda p: p)
+    at = kl.cat(6, saturate=True)
+    top = kl.cat(6)
+    below = kl.cat(6)
+    found = kl.cat(6, saturate=True)
+    done = kl.cat(2)
+    word_at = kl.attend(at, here, word)
+    output = found
+    halt = {done: 1}  # noqa: RUF012
+
+    def step(z) -> None:
+        if z.done:
+            return
+        pattern = matching(z.top, z.below)
+        if pattern is not None:
+            z.found += 1
+            if len(pattern) == 2:
+                z.below = 0
+            z.top = NUMBERS["S"]
+        elif WORDS[z.word_at] == "end":
+            z.done = 1
+        else:
+            z.below = z.top
+            z.top = NUMBERS[WORDS[z.word_at]]
+            z.at += 1
+
+
+def test_a_parser_with_words_and_tuples():
+    assert Parser.run([0, 1, 2, 3]) == [3, 3, 3, 3]
+    net = kl.compile(Parser)
+    assert net.run([0, 1, 2, 3]) == [3, 3, 3, 3]
+    assert kl.certify(Parser).holds and kl.certify(net).holds
+    assert net.sizes.hidden < 120
+
+
 # --- random steps -----------------------------------------------------------------------------------------
 
 

@@ -252,7 +252,7 @@ def test_too_many_paths_names_the_branches_that_multiply(monkeypatch):
     names = [f"v{i}" for i in range(6)]
 
     def step(z):
-        z.a = sum([0, 1, 2, 3, 4, 5, 6, 7, 8, 9][getattr(z, name)] for name in names) % 10
+        z.a = sum(int(f"{getattr(z, name)}") for name in names) % 10
 
     program = make(step, **{name: kl.cat(10) for name in names})
     with pytest.raises(kl.TooManyPaths) as caught:
@@ -273,9 +273,20 @@ def test_tables_and_among_do_not_fork():
     same_as_python(make(step))
 
 
-def test_a_list_does_fork():
+def test_lists_and_dicts_of_constants_do_not_fork_where_the_source_is_at_hand():
+    names = {k: "even" if k % 2 == 0 else None for k in range(9)}
+
     def step(z):
         z.b = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0][z.a]
+        z.c = 1 if names.get(z.b, "none") == "even" else (3, 2, 1).index(3)
+
+    assert paths(step) == 2
+    same_as_python(make(step))
+
+
+def test_a_text_does_fork():
+    def step(z):
+        z.b = int("9876543210"[z.a])
 
     assert paths(step) == 10
     same_as_python(make(step))

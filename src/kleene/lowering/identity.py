@@ -28,13 +28,24 @@ class Opaque:
     """A value in symbolic execution. Its type is not the type of the value that it stands for."""
 
     @property
+    def numeric(self) -> bool:
+        """Whether the value is a number for certain."""
+        return True
+
+    @property
     def program_name(self) -> str:
+        raise NotImplementedError
+
+    def concrete(self) -> Any:
+        """The value on this path."""
         raise NotImplementedError
 
     @property
     def __class__(self) -> Any:
         frame = sys._getframe(1)
         if written_by_user(frame.f_globals.get("__name__", "")):
+            if not self.numeric:
+                return type(self.concrete())
             raise refused(self.program_name, "isinstance", frame.f_lineno)
         return type(self)
 

@@ -11,21 +11,23 @@ import enum
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
+from functools import partial
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 
 from kleene.errors import ProgramError, TooManyPaths
 from kleene.lowering.decisions import Branch, Leaf, Node, Tree, decision_tree
-from kleene.lowering.identity import ASKING, Opaque, refused, written_by_user
+from kleene.lowering.identity import Opaque, refused, written_by_user
 from kleene.lowering.rewriting import rewritten
-from kleene.lowering.symbolic import LookupTable, Met, Path, Saved, Symbol, SymbolicState, value_key
+from kleene.lowering.symbolic import LookupTable, Met, Path, Saved, Symbol, SymbolicState, apply, table, value_key
 from kleene.lowering.words import BitsValue, WordValue
 
 MAX_PATHS = 20_000  # of `step`, and of one statement
 FROZEN = (bool, int, float, complex, str, bytes, NoneType, Fraction, range, slice, EllipsisType, type, ModuleType)
 IMMUTABLE = (*FROZEN, BuiltinFunctionType, LookupTable, Symbol, WordValue, BitsValue, SymbolicState)
+LOOKING_UP = {(dict, "get"), (list, "index"), (tuple, "index"), (list, "count"), (tuple, "count")}
 UNBOUND = Leaf("unbound", object())
 
 
@@ -68,8 +70,10 @@ class Merger:
         return found
 
     def callee(self, function: Any) -> Any:
-        """The function to call: one that the user wrote, with regions around its statements."""
-        if function in ASKING.values():
+        """The function to call: one that the user wrote, as a region; one that looks a symbol up, without a fork."""
+        if type(function) is BuiltinFunctionType:
+            return self._builtin(function)
+        if function is type:
             return lambda value, *rest: self._asks(function, value, *rest)
         inner = function.__func__ if type(function) is MethodType else function
         if type(inner) is not FunctionType or not written_by_user(inner.__module__ or ""):
@@ -77,19 +81,70 @@ class Merger:
         made = rewritten(inner, self)
         if made is None:
             return function
-        return made if inner is function else MethodType(made, function.__self__)
+        return partial(self._call, made, *([] if inner is function else [function.__self__]))
+
+    def _builtin(self, function: BuiltinFunctionType) -> Any:
+        if function is id:
+            return lambda value: self._asks(function, value)
+        looks_up = (type(function.__self__), function.__name__) in LOOKING_UP
+        if not looks_up or not _frozen(function.__self__, inside=True):
+            return function
+
+        def looked_up(*keys: Any) -> Any:
+            return apply(function, *keys) if keys and type(keys[0]) is Symbol else function(*keys)
+
+        return looked_up
+
+    def _call(self, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Call a function of the user: its paths meet when it returns."""
+        if not all(map(_frozen, (*given, *named.values()))):
+            return function(*given, **named)
+        region, value = Region(self.path, ("returned",), {}), None
+        while region.another():
+            value = function(*given, **named)
+            region.end({"returned": value})
+        return self.read(region.after.get("returned", value))
+
+    def item(self, container: Any, key: Any) -> Any:
+        """`container[key]`; a list, tuple or dict of constants is a table."""
+        if type(container) not in (list, tuple, dict) or not _frozen(container, inside=True):
+            return container[key]
+        keys = key if type(key) is tuple else (key,)
+        if not any(type(one) is Symbol for one in keys) or any(issubclass(type(v), Opaque) for v in _values(container)):
+            return container[key]
+        if type(key) is not tuple:
+            return apply(container.__getitem__, key)
+        return table(container)[key] if type(container) is dict else container[key]
+
+    def contained(self, value: Any, container: Any) -> Any:
+        """`value in container`; among constants, a comparison of its own."""
+        constant = type(container) in (list, tuple, dict, set, frozenset, range) and type(value) is Symbol
+        if constant and not any(issubclass(type(one), Opaque) for one in container):
+            return apply(container.__contains__, value)
+        return value in container
+
+    def negated(self, value: Any) -> Any:
+        return apply(operator.not_, value) if type(value) is Symbol else not value
 
     def _asks(self, function: Callable[..., Any], value: Any, *rest: Any) -> Any:
         if issubclass(type(value), Opaque):
-            raise self._refused(f"{function.__name__}()", sys._getframe(2).f_lineno)
+            if type(value) is not Symbol or value.numeric:
+                raise self._refused(f"{function.__name__}()", sys._getframe(2).f_lineno)
+            value = value.concrete()
         return function(value, *rest)
 
     def _refused(self, what: str, line: int) -> ProgramError:
         self.refused.append(refused(self.path.program.spec.name, what, line))
         return self.refused[-1]
 
-    def identical(self, one: Any, other: Any) -> bool:
-        """`one is other`; rejected for symbols."""
+    def identical(self, one: Any, other: Any) -> Any:
+        """`one is other`; a number is not None, and other questions are rejected for symbols that are numbers."""
+        if type(other) is Symbol:
+            one, other = other, one
+        if other is None and issubclass(type(one), Opaque) and one.numeric:
+            return False
+        if type(one) is Symbol and not one.numeric and not issubclass(type(other), Opaque):
+            return apply(lambda value: value is other, one)
         if issubclass(type(one), Opaque) or issubclass(type(other), Opaque):
             raise self._refused("'is'", sys._getframe(1).f_lineno)
         return one is other
@@ -212,6 +267,10 @@ def _leaf(local: Mapping[str, Any], name: str) -> Tree:
     return value.tree if type(value) is Choice else Leaf(value_key(value), value)
 
 
+def _values(container: Any) -> Any:
+    return container.values() if type(container) is dict else container
+
+
 def _frozen(value: Any, inside: bool = False) -> bool:
     """Whether no statement can change an object; with `inside`, whether none can change what it contains."""
     kind = type(value)
@@ -225,6 +284,8 @@ def _frozen(value: Any, inside: bool = False) -> bool:
         return all(map(_frozen, value))
     if kind is FunctionType:
         return _pure_closure(value)
+    if is_dataclass(kind):
+        return bool(vars(kind)["__dataclass_params__"].frozen)
     return kind is MethodType and _frozen(value.__self__) and _frozen(value.__func__)
 
 

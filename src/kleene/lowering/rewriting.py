@@ -148,11 +148,21 @@ class _Expressions(ast.NodeTransformer):
         found.func = ast.copy_location(_asked("callee", found.func), found.func)
         return found
 
+    def visit_Subscript(self, found: ast.Subscript) -> ast.expr:
+        self.generic_visit(found)
+        if isinstance(found.ctx, ast.Load) and not any(isinstance(part, ast.Slice) for part in ast.walk(found.slice)):
+            return ast.copy_location(_asked("item", found.value, found.slice), found)
+        return found
+
     def visit_Compare(self, found: ast.Compare) -> ast.expr:
         self.generic_visit(found)
+        if len(found.ops) == 1 and isinstance(found.ops[0], ast.In | ast.NotIn):
+            inside: ast.expr = _asked("contained", found.left, found.comparators[0])
+            absent = isinstance(found.ops[0], ast.NotIn)
+            return ast.copy_location(_asked("negated", inside) if absent else inside, found)
         if len(found.ops) == 1 and isinstance(found.ops[0], ast.Is | ast.IsNot):
             same: ast.expr = _asked("identical", found.left, found.comparators[0])
-            made = ast.UnaryOp(ast.Not(), same) if isinstance(found.ops[0], ast.IsNot) else same
+            made = _asked("negated", same) if isinstance(found.ops[0], ast.IsNot) else same
             return ast.copy_location(made, found)
         return found
 

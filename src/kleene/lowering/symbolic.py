@@ -124,6 +124,7 @@ class Path:
     read: frozenset[str] = frozenset()  # the heads that were read for certain
     ways: list[Saved] = field(default_factory=list)  # paths through statements, at their end
     reached: Mapping[str, frozenset[int]] | None = None  # the values that variables have in runs; None: any
+    comparisons: dict[Any, Any] = field(default_factory=dict)  # of symbols with constants
 
     def __post_init__(self) -> None:
         kinds = self.program.spec.kinds
@@ -292,6 +293,11 @@ class Path:
             form = self._separable(tree, kept)
             if form is not None:
                 return Symbol(self, form) if form.terms else form.constant
+            function = function_of_one(tree, lambda leaf: kept if leaf is None else leaf.value)
+            if function is not None and function[0] in self.program.spec.kinds:
+                return Symbol.simplified(
+                    self, variable_form(function[0], len(function[1])), dict(enumerate(function[1]))
+                )
             tree = self.resolved(tree)
         return kept if tree is None else tree.value
 
@@ -356,6 +362,49 @@ class Path:
         return value
 
 
+def function_of_one(tree: Tree, value_of: Callable[[Tree], Any]) -> tuple[str, list[Any]] | None:
+    """A tree that depends on one variable alone: the variable, and what the tree comes to for each of its values."""
+    names: set[str] = set()
+    for form, values in _parts(tree, value_of):
+        names.update(form.variables)
+        if len(names) > 1 or any(issubclass(type(value), Opaque) and type(value) is not Symbol for value in values):
+            return None
+    if not names:
+        return None
+    (name,) = names
+    size = next(len(form.tables[name]) for form, _ in _parts(tree, value_of) if form.terms)
+    found: list[Any] = []
+    for index in range(size):
+        at = tree
+        while isinstance(at, Node):
+            value = at.form.at({name: index})
+            at = next((child for allowed, child in at.children if value in allowed), at.children[0][1])
+        result = value_of(at)
+        if type(result) is Symbol:
+            result = result.at(result.form.at({name: index}))
+        if not _constant(result):
+            return None
+        found.append(result)
+    return name, found
+
+
+def _constant(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(_constant, value))
+    return type(value) in (bool, int, str, Fraction, type(None), Raised)
+
+
+def _parts(tree: Tree, value_of: Callable[[Tree], Any]) -> Iterator[tuple[Form, tuple[Any, ...]]]:
+    """The forms that a tree depends on, each with the value of its leaf."""
+    if isinstance(tree, Node):
+        yield tree.form, ()
+        for _, child in tree.children:
+            yield from _parts(child, value_of)
+    else:
+        value = value_of(tree)
+        yield (value.form if type(value) is Symbol else Form(0, ())), (value,)
+
+
 def _form_of(value: Any) -> Form | None:
     """The form of a number, or of a symbol that is a form by itself."""
     if type(value) is Symbol:
@@ -367,8 +416,8 @@ def value_key(value: Any) -> Hashable:
     """Equal keys: values that no Python code can distinguish."""
     kind = type(value)
     if kind is Symbol:
-        entries = None if value.table is None else tuple((at, value_key(entry)) for at, entry in value.table.items())
-        return kind, value.form, value.boolean, entries
+        key: Hashable = value.key
+        return key
     if kind is tuple:
         return kind, tuple(map(value_key, value))
     return (kind, value) if kind in (bool, int, str, Fraction, frozenset, type(None)) else (kind, id(value))
@@ -399,6 +448,7 @@ class Symbol(Opaque):
     ) -> None:
         self.path, self.form, self.table = path, form, table  # table None: the symbol is the value of the form itself
         self.boolean = boolean  # without a table: False and True, coded as 0 and 1
+        self._key: Hashable = None
 
     @classmethod
     def simplified(cls, path: Path, form: Form, table: dict[Number, Any]) -> Any:
@@ -435,6 +485,20 @@ class Symbol(Opaque):
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.concrete(), name)
+
+    @property
+    def key(self) -> Hashable:
+        if self._key is None:
+            entries = self.table and tuple((at, value_key(entry)) for at, entry in self.table.items())
+            self._key = Symbol, self.form, self.boolean, entries
+        return self._key
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every value is a number: then it stands for an ordinary variable."""
+        return self.table is None or all(
+            isinstance(one, int | float | Fraction | Raised) for one in self.table.values()
+        )
 
     @property
     def pure(self) -> bool:
@@ -573,7 +637,12 @@ def _compare(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         difference = a.plus(b, -1)
         symbol = left if isinstance(left, Symbol) else right
         return Symbol.simplified(symbol.path, difference, {v: function(v, 0) for v in difference.values})
-    return apply(function, left, right)
+    if type(left) is not Symbol or type(right) not in (bool, int, str, type(None)):
+        return apply(function, left, right)
+    known, key = left.path.comparisons, (function, left.key, type(right), right)
+    if key not in known:  # the same questions come up on every path
+        known[key] = apply(function, left, right)
+    return known[key]
 
 
 def _linear(function: Callable[[Any, Any], Any], times: int) -> Callable[[Any, Any], Any]:
