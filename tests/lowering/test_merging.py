@@ -291,7 +291,7 @@ class Parser(kl.Program):
     done = kl.cat(2)
     word_at = kl.attend(at, here, word)
     output = found
-    halt = {done: 1}  # noqa: RUF012
+    halt = {done: 1}
 
     def step(z) -> None:
         if z.done:

@@ -28,6 +28,7 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.symbolic import Path, Saved
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate
 from kleene.lowering.value_sets import ValueSets, initial_values
+from kleene.machines.arrays import view
 from kleene.machines.interpreter import checked_write, class_constant, quiet
 from kleene.machines.kinds import Word
 from kleene.machines.spec import Spec
@@ -368,12 +369,14 @@ class Plain:
     def __getattr__(self, name: str) -> Any:
         values = self._known.values.get(name)
         if values is None:
-            return class_constant(self._program, name)
+            return class_constant(self._program, name, self)
         index = self._choose(name)
         self._read[name], vars(self)[name] = index, values[index]
         return values[index]
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._known.values and (array := view(self, self._program, name)) is not None:
+            return array.assign(value)
         now, self._written[name] = self._known.write(name, value)
         vars(self)[name] = now
 

@@ -23,10 +23,11 @@ from kleene.lowering.identity import Opaque, refused, written_by_user
 from kleene.lowering.rewriting import rewritten
 from kleene.lowering.symbolic import LookupTable, Met, Path, Saved, Symbol, SymbolicState, apply, table, value_key
 from kleene.lowering.words import BitsValue, WordValue
+from kleene.machines.arrays import ArrayView
 
 MAX_PATHS = 20_000  # of `step`, and of one statement
 FROZEN = (bool, int, float, complex, str, bytes, NoneType, Fraction, range, slice, EllipsisType, type, ModuleType)
-IMMUTABLE = (*FROZEN, BuiltinFunctionType, LookupTable, Symbol, WordValue, BitsValue, SymbolicState)
+IMMUTABLE = (*FROZEN, BuiltinFunctionType, LookupTable, Symbol, WordValue, BitsValue, SymbolicState, ArrayView)
 LOOKING_UP = {(dict, "get"), (list, "index"), (tuple, "index"), (list, "count"), (tuple, "count")}
 UNBOUND = Leaf("unbound", object())
 

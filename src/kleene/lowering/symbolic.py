@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -34,6 +35,7 @@ from kleene.lowering.words import (
     ordinary,
 )
 from kleene.lowering.words import assign as assign_word
+from kleene.machines.arrays import view
 from kleene.machines.bitwords import bit_of_name
 from kleene.machines.interpreter import checked_write, class_constant, executing_line, remedy
 from kleene.machines.kinds import Value, Word
@@ -44,6 +46,7 @@ K = TypeVar("K", contravariant=True)
 V = TypeVar("V", covariant=True)
 
 MAX_TABLE = 1_000_000
+MOST_TIED = 2_000_000  # states of variables that conditions tie together and that are enumerated
 MOST_TIED_BITS = 16  # bits of words that conditions tie together and that are enumerated
 
 
@@ -175,8 +178,9 @@ class Path:
         Variables are enumerated together only where a condition on several of them ties them.
         """
         names, tests = self._tied(form.variables)
-        if not tests or sum(bit_of_name(name) is not None for name in names) > MOST_TIED_BITS:
-            return form.values_on(self.domains)  # with many bits: values that no state has may be among these
+        bits = sum(bit_of_name(name) is not None for name in names)
+        if not tests or bits > MOST_TIED_BITS or prod(len(self.domains[name]) for name in names) > MOST_TIED:
+            return form.values_on(self.domains)  # with many values: some that no state has may be among these
         grid = Grid(names, self.domains)
         found = np.unique(np.broadcast_to(grid.evaluate(form), grid.shape)[grid.where(tests)])
         return [value if form.denominator == 1 else Fraction(value, form.denominator) for value in found.tolist()]
@@ -719,11 +723,14 @@ class SymbolicState:
             path.events.append(HeadRead(name))
         if name not in path.now:
             if name not in spec.kinds:
-                return class_constant(path.program, name)
+                return class_constant(path.program, name, self)
             path.now[name] = path.value(name)
         return path.now[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
+        program = self._path.program
+        if name not in program.spec.kinds and (array := view(self, program, name)) is not None:
+            return array.assign(value)
         self._path.now[name] = self._path.assign(name, value)
 
 
