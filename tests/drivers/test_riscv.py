@@ -14,7 +14,7 @@ from kleene.drivers.riscv_programs import find_program
 from kleene.library.riscv import FIRST_REGISTER
 from kleene.machines.elf import Executable, load_executable
 from kleene.machines.riscv import BASE, ReferenceMachine
-from kleene.networks.transformer.lanes import compiler
+from kleene.networks.transformer.lane_builds import compiler
 
 SMALL, MEMORY = 64, 1 << 16
 FAST = "lanes" if compiler() else "lookup"

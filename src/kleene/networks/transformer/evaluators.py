@@ -1,13 +1,14 @@
 """Choose the evaluator that runs a transformer.
 
-Six evaluators run the same weights, and tests compare their results:
+Seven evaluators run the same weights, and tests compare their results:
 
 - dense: softmax over all tokens, for every row; many inputs at once, on any device (dense.py);
 - sparse: the same weights without their zeros, many inputs at once on a CPU (sparse.py);
 - rows: softmax over all tokens, for the rows that can change (rows.py, active_rows.py);
 - lookup: attention as exact lookup, units without their zeros (lookup.py);
 - generated: code generated from the weights that are not zero (generated.py);
-- lanes: C code generated from the weights, in vectors (lanes.py).
+- lanes: C code generated from the weights, on packed bits (lanes.py);
+- lanes-numba: the same code, compiled by Numba.
 
 All but sparse can pause in the middle of a run (pausable.py).
 """
@@ -24,7 +25,7 @@ from kleene.networks.transformer.dense import DenseRun, Watcher, run_dense
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.pausable import HALTED, PausableRun
 
-EVALUATORS = ("dense", "rows", "lookup", "generated", "lanes")  # those that can pause
+EVALUATORS = ("dense", "rows", "lookup", "generated", "lanes", "lanes-numba")  # those that can pause
 WORTH_SPARSE = 10_000  # values in the residual streams; below this, the start-up of sparse costs more than it saves
 
 
@@ -54,6 +55,10 @@ def _pausable(evaluator: str) -> type[PausableRun]:
         from kleene.networks.transformer.lanes import LanesRun
 
         return LanesRun
+    if evaluator == "lanes-numba":
+        from kleene.networks.transformer.lanes import NumbaLanesRun
+
+        return NumbaLanesRun
     return DenseRun
 
 
