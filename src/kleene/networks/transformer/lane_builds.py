@@ -23,7 +23,7 @@ from kleene.errors import NotSupported
 from kleene.networks.transformer.active_rows import Array
 from kleene.networks.transformer.lane_syntax import C, Numba, Syntax
 
-FLAGS = ("-O2", "-march=native", "-fwrapv", "-shared", "-fPIC", "-w")
+FLAGS = ("-O2", "-fno-tree-slp-vectorize", "-march=native", "-mtune=generic", "-fwrapv", "-shared", "-fPIC", "-w")
 
 # state, columns, tables, layers, place, watch (place, word, bit) → layers done, why it stopped
 Code = Callable[[Array, list[Array], list[Array], int, int, tuple[int, int, int]], tuple[int, int]]

@@ -128,8 +128,10 @@ class _Block:
         )
         self.place, self.body, self.named, self.bad = place, [], {}, []  # type: tuple[int, list[str], dict[str, str], list[str]]
         self.now: dict[int, str] = {}  # word → the name of what it holds now
+        self.may: dict[int, int] = {}  # word → the bits that can be on now, where not all can
+        self.mirrored: dict[tuple[int, int, int], list[Term]] = {}  # (word, weight, bit of lane 0) → lanes backwards
         self.commits: list[str] = []
-        self.resting: list[tuple[str, str, int]] = []  # (row, whether, column) of what is written into other rows
+        self.resting: list[tuple[str, str, int, LookupHead]] = []  # what is written into rows: row, whether, column
 
     def let(self, value: str) -> str:
         """A name for a value; the same for the same value."""
@@ -188,9 +190,10 @@ class _Block:
                 stop += 1
             count = stop - place
             if step > 0 or count == 1:
-                parts.append(moved(self.word(word), bit, count, place))
+                parts.append(moved(self.word(word), bit, count, place, self._size(word)))
             else:
-                parts.append(moved(self.reverse(moved(self.word(word), bit - count + 1, count, 0), count), 0, count, place))
+                held = self.let(moved(self.word(word), bit - count + 1, count, 0, self._size(word)))
+                parts.append(moved(self.let(f"REVERSE({held}, {count})"), 0, count, place, count))
             place = stop
         parts += [str(constant)] * bool(constant)
         return self.let(" | ".join(parts) if len(parts) > 1 else parts[0] if parts else "0")
@@ -201,9 +204,6 @@ class _Block:
             return False
         (word, bit), (other, place) = self.home[one], self.home[two]
         return word == other and place == bit + step
-
-    def reverse(self, bits: str, count: int) -> str:
-        return self.let(f"REVERSE({self.let(bits)}, {count})")
 
     # --- attention ---
 
@@ -236,11 +236,15 @@ class _Block:
             if finder.bits is not None:
                 row = self.let(f"{row} & {(1 << finder.bits) - 1}")
                 least, most = 0, (1 << finder.bits) - 1
-            tests = [f"({row} >= {finder.low})"] * (least < finder.low) + [f"({row} < {finder.high})"] * (most >= finder.high)
+            tests = [f"({row} >= {finder.low})"] * (least < finder.low) + [f"({row} < {finder.high})"] * (
+                most >= finder.high
+            )
             found = self.let(f"INT({' & '.join(tests)})") if tests else "1"
         switches = [(dim, 1) for dim in head.switch]
         if switches:
-            on = self.at_least(tuple(item for item in switches if self.changes[item[0]]), len(switches) - self._fixed(head))
+            on = self.at_least(
+                tuple(item for item in switches if self.changes[item[0]]), len(switches) - self._fixed(head)
+            )
             found = found if on == ALL else NONE if on == NONE else self.let(f"{found} & {on}") if found != "1" else on
         return (row, found) if found == "1" else (self.let(f"{row} * {found}"), found)
 
@@ -256,7 +260,7 @@ class _Block:
             if found != "1" and not head.needed:
                 held = self.let(f"{held} & -{found}")
             for source, target, count, weight in stretches(entries):
-                self._spread(held, source, target, count, weight, terms)
+                self._spread((held, self.plan.columns[column].size), source, target, count, weight, terms)
 
     def _by_column(self, head: LookupHead) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
         """What a head copies, by the column that it comes from: (bit, target dimension, weight)."""
@@ -276,22 +280,32 @@ class _Block:
             return self.let(f"INT(c{k}[{row}])")
         return self.let(f"({row} + {column.offset}) & {(1 << column.size) - 1}")
 
-    def _spread(self, held: str, source: int, target: int, count: int, weight: int, terms: dict[int, list[Term]]) -> None:
-        """Add `count` bits of a value to the dimensions from `target` on."""
+    def _spread(
+        self,
+        held: tuple[str, int],
+        source: int,
+        target: int,
+        count: int,
+        weight: int,
+        terms: dict[int, list[Term]],
+    ) -> None:
+        """Add `count` bits of a value, given with its size, to the dimensions from `target` on."""
         while count:
             word, bit = self.home[target]
             part = 1
             while part < count and self.home[target + part] == (word, bit + part):
                 part += 1
             mask = ((1 << part) - 1) << bit
-            terms.setdefault(word, []).append(Term(self.let(moved(held, source, part, bit)), mask, weight))
+            terms.setdefault(word, []).append(Term(self.let(moved(held[0], source, part, bit, held[1])), mask, weight))
             source, target, count = source + part, target + part, count - part
 
     def _copy_own(self, head: LookupHead, terms: dict[int, list[Term]], factors: dict[int, int]) -> None:
         """A head that looks at its own row."""
         copies = head.copies
         entries = []
-        for source, target, weight in zip(*(part.tolist() for part in (copies.sources, copies.targets, copies.weights))):
+        for source, target, weight in zip(
+            *(part.tolist() for part in (copies.sources, copies.targets, copies.weights))
+        ):
             if source == target:
                 factors[target] = factors.get(target, 1) + int(weight)
             else:
@@ -300,7 +314,7 @@ class _Block:
             for start in range(0, count, WIDEST):
                 part = min(WIDEST, count - start)
                 held = self.bits(range(source + start, source + start + part))
-                self._spread(held, 0, target + start, part, weight, terms)
+                self._spread((held, part), 0, target + start, part, weight, terms)
 
     def _gather_alike(self, entries: Sequence[Copy], terms: dict[int, list[Term]]) -> list[Copy]:
         """Add bits of one word that go to the same dimension, of which at most one is on; return the other copies."""
@@ -336,23 +350,29 @@ class _Block:
             terms = []
             for source, bit, count, weight in stretches(entries):
                 held = self.bits(range(source, source + count))
-                terms.append(Term(self.let(moved(held, 0, count, bit)), ((1 << count) - 1) << bit, weight))
+                terms.append(Term(self.let(moved(held, 0, count, bit, count)), ((1 << count) - 1) << bit, weight))
             held = self._entry(k, row)
             before = len(self.bad)
             new = self._sum(held, (1 << column.size) - 1, terms)
             if found != "1":
                 self.bad[before:] = [self.let(f"{self.let(why)} & -{found}") for why in self.bad[before:]]
-            for other, also, where in self.resting:
-                if where == k:  # two heads that write into one row are left to the caller
+            for other, also, where, asked in self.resting:
+                if where == k and not self._apart(asked, head):  # two heads that write into one row: for the caller
                     same = [f"INT({other} == {row})", *(flag for flag in (also, found) if flag != "1")]
                     self.bad.append(self.let(" & ".join(same)))
-            self.resting.append((row, found, k))
+            self.resting.append((row, found, k, head))
             self.commits.append(self.syntax.store(f"c{k}[{row}]", new, column.size, None if found == "1" else found))
+
+    def _apart(self, one: LookupHead, two: LookupHead) -> bool:
+        """Whether two heads that ask for the same word always find different rows."""
+        first, second = self.plan.finders[one.table], self.plan.finders[two.table]
+        counted = first.table is None and second.table is None and first.bits == second.bits
+        return counted and one.key == two.key and first.offset != second.offset
 
     def _check_own_columns(self) -> None:
         """A head that writes into an entry of the working row which this block uses is left to the caller."""
         used = {word - len(self.plan.words) for word in self.now if word >= len(self.plan.words)}
-        for row, found, k in self.resting:
+        for row, found, k, _ in self.resting:
             if k in used:
                 flags = [f"INT({row} == {self.plan.at})", *([found] if found != "1" else [])]
                 self.bad.append(self.let(" & ".join(flags)))
@@ -362,6 +382,7 @@ class _Block:
     def _half(self, units: Sequence[Unit]) -> None:
         terms: dict[int, list[Term]] = {}
         single: dict[tuple[int, int, int], list[str]] = {}  # (word, mask, weight) → units that write there
+        self.mirrored = {}
         for group in grouped(units):
             if isinstance(group, Lanes):
                 self._lanes(group, terms)
@@ -376,8 +397,14 @@ class _Block:
             if len(names) > 1:  # at most one of them is on
                 on = self.let(" + ".join(names))
                 self.bad.append(self.let(f"{on} >> 1"))
-            value = self.let(f"-{on} & {mask}" if mask & (mask - 1) else f"{on} << {mask.bit_length() - 1}" if mask > 1 else on)
+            value = self.let(
+                f"-{on} & {mask}" if mask & (mask - 1) else f"{on} << {mask.bit_length() - 1}" if mask > 1 else on
+            )
             terms.setdefault(word, []).append(Term(value, mask, weight))
+        for (word, weight, last), lanes in self.mirrored.items():
+            total, mask = self._at_most_one(lanes)
+            mirror = sum(1 << (last - bit) for bit in range(last + 1) if mask >> bit & 1)
+            terms.setdefault(word, []).append(Term(self.let(f"REVERSE({total}, {last + 1})"), mirror, weight))
         self._add(terms, {})
 
     def _written(self, writes: Items) -> dict[tuple[int, int], int]:
@@ -424,6 +451,9 @@ class _Block:
         masks = self._masks(reads)
         if threshold > most - min(abs(w) for _, w in reads):  # every bit must be as it should be
             tests = [f"(({self.word(word)} & {plus | minus}) == {plus})" for word, (plus, minus) in masks.items()]
+            if len(reads) == 1 and not tests[0].endswith("== 0)"):
+                word, bit = self.home[reads[0][0]]
+                return self.let(f"({self.word(word)} >> {bit}) & 1")
             return self.let(f"INT({' & '.join(tests)})")
         if threshold <= least + min(abs(w) for _, w in reads):  # one such bit is enough
             tests = [f"(({self.word(word)} & {plus | minus}) != {minus})" for word, (plus, minus) in masks.items()]
@@ -486,27 +516,27 @@ class _Block:
     def _write_lanes(self, on: str, units: Sequence[Unit], terms: dict[int, list[Term]]) -> None:
         """What lanes write: lanes with neighbouring dimensions together, forwards or backwards."""
         count = len(units)
-        streams: dict[tuple[int, int, int, int], list[int]] = {}  # (step, word, weight, bit of lane 0) → lanes
+        forwards: dict[tuple[int, int, int], list[int]] = {}  # (word, weight, bit of lane 0) → lanes
         for lane, unit in enumerate(units):
             for dim, weight in unit.writes:
                 word, bit = self.home[dim]
-                streams.setdefault((1, word, weight, bit - lane), []).append(lane)
-        for key in [key for key, lanes in streams.items() if len(lanes) == 1]:
-            _, word, weight, start = key
-            (lane,) = streams.pop(key)
-            streams.setdefault((-1, word, weight, start + 2 * lane), []).append(lane)
-        for (step, word, weight, start), lanes in streams.items():
-            held = on if step > 0 or len(lanes) == 1 else self.reverse(on, count)
-            if step > 0:
-                picked, shift = sum(1 << lane for lane in lanes), start
-            elif len(lanes) == 1:
-                picked, shift = 1 << lanes[0], start - 2 * lanes[0]
-            else:
-                picked, shift = sum(1 << (count - 1 - lane) for lane in lanes), start - (count - 1)
-            if picked != (1 << count) - 1:
-                held = self.let(f"{held} & {picked}")
-            mask = picked << shift if shift >= 0 else picked >> -shift
-            value = held if not shift else self.let(f"{held} << {shift}" if shift > 0 else f"{held} >> {-shift}")
+                forwards.setdefault((word, weight, bit - lane), []).append(lane)
+        backwards: dict[tuple[int, int, int], list[int]] = {}
+        for word, weight, start in [key for key, lanes in forwards.items() if len(lanes) == 1]:
+            (lane,) = forwards.pop((word, weight, start))
+            backwards.setdefault((word, weight, start + 2 * lane), []).append(lane)
+        for word, weight, start in [key for key, lanes in backwards.items() if len(lanes) == 1]:
+            (lane,) = backwards.pop((word, weight, start))
+            forwards[word, weight, start - 2 * lane] = [lane]
+        for (word, weight, start), lanes in backwards.items():
+            picked = sum(1 << lane for lane in lanes)
+            held = on if picked == (1 << count) - 1 else self.let(f"{on} & {picked}")
+            self.mirrored.setdefault((word, weight, start), []).append(Term(held, picked, 1))
+        for (word, weight, start), lanes in forwards.items():
+            picked = sum(1 << lane for lane in lanes)
+            held = on if picked == (1 << count) - 1 else self.let(f"{on} & {picked}")
+            mask = picked << start if start >= 0 else picked >> -start
+            value = held if not start else self.let(f"{held} << {start}" if start > 0 else f"{held} >> {-start}")
             terms.setdefault(word, []).append(Term(value, mask, weight))
 
     # --- adding ---
@@ -523,12 +553,16 @@ class _Block:
                 if at == word:
                     own[factor] = own.get(factor, 0) | 1 << bit
             size = self._size(word)
-            kept = (1 << size) - 1 - sum(own.values())
-            base = self.word(word) if kept == (1 << size) - 1 else self.let(f"{self.word(word)} & {kept}") if kept else "0"
+            may = self.may.get(word, (1 << size) - 1)
+            kept = may & ~sum(own.values())
+            base = self.word(word) if kept == may else self.let(f"{self.word(word)} & {kept}") if kept else "0"
             again = [
                 Term(self.let(f"{self.word(word)} & {mask}"), mask, factor) for factor, mask in own.items() if factor
             ]
             new[word] = self._sum(base, kept, [*again, *added])
+            self.may[word] = kept
+            for term in (*again, *added):
+                self.may[word] |= term.mask
         self.now |= new
 
     def _size(self, word: int) -> int:
@@ -565,7 +599,13 @@ class _Block:
             if plus_mask & mask:
                 self.bad.append(self.let(f"{base} & {plus}"))
             return base if plus == "0" else plus if base == "0" else self.let(f"{base} | {plus}")
-        change = minus if plus == "0" else self.let(f"{plus} ^ {minus}") if plus_mask & minus_mask else self.let(f"{plus} | {minus}")
+        change = (
+            minus
+            if plus == "0"
+            else self.let(f"{plus} ^ {minus}")
+            if plus_mask & minus_mask
+            else self.let(f"{plus} | {minus}")
+        )
         new = self.let(f"{base} ^ {change}")
         self.bad.append(self.let(f"{change} & ({new} ^ {plus})"))
         return new
@@ -608,10 +648,13 @@ class _Block:
                 return
 
 
-def moved(bits: str, start: int, count: int, to: int) -> str:
-    """`count` bits of a value from `start` on, moved to `to`."""
+def moved(bits: str, start: int, count: int, to: int, size: int) -> str:
+    """`count` bits of a value of `size` bits from `start` on, moved to `to`."""
     if bits == "0":
         return "0"
+    if start + count == size and (start == 0 or to == 0):  # nothing is left out
+        shift = to - start
+        return bits if not shift else f"({bits} << {shift})" if shift > 0 else f"({bits} >> {-shift})"
     mask = (1 << count) - 1
     if start == to:
         return f"({bits} & {mask << to})"

@@ -163,7 +163,10 @@ def scalar_sums(name: str, sources: Sources, extras: Extras, limits: Sequence[in
     """The lanes of `Syntax.sums` one by one."""
     lines = []
     for lane, limit in enumerate(limits):
-        terms = [f"({held} & {masks[lane]}) * {weight}" if weight != 1 else f"({held} & {masks[lane]})" for held, masks, weight in sources]
+        terms = [
+            f"({held} & {masks[lane]}) * {weight}" if weight != 1 else f"({held} & {masks[lane]})"
+            for held, masks, weight in sources
+        ]
         terms += [f"{held} * {weights[lane]}" for held, weights in extras]
         before = f"{name}_{lane - 1} | " if lane else ""
         lines.append(let(f"{name}_{lane}", f"{before}(INT(({' + '.join(terms)}) >= {limit}) << {lane})"))

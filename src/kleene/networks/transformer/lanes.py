@@ -261,7 +261,9 @@ class LanesRun(WholeNumberRun):
     def residual(self) -> Tensor:
         made = self.start_rows.rows(range(self.count)).astype(np.float32)
         for column, held in zip(self.stored, self.columns):
-            made[:, column.first : column.first + column.size] = held[:, None].astype(np.int64) >> np.arange(column.size) & 1
+            made[:, column.first : column.first + column.size] = (
+                held[:, None].astype(np.int64) >> np.arange(column.size) & 1
+            )
         made[self.at] = self.row(self.at)
         return torch.from_numpy(made)
 
@@ -311,7 +313,9 @@ def _written_here(net: Transformer, blocks: Sequence[Sequence[LookupHead]]) -> A
 
 def _columns(net: Transformer, rows: TokenRows, blocks: Sequence[Sequence[LookupHead]]) -> list[Column]:
     """The dimensions that heads read from other rows, or write into them; stretches that go together are one column."""
-    counted = {dim: (first, bits, offset) for first, bits, offset in net.config.counted for dim in range(first, first + bits)}
+    counted = {
+        dim: (first, bits, offset) for first, bits, offset in net.config.counted for dim in range(first, first + bits)
+    }
     read: set[int] = set()
     changed: set[int] = set()
     ends: set[int] = set()
