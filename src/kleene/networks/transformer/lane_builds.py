@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -105,6 +106,7 @@ def _numba_code(source: str) -> Code:
     spec = importlib.util.spec_from_file_location(folder.name.replace("-", "_"), path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # Numba finds it by name when it takes code from its cache
     exec(compile(source, str(path), "exec"), module.__dict__)  # the source that was just generated, not the file's
 
     def code(
