@@ -21,8 +21,8 @@ import numpy as np
 
 from kleene.common.cache import cache_folder, hash_of_texts
 from kleene.errors import NotSupported
-from kleene.networks.transformer.active_rows import Array
 from kleene.networks.transformer.lane_syntax import C, Numba, Syntax
+from kleene.networks.transformer.stops import Array
 
 FLAGS = ("-O2", "-fno-tree-slp-vectorize", "-march=native", "-mtune=generic", "-fwrapv", "-shared", "-fPIC", "-w")
 

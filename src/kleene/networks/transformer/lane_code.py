@@ -3,8 +3,8 @@
 Units in lanes are evaluated by one logical operation for all lanes; units that sum runs of weights c, 2c, 4c, … get the
 runs as masked whole numbers; other units test and count bits. Every unit is evaluated in every layer, and nothing is
 recognised as more than units. What a half writes is added bit by bit. The code works while every dimension of the row
-holds 0 or 1 between the halves, and each head that must find a row finds one; where this fails it leaves the layer undone
-and says so, and the caller runs the layer number by number.
+holds 0 or 1 between the halves, and each head that must find a row finds one; where this fails it leaves the layer
+undone and says so, and the caller runs the layer number by number.
 
 The same lines are written in C and in Python for Numba (`lane_syntax.py`).
 """
@@ -17,27 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kleene.networks.transformer.active_rows import Array, LookupHead
+from kleene.networks.transformer.lane_runner import Column
 from kleene.networks.transformer.lane_syntax import SMALL_SUM, Syntax
 from kleene.networks.transformer.lane_units import FEW, WIDEST, Items, Lanes, Sums, Unit, grouped, runs_of, units_of
 from kleene.networks.transformer.model import Transformer
 
 Copy = tuple[int, int, int]  # source, target, weight
 ALL, NONE = "all", "0"  # every lane is on; none is
-
-
-@dataclass(frozen=True)
-class Column:
-    """Neighbouring dimensions of all rows: bit k of entry `row` is dimension first + k.
-
-    A column that is a function of the position holds row + offset in binary, and is not stored."""
-
-    first: int
-    size: int
-    offset: int | None = None
-
-    @property
-    def dims(self) -> range:
-        return range(self.first, self.first + self.size)
 
 
 @dataclass(frozen=True)
@@ -146,8 +132,8 @@ class _Block:
         block = self.plan.net.block(self.place)
         self._attention(self.plan.blocks[self.place])
         for into, bias, out in ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)):
-            parts = (part.cpu().numpy().astype(np.int64) for part in (into, bias, out))
-            self._half(units_of(*parts, self.changes, self.plan.row))
+            reads, add, writes = (part.cpu().numpy().astype(np.int64) for part in (into, bias, out))
+            self._half(units_of(reads, add, writes, self.changes, self.plan.row))
         for word, name in self.now.items():
             if name != self._start(word):
                 self.commits.append(self.syntax.store(self._place(word), name, self._type(word)))

@@ -9,137 +9,44 @@ number from the weights, or raises what the other evaluators raise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from kleene.errors import NotSupported
-from kleene.networks.transformer.active_rows import Array, LookupHead, find_active_rows, row_by_word
+from kleene.networks.transformer.active_rows import LookupHead, find_active_rows, row_by_word
 from kleene.networks.transformer.lane_builds import build, syntax_of
-from kleene.networks.transformer.lane_code import Column, Finder, Generator, Plan, stretches
-from kleene.networks.transformer.lane_syntax import width_of
+from kleene.networks.transformer.lane_code import Finder, Generator, Plan, stretches
+from kleene.networks.transformer.lane_runner import Column, LaneRunner, TokenRows
 from kleene.networks.transformer.lane_units import WIDEST
 from kleene.networks.transformer.lookup import WholeNumberRun, check_whole
 from kleene.networks.transformer.model import Transformer
-from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, Watch
+from kleene.networks.transformer.stops import Array
 
-UNDONE = 3  # the code has left a layer undone
 WIDE = 24  # variables of at least so many dimensions get a word of their own
 
 
-class TokenRows:
-    """The first residual stream without its zeros: rows by token, tables by position, and counted positions."""
-
-    def __init__(self, net: Transformer, tokens: Array) -> None:
-        self.net, self.tokens = net, tokens
-        self.embedding = net.token_embedding.detach().cpu().float().numpy()
-        self.places = net.position_embedding.detach().cpu().float().numpy() if net.config.positions else None
-        self.shape = (len(tokens), net.config.dim)
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def columns(self, dims: Sequence[int]) -> Array:
-        """Some dimensions of every row."""
-        chosen = [int(dim) for dim in dims]
-        made: Array = self.embedding[:, chosen][self.tokens]
-        if self.places is not None:
-            made = made + self.places[: len(self), chosen]
-        for first, bits, offset in self.net.config.counted:
-            for k, dim in enumerate(chosen):
-                if first <= dim < first + bits:
-                    made[:, k] += (np.arange(len(self)) + offset) >> (dim - first) & 1
-        return made
-
-    def words(self, dims: Sequence[int]) -> Array:
-        """The word that some dimensions hold in binary, for each row."""
-        counted = self.counted(dims)
-        if counted is not None:
-            return (np.arange(len(self), dtype=np.int64) + counted) % (1 << len(dims))
-        if not self.by_place(dims):
-            held = np.zeros(len(self.embedding), dtype=np.int64)
-            for k, dim in enumerate(dims):
-                held |= self.embedding[:, dim].astype(np.int64) << k
-            by_token: Array = held[self.tokens] if held.any() else np.zeros(len(self), dtype=np.int64)
-            return by_token
-        held = np.zeros(len(self), dtype=np.int64)
-        for k, dim in enumerate(dims):
-            held |= self.columns([dim])[:, 0].astype(np.int64) << k
-        return held
-
-    def counted(self, dims: Sequence[int]) -> int | None:
-        """The offset of dimensions that hold the position in binary."""
-        for first, bits, offset in self.net.config.counted:
-            if tuple(dims) == tuple(range(first, first + bits)):
-                return offset
-        return None
-
-    def by_place(self, dims: Sequence[int]) -> bool:
-        """Whether the position has a say in some dimensions."""
-        counted = {d for first, bits, _ in self.net.config.counted for d in range(first, first + bits)}
-        return bool(counted & {*dims}) or (self.places is not None and bool(self.places[:, list(dims)].any()))
-
-    def whole(self, dims: Sequence[int]) -> bool:
-        """Whether some dimensions hold zeros and ones in every row."""
-        if self.counted(dims) is not None:
-            return True
-        parts = self.columns(dims) if self.by_place(dims) else self.embedding[:, list(dims)]
-        return bool(((parts == 0) | (parts == 1)).all())
-
-    def rows(self, chosen: Sequence[int]) -> Array:
-        """Some rows as they are."""
-        made: Array = self.embedding[self.tokens[list(chosen)]].copy()
-        if self.places is not None:
-            made += self.places[list(chosen)]
-        for first, bits, offset in self.net.config.counted:
-            word = (np.array(chosen, dtype=np.int64) + offset) % (1 << bits)
-            made[:, first : first + bits] += word[:, None] >> np.arange(bits) & 1
-        return made
-
-    def kinds(self, dims: Array) -> tuple[Array, Array]:
-        """Rows that are alike in some dimensions: the first row of each kind, and the kind of each row."""
-        if self.by_place(dims.tolist()):
-            held = np.ascontiguousarray(self.columns(dims.tolist()).astype(np.int8))
-            keys: Any = held.view(np.dtype((np.void, held.shape[1]))).ravel()
-            _, first_rows, kind = np.unique(keys, return_index=True, return_inverse=True)
-            return first_rows, kind.ravel()
-        used = np.zeros(len(self.embedding), dtype=bool)
-        used[self.tokens] = True
-        number = np.cumsum(used) - 1
-        first_rows = np.zeros(int(used.sum()), dtype=np.int64)
-        first_rows[number[self.tokens[::-1]]] = np.arange(len(self) - 1, -1, -1)
-        return first_rows, number[self.tokens]
-
-
-class LanesRun(WholeNumberRun):
+class LanesRun(LaneRunner, WholeNumberRun):
     """A run by C code generated from the weights; one row works, the others rest."""
 
     evaluator, language = "lanes", "C"
 
     def begin_with(self, tokens: Tensor) -> None:
-        rows = TokenRows(self.net, tokens.numpy())
+        self.name = self.net.config.name
+        rows = token_rows(self.net, tokens.numpy())
         self.known = find_active_rows(self.net, rows)
         check_whole(self.net, self.known)
         if len(self.known.working) != 1:
-            raise NotSupported(f"{self.net.config.name}: {len(self.known.working)} rows work; use 'generated'")
-        self.count, (self.at,), self.start_rows = len(tokens), self.known.working, rows
-        self.plan, self.tables = self._plan(rows)
-        self.columns = [_column(rows, column) for column in self.plan.columns if column.offset is None]
-        self.stored = [column for column in self.plan.columns if column.offset is None]
-        self.places = {dim: (k, bit) for k, dims in enumerate(self.plan.words) for bit, dim in enumerate(dims)}
-        self.state: Array = np.zeros(max(1, len(self.plan.words)), dtype=np.int64)
-        for dim, (word, bit) in self.places.items():
-            self.state[word] |= int(self.plan.row[dim]) << bit
+            raise NotSupported(f"{self.name}: {len(self.known.working)} rows work; use 'generated'")
+        self.plan, tables = self._plan(rows, *self.known.working)
         self.source = Generator(self.plan, syntax_of(self.language)).text()
-        self.code = build(self.source, self.language)
+        code = build(self.source, self.language)
+        blocks = len(self.known.blocks)
+        self.fill(rows, self.plan.at, self.plan.words, self.plan.columns, tables, blocks, code)
 
-    # --- the plan ---
-
-    def _plan(self, rows: TokenRows) -> tuple[Plan, list[Array]]:
+    def _plan(self, rows: TokenRows, at: int) -> tuple[Plan, list[Array]]:
         """Where everything is."""
-        row = rows.rows([self.at])[0]
+        row = rows.rows([at])[0]
         columns = _columns(self.net, rows, self.known.blocks)
         in_columns = {dim for column in columns if column.offset is None for dim in column.dims}
         written = _written_here(self.net, self.known.blocks)
@@ -149,56 +56,30 @@ class LanesRun(WholeNumberRun):
         checked = [*in_columns, *(dim for dims in words for dim in dims), *halting]
         whole = all(float(row[dim]) in (0, 1) for dim in checked) and (row == row.round()).all()
         if not whole or not all(rows.whole(column.dims) for column in columns):
-            raise NotSupported(f"{self.net.config.name}: its residual stream has more than zeros and ones; use 'dense'")
+            raise NotSupported(f"{self.name}: its residual stream has more than zeros and ones; use 'dense'")
         halts = self.net.config.halts and self.known.resting_done
         if halts and in_columns & {*halting}:
-            raise NotSupported(f"{self.net.config.name}: what heads read decides when it halts; use 'generated'")
+            raise NotSupported(f"{self.name}: what heads read decides when it halts; use 'generated'")
         whole_row = row.astype(np.int64)
         return Plan(
-            *(self.net, self.known.blocks, self.at, whole_row, written, words, tuple(columns)),
+            *(self.net, self.known.blocks, at, whole_row, written, words, tuple(columns)),
             *(finders, len(tables), halts),
         ), tables
 
-    # --- running ---
+    # --- what the code leaves undone ---
 
-    def run(self, layers: int, watch: Watch | None = None) -> str:
-        if self.halted:
-            return HALTED
-        where = (watch.place, *self._watched(watch)) if watch else (-1, 0, 0)
-        while layers > 0:
-            place = self.layers % len(self.known.blocks)
-            done, why = self.code(self.state, self.columns, self.tables, layers, place, where)
-            self.layers += done
-            layers -= done
-            if why == UNDONE:
-                self._layer_by_numbers(self.layers % len(self.known.blocks))
-                self.layers += 1
-                layers -= 1
-                why = self._after(watch)
-            if why:
-                self.halted = why == 1
-                return (PAUSED, HALTED, WATCHED)[why]
-        return PAUSED
+    def halts_now(self) -> bool:
+        row, weights = self.row(self.at).astype(np.int64), self.net.halt_weight.cpu().numpy().astype(np.int64)
+        return self.plan.halts and bool(row @ weights + int(self.net.halt_bias) > 0)
 
-    def _watched(self, watch: Watch) -> tuple[int, int]:
-        if watch.row != self.at or watch.dim not in self.places:
-            raise NotSupported(f"{self.net.config.name}: dimension {watch.dim} of row {watch.row} cannot be watched")
-        return self.places[watch.dim]
-
-    def _after(self, watch: Watch | None) -> int:
-        """What stops the run after a layer: 1 halts, 2 is watched, 0 goes on."""
-        row = self.row(self.at).astype(np.int64)
-        if self.plan.halts and row @ self.net.halt_weight.cpu().numpy().astype(np.int64) + int(self.net.halt_bias) > 0:
-            return 1
-        return 2 if watch and watch.sees((self.layers - 1) % len(self.known.blocks), self.row) else 0
-
-    def _layer_by_numbers(self, place: int) -> None:
-        """One layer as the weights say it, number by number."""
+    def layer_by_numbers(self) -> None:
+        place = self.layers % self.cycle
         before = self.row(self.at).astype(np.int64)
         row, resting = before.copy(), []
         for head in self.known.blocks[place]:
             copies = head.copies
             weights = copies.weights.astype(np.int64)
+            source = before
             if head.looking is None or head.query:
                 found = self._found(head, before)
                 if found is None:
@@ -206,7 +87,7 @@ class LanesRun(WholeNumberRun):
                 if head.looking is None and found != self.at:
                     resting.append((found, copies.targets, weights * before[copies.sources]))
                     continue
-            source = before if head.looking is None or not head.query else self.row(found).astype(np.int64)
+                source = before if head.looking is None else self.row(found).astype(np.int64)
             np.add.at(row, copies.targets, weights * source[copies.sources])
         block = self.net.block(place)
         for into, bias, out in ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)):
@@ -231,7 +112,7 @@ class LanesRun(WholeNumberRun):
             return None
         if finder.table is not None:
             place = word - finder.low
-            found = int(self.tables[finder.table][place]) if 0 <= place < finder.high else -1
+            found = int(self.row_tables[finder.table][place]) if 0 <= place < finder.high else -1
         else:
             found = word + finder.offset
             found = found if finder.bits is None else found & ((1 << finder.bits) - 1)
@@ -240,17 +121,6 @@ class LanesRun(WholeNumberRun):
             self.check_broken(2)
         return found if found >= 0 else None
 
-    # --- what it holds ---
-
-    def row(self, position: int) -> Array:
-        made: Array = self.start_rows.rows([position])[0].astype(np.int8)
-        for column, held in zip(self.stored, self.columns):
-            made[column.first : column.first + column.size] = int(held[position]) >> np.arange(column.size) & 1
-        if position == self.at:
-            for word, dims in zip(self.state, self.plan.words):
-                made[list(dims)] = int(word) >> np.arange(len(dims)) & 1
-        return made
-
     def _put_row(self, position: int, values: Array) -> None:
         for column in self.stored:
             self.put(position, column.first, values[column.first : column.first + column.size].tolist())
@@ -258,45 +128,18 @@ class LanesRun(WholeNumberRun):
             for dim in self.places:
                 self.put(position, dim, [int(values[dim])])
 
-    def residual(self) -> Tensor:
-        made = self.start_rows.rows(range(self.count)).astype(np.float32)
-        for column, held in zip(self.stored, self.columns):
-            made[:, column.first : column.first + column.size] = (
-                held[:, None].astype(np.int64) >> np.arange(column.size) & 1
-            )
-        made[self.at] = self.row(self.at)
-        return torch.from_numpy(made)
-
-    def words(self, dims: tuple[int, ...]) -> Array:
-        for column, stored in zip(self.stored, self.columns):
-            if dims == tuple(column.dims):
-                return stored.astype(np.int64)
-        held = self.start_rows.words(dims)
-        for column, stored in zip(self.stored, self.columns):
-            for k, dim in enumerate(dims):
-                if dim in column.dims:
-                    held = held & ~(1 << k) | (stored.astype(np.int64) >> (dim - column.first) & 1) << k
-        row = self.row(self.at)
-        held[self.at] = sum(int(row[dim]) << k for k, dim in enumerate(dims))
-        return held
-
-    def put(self, position: int, start: int, values: Sequence[int]) -> None:
-        for dim, value in zip(range(start, start + len(values)), values):
-            column = next((k for k, one in enumerate(self.stored) if dim in one.dims), None)
-            if column is not None:
-                bit = dim - self.stored[column].first
-                self.columns[column][position] = int(self.columns[column][position]) & ~(1 << bit) | int(value) << bit
-            elif position == self.at and dim in self.places:
-                word, bit = self.places[dim]
-                self.state[word] = int(self.state[word]) & ~(1 << bit) | int(value) << bit
-            else:
-                raise NotSupported(f"{self.net.config.name}: dimension {dim} of row {position} cannot change")
-
 
 class NumbaLanesRun(LanesRun):
     """The same code, compiled by Numba."""
 
     evaluator, language = "lanes-numba", "Numba"
+
+
+def token_rows(net: Transformer, tokens: Array) -> TokenRows:
+    """The first residual stream of some tokens."""
+    embedding = net.token_embedding.detach().cpu().float().numpy()
+    places = net.position_embedding.detach().cpu().float().numpy() if net.config.positions else None
+    return TokenRows(tokens, embedding, places, net.config.counted)
 
 
 def _written_here(net: Transformer, blocks: Sequence[Sequence[LookupHead]]) -> Array:
@@ -313,33 +156,34 @@ def _written_here(net: Transformer, blocks: Sequence[Sequence[LookupHead]]) -> A
 
 def _columns(net: Transformer, rows: TokenRows, blocks: Sequence[Sequence[LookupHead]]) -> list[Column]:
     """The dimensions that heads read from other rows, or write into them; stretches that go together are one column."""
-    counted = {
-        dim: (first, bits, offset) for first, bits, offset in net.config.counted for dim in range(first, first + bits)
-    }
-    read: set[int] = set()
-    changed: set[int] = set()
-    ends: set[int] = set()
-    for head in (head for lookups in blocks for head in lookups):
-        copies = [(int(s), int(t), 1) for s, t in zip(head.copies.sources, head.copies.targets)]
-        if head.looking is None:
-            copies = [(target, source, weight) for source, target, weight in copies]
-            changed |= {target for target, _, _ in copies}
-        elif not head.query:
-            continue
-        read |= {here for here, _, _ in copies}
-        for start, _, length, _ in stretches({(here, there, 1) for here, there, _ in copies}):
-            ends |= {start, start + length}
-    functions = sorted({counted[dim] for dim in read - changed if dim in counted})
-    made = [Column(first, bits, offset) for first, bits, offset in functions]
-    stored = sorted(dim for dim in read if dim in changed or dim not in counted)
+    counts = {d: count for count in net.config.counted for d in range(count[0], count[0] + count[1])}
+    read, changed, ends = _touched(blocks)
+    made = [Column(*count) for count in sorted({counts[dim] for dim in read - changed if dim in counts})]
+    stored = sorted(dim for dim in read if dim in changed or dim not in counts)
     while stored:
         size = 1
         while size < min(len(stored), WIDEST) and stored[size] == stored[0] + size and stored[size] not in ends:
             size += 1
         column = Column(stored[0], size)
-        made.append(_as_function(column, rows) if not changed & {*column.dims} else column)
+        made.append(column if changed & {*column.dims} else _as_function(column, rows))
         stored = stored[size:]
     return made
+
+
+def _touched(blocks: Sequence[Sequence[LookupHead]]) -> tuple[set[int], set[int], set[int]]:
+    """The dimensions of other rows that heads read or write, those that they write, and where stretches end."""
+    read: set[int] = set()
+    changed: set[int] = set()
+    ends: set[int] = set()
+    for head in (head for lookups in blocks for head in lookups if head.query):
+        here, there = head.copies.sources.tolist(), head.copies.targets.tolist()
+        if head.looking is None:
+            here, there = there, here
+            changed |= {*here}
+        read |= {*here}
+        for start, _, length, _ in stretches({(one, two, 1) for one, two in zip(here, there)}):
+            ends |= {start, start + length}
+    return read, changed, ends
 
 
 def _as_function(column: Column, rows: TokenRows) -> Column:
@@ -348,13 +192,6 @@ def _as_function(column: Column, rows: TokenRows) -> Column:
     offset = int(held[0])
     same = ((np.arange(len(rows)) + offset) % (1 << column.size) == held).all()
     return Column(column.first, column.size, offset) if same else column
-
-
-def _column(rows: TokenRows, column: Column) -> Array:
-    kind = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.int64}[width_of(column.size)]
-    held = rows.words(tuple(column.dims))
-    made: Array = held.astype(kind) if held.any() else np.zeros(len(rows), dtype=kind)
-    return made
 
 
 def _packed(dims: list[int], net: Transformer) -> tuple[tuple[int, ...], ...]:
