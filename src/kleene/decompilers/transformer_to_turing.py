@@ -183,63 +183,88 @@ def _read_tape(tape: dict[str, Any], updates: Updates | Cycle) -> TuringMachine:
     return _machine(tape, names, start[-1], [actions[q * size : (q + 1) * size] for q in range(states)])
 
 
-def _read_chain(chain: dict[str, Any], updates: Updates | Cycle) -> TuringMachine:
-    """Lemma: doublings sum the moves since the word's end, so `at` is the head's cell; the latest write there is the
-    symbol under the head. The token that follows says what the step does."""
-    *sums, place, act = updates.by_layer
-    spec = updates.spec
-    v, kinds = spec.variables, spec.kinds
-    symbols, states, word = list(chain["symbols"]), list(chain["states"]), len(chain["alphabet"])
-    size, halting, blank = len(kinds["at"]), len(states), symbols.index(chain["blank"])
-    need(spec.causal and not spec.moves and spec.output == "result", "the decoder")
-    need(int(chain["length"]) <= 1 << len(sums) and 2 * int(chain["length"]) <= size, "the length")
-    _check_sums(sums, size)
-    need(not place.spec.heads and Evaluated(place).keeps("at"), "the layer that finds the cell")
-    every = grid(at=size, moved=size)
-    need(
-        bool((Evaluated(place)("cell", **every, cell=0 * every["at"]) == (every["at"] - every["moved"]) % size).all()),
-        "the cell of a write",
-    )
-    (under,) = act.spec.heads.values()
-    need((under.query, under.key, under.value, under.prefer) == ("at", "cell", "symbol", "latest"), "'under'")
-    need(under.among == (("writes", 1),) and under.offsets is None and not under.where, "where 'under' looks")
-    need(under.default == blank, "the symbol of a cell that nothing was written to")
-    tables = {name: v[name].by_token for name in ("at", "moved", "writes", "symbol", "state", "ending", "at_fresh")}
-    need(all(one is not None for one in tables.values()), "what tokens mean")
-    at, moved, writes, written, state, ending, fresh = (list(one or ()) for one in tables.values())
-    need(at == moved and fresh == [int(t == word) for t in range(spec.tokens)], "the moves of tokens")
-    need(all(m in (0, 1, size - 1) for m in moved), "the moves of tokens")
-    need(writes[:word] == [1] * word and moved[:word] == [1] * word and not writes[word], "the word's tokens")
-    need([symbols[s] for s in written[:word]] == list(chain["alphabet"]), "the word's symbols")
-    layer = Evaluated(act)
-    need(all(layer.keeps(name) for name in v if name != "result"), "what the last layer writes")
-    for name in ("writes", "symbol", "state", "ending", "moved"):
-        need(all(Evaluated(part).keeps(name) for part in (*sums, place)), f"'{name}' changes")
+class _Chain:
+    """Tokens that are the steps of a machine.
 
-    def mode(token: int) -> int:
-        if state[token] < halting:
-            return state[token] + 1
-        need(ending[token] in (1, 2), "a step that leads nowhere")
-        return halting + (2 if ending[token] == 1 else 1)
+    Lemma: doublings sum the moves since the word's end, so `at` is the head's cell; the latest write there is the
+    symbol under the head. The token that follows says what the step does.
+    """
 
-    def steps(cell: int) -> np.ndarray:
-        given = grid(state=halting, under=len(symbols), ending=4, result=len(kinds["result"]))
-        found = layer("result", **given, at=np.full(len(given["state"]), cell))
-        rows = found.reshape(halting, len(symbols), -1)
+    def __init__(self, chain: dict[str, Any], updates: Updates | Cycle) -> None:
+        self.chain, self.spec = chain, updates.spec
+        *self.sums, self.place, self.act = updates.by_layer
+        self.symbols, self.halting = list(chain["symbols"]), len(chain["states"])
+        self.size, self.word = len(self.spec.kinds["at"]), len(chain["alphabet"])
+        self.layer = Evaluated(self.act)
+        names = ("moved", "writes", "symbol", "state", "ending")
+        tables = [self.spec.variables[name].by_token for name in names]
+        need(all(one is not None for one in tables), "what tokens mean")
+        self.moved, self.writes, self.written, self.state, self.ending = (list(one or ()) for one in tables)
+        self._check_layers()
+        self._check_tokens()
+
+    def _check_layers(self) -> None:
+        spec, length, size = self.spec, int(self.chain["length"]), self.size
+        need(spec.causal and not spec.moves and spec.output == "result", "the decoder")
+        need(length <= 1 << len(self.sums) and 2 * length <= size, "the length")
+        _check_sums(self.sums, size)
+        need(not self.place.spec.heads and Evaluated(self.place).keeps("at"), "the layer that finds the cell")
+        every = grid(at=size, moved=size)
+        cell = Evaluated(self.place)("cell", **every, cell=0 * every["at"])
+        need(bool((cell == (every["at"] - every["moved"]) % size).all()), "the cell of a write")
+        (under,) = self.act.spec.heads.values()
+        need((under.query, under.key, under.value, under.prefer) == ("at", "cell", "symbol", "latest"), "'under'")
+        need(under.among == (("writes", 1),) and under.offsets is None and not under.where, "where 'under' looks")
+        blank = self.symbols.index(self.chain["blank"])
+        need(under.default == blank, "the symbol of a cell that nothing was written to")
+        need(all(self.layer.keeps(name) for name in spec.variables if name != "result"), "what the last layer writes")
+        for name in ("writes", "symbol", "state", "ending", "moved"):
+            need(all(Evaluated(part).keeps(name) for part in (*self.sums, self.place)), f"'{name}' changes")
+
+    def _check_tokens(self) -> None:
+        v, word = self.spec.variables, self.word
+        need(v["at"].by_token == tuple(self.moved), "the moves of tokens")
+        need(v["at_fresh"].by_token == tuple(int(t == word) for t in range(self.spec.tokens)), "where the word ends")
+        need(all(m in (0, 1, self.size - 1) for m in self.moved), "the moves of tokens")
+        need(self.writes[:word] == [1] * word and self.moved[:word] == [1] * word, "the word's tokens")
+        need(not self.writes[word] and not self.moved[word], "the token after the word")
+        need([self.symbols[s] for s in self.written[:word]] == list(self.chain["alphabet"]), "the word's symbols")
+
+    def mode(self, token: int) -> int:
+        """The mode after a token, as on a tape of cells."""
+        if self.state[token] < self.halting:
+            return self.state[token] + 1
+        need(self.ending[token] in (1, 2), "a step that leads nowhere")
+        return self.halting + (2 if self.ending[token] == 1 else 1)
+
+    def steps(self, cell: int) -> np.ndarray:
+        """The token that follows in each state on each symbol, with the head on a cell."""
+        given = grid(state=self.halting, under=len(self.symbols), ending=4, result=len(self.spec.kinds["result"]))
+        found = self.layer("result", **given, at=np.full(len(given["state"]), cell))
+        rows = found.reshape(self.halting, len(self.symbols), -1)
         need(bool((rows == rows[:, :, :1]).all()), "a step depends on more than state and symbol")
         return np.asarray(rows[:, :, 0])
 
-    usual = steps(1)
-    need(all(np.array_equal(steps(cell), usual) for cell in range(2, size)), "a step depends on the cell")
-    edge, ways = steps(0), {0: 0, 1: 1, size - 1: -1}
-    for q, a in np.ndindex(halting, len(symbols)):
-        t, e = int(usual[q, a]), int(edge[q, a])
-        need(bool(writes[t] and writes[e]), "a step writes nothing")
-        stays = 0 if moved[t] == size - 1 and not chain["two_way"] else moved[t]
-        need((state[e], ending[e], written[e], moved[e]) == (state[t], ending[t], written[t], stays), "the first cell")
-    _check_answers(layer, chain, halting, kinds)
-    rows = [[(mode(int(t)), written[int(t)], ways[moved[int(t)]]) for t in row] for row in usual]
-    return _machine(chain, states, mode(word), rows)
+    def check_edge(self, usual: np.ndarray) -> None:
+        """On the first cell the same happens, but a tape with a left end has no move to the left."""
+        edge, left = self.steps(0), self.size - 1
+        for q, a in np.ndindex(*usual.shape):
+            t, e = int(usual[q, a]), int(edge[q, a])
+            need(bool(self.writes[t] and self.writes[e]), "a step writes nothing")
+            stays = 0 if self.moved[t] == left and not self.chain["two_way"] else self.moved[t]
+            same = all(one[t] == one[e] for one in (self.state, self.ending, self.written))
+            need(same and self.moved[e] == stays, "the first cell")
+
+
+def _read_chain(chain: dict[str, Any], updates: Updates | Cycle) -> TuringMachine:
+    found = _Chain(chain, updates)
+    usual = found.steps(1)
+    need(all(np.array_equal(found.steps(cell), usual) for cell in range(2, found.size)), "a step depends on the cell")
+    found.check_edge(usual)
+    _check_answers(found.layer, chain, found.halting, updates.spec.kinds)
+    ways = {0: 0, 1: 1, found.size - 1: -1}
+    rows = [[(found.mode(t), found.written[t], ways[found.moved[t]]) for t in map(int, row)] for row in usual]
+    return _machine(chain, list(chain["states"]), found.mode(found.word), rows)
 
 
 def _check_sums(sums: Sequence[Updates], size: int) -> None:
