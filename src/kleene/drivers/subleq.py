@@ -79,8 +79,7 @@ class TransformerMachine(Port):
         self.running: PausableRun = start(self.net, [*words, *[0] * (count - len(words))], evaluator)
         layout = self.net.layout
         self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "mem_a", "mem_b", "old", "talks")}
-        if self.exact:
-            self.place["leaves"] = layout["leaves"]
+        self.place |= {name: layout[name] for name in ("leaves", "ending") if name in layout}
         self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)
         self.checks = plain and evaluator in ("dense", "rows")  # the other evaluators check by themselves
         self.input_adds, self._waits = input_adds, False
@@ -124,6 +123,8 @@ class TransformerMachine(Port):
                     f"subleq: after {self.steps:,} steps an address is outside memory 0 … {len(memory) - 1}; "
                     f"the program counter was {counter}"
                 ) from None
+            if found == PAUSED and self.cycle == 2 and self.running.row(0)[self.place["ending"].start + 1]:
+                found = self.running.run(1)  # two layers halt while the next instruction would be fetched
             if found == HALTED:
                 self._check_end()
                 return "halted"
