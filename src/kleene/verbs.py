@@ -196,7 +196,7 @@ NETWORKS: dict[str, dict[str, str]] = {
         TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_decoder",
     },
     "lstm": {
-        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
+        TURING: "kleene.compilers.turing_to_gated:compile_turing_to_lstm",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
     },
@@ -209,7 +209,7 @@ NETWORKS: dict[str, dict[str, str]] = {
         PROGRAM: "kleene.compilers.transducer_to_rnn:compile_program_to_linear",
     },
     "gru": {
-        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
+        TURING: "kleene.compilers.turing_to_gated:compile_turing_to_gru",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
     },
@@ -405,7 +405,16 @@ def compile(
     dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
 ) -> Transformer: ...
 @overload
-def compile(machine: TuringMachine, *, to: Literal["lstm", "gru", "linear"]) -> Never: ...
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["lstm", "gru"],
+    tape: int | None = None,
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype = "float32",
+) -> GatedRNN: ...
+@overload
+def compile(machine: TuringMachine, *, to: Literal["linear"]) -> Never: ...
 @overload
 def compile(
     machine: DFA | NFA,
@@ -527,6 +536,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `tape`: how many cells there are; by default 64.
     - `dtype`: the number format of the weights.
 
+    A Turing machine with `to="lstm"` or `to="gru"` becomes a `GatedRNN` that accepts its words on a bounded tape.
+    Options:
+
+    - `tape`: how many cells there are; without it `NotSupported` names the theorem.
+    - `length`: the longest word; by default as many symbols as the tape has room for.
+    - `dtype`: the number format of the weights.
+
     A Turing machine with `to="decoder"` becomes a `Transformer` whose tokens are the machine's steps; a DFA one that
     completes prefixes to words. Options: `length`, the longest sequence, and `dtype`.
 
@@ -552,6 +568,8 @@ def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates
 def decompile(network: Transformer, *, blind: bool = False, to: Literal["dfa"]) -> DFA: ...
 @overload
 def decompile(network: Transformer, *, blind: bool = False, to: Literal["regex"]) -> str: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["turing"]) -> TuringMachine: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -601,7 +619,8 @@ def decompile(network: Any, **options: Any) -> Any:
     machine, a `Memoriser` its instruction table. Option for a transformer:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
-    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
+    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton, "turing" from a Turing
+      machine.
 
     An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
     `to`. A linear RNN also gives a weighted automaton (`to="weighted"`), a network that writes a symbol for each that
