@@ -32,7 +32,7 @@ def calculator_decoder(digits: int = 6, length: int = 512) -> type[TextProgram]:
     """Works out + − × and brackets, step by step: after `2*(3-14)=` it writes `2*-11=-22` and stops.
 
     Numbers are whole, and may have a sign: `-3*-4`. Where a number on the way has more than so many `digits`, the
-    answer is `?`. `length`: the longest sequence, the expression and all its steps; brackets nest as deep as that allows.
+    answer is `?`. `length`: the longest sequence, the expression with its steps; brackets nest as deep as it allows.
     """
     if not 2 <= digits <= 7:
         raise InputError(f"calculator_decoder: digits={digits}; it takes 2 to 7")

@@ -29,44 +29,44 @@ Step = Callable[[Any], None]
 def addition_decoder(digits: int = 3) -> type[TextProgram]:
     """Adds two numbers of so many digits: after `123+456=` it writes `0579` and stops, without a scratchpad.
 
-    Each place of the second number knows whether the place carries, and whether it passes a carry on. The position that
-    writes a digit sees both digits of its place at fixed offsets, and all lower places: the carry is one threshold.
+    Each place of the second number adds up its two digits: it has the last digit of the sum, and knows whether it
+    carries, or passes a carry on. The position that writes a digit sees its place and all lower ones at fixed offsets:
+    the carry is one threshold.
     """
     if not 1 <= digits <= 12:
         raise InputError(f"addition_decoder: digits={digits}; it takes 1 to 12")
     n, add, equals, end = digits, 10, 11, 12
     body: dict[str, Any] = {
         "layers": 2,
-        "token": cat(13, token=lambda t: t),
+        "place": cat(13, token=lambda t: t),  # the token; at a digit of b: the last digit of the sum
         "carries": cat(3, default=0),  # a place: 0 gives no carry, 1 passes one on, 2 gives one
         "result": cat(13, default=end),
     }
-    token, carries = body["token"], body["carries"]
-    body["above"] = relative(token, -(n + 1), default=end)  # at a digit of b: the digit of a of the same place
-    body["a"] = relative(token, -(2 * n + 2), default=end)
-    body["b"] = relative(token, -(n + 1), default=end)
+    body["above"] = relative(body["place"], -(n + 1), default=end)  # at a digit of b: the digit of a of the same place
+    body["sum"] = relative(body["place"], -(n + 1), default=end)  # where a digit is written: the sum of its place
     lower = [f"lower_{k}" for k in range(1, n + 1)]
     for k, name in enumerate(lower, start=1):
-        body[name] = relative(carries, -(n + 1) + k, default=0)
+        body[name] = relative(body["carries"], -(n + 1) + k, default=0)
     body["output"] = body["result"]
 
     def look(z: Any) -> None:
-        if z.token < 10 and z.above < 10:
-            z.carries = 2 if z.token + z.above >= 10 else 1 if z.token + z.above == 9 else 0
+        if z.place < 10 and z.above < 10:
+            z.carries = 2 if z.place + z.above >= 10 else 1 if z.place + z.above == 9 else 0
+            z.place = (z.place + z.above) % 10
 
     def write(z: Any) -> None:
         carry = 0
         if sum((getattr(z, name) - 1) * (1 << (n - k)) for k, name in enumerate(lower, start=1)) > 0:
             carry = 1
-        if z.b == add:
+        if z.sum == add:
             z.result = carry
-        elif z.b < 10 and z.a < 10:
-            z.result = (z.a + z.b + carry) % 10
+        elif z.sum < 10:
+            z.result = (z.sum + carry) % 10
         else:
             z.result = end
 
     body["look"] = layer(body["above"])(look)
-    body["write"] = layer(body["a"], body["b"], *(body[name] for name in lower))(write)
+    body["write"] = layer(body["sum"], *(body[name] for name in lower))(write)
     body["cycle"] = (body["look"], body["write"])
 
     def sample(chance: Random, length: int) -> list[int]:
