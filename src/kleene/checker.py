@@ -1800,7 +1800,7 @@ class Cases:
             stack.extend(self._case(*stack.pop()))
 
     def _defined(self, head: Head) -> bool:
-        """Whether a head always has a value: it selects one position at most, and has a default where it selects none."""
+        """Whether a head always has a value: it selects one position at most, and has a default for none."""
         one = self.net.program.selects_one(head)
         return one and head.default is not None and head.kind.name != "num"
 

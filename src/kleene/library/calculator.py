@@ -28,7 +28,7 @@ CARRIES = table([0] * 9 + [1] + [2] * 9)  # by x + y, or x + (9 − y)
 PRODUCTS = [a * b for a in range(10) for b in range(10)]
 
 
-def calculator_decoder(digits: int = 6, length: int = 512) -> type[TextProgram]:
+def calculator_decoder(digits: int = 5, length: int = 250) -> type[TextProgram]:
     """Works out + − × and brackets, step by step: after `2*(3-14)=` it writes `2*-11=-22` and stops.
 
     Numbers are whole, and may have a sign: `-3*-4`. Where a number on the way has more than so many `digits`, the
