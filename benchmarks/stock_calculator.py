@@ -89,7 +89,7 @@ def plain(text: str) -> str:
 def measure(net: Any, device: str, form: str, cases: list[Case], batch: int) -> dict[str, Any]:
     """Wrong expressions and tokens of one model in one number format."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = form == "tf32"
-    model = net.model().to(device)  # a model of several formats: the weights are whole numbers
+    model = net.model().to(device)
     model = model.to(torch.bfloat16) if form == "bfloat16" else model
     wrong = wrong_tokens = tokens = 0
     values: set[float] = set()

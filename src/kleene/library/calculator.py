@@ -69,22 +69,11 @@ class _Calculator:
                 return [SYMBOLS.index(character) for character in f"{text}="]
 
     def _variables(self) -> None:
-        words = (
-            "start",
-            "bound",
-            "left",
-            "first",
-            "at",
-            "after_at",
-            "step_from",
-            "step_to",
-            "rest",
-            "factors",
-            "more",
-            "size",
-        )
-        words += ("begins_at", "ends_at", "rest_to", "factors_to", "next_at")
-        words += ("back", "back_rest", "back_after", "source", "offset")
+        words = [
+            *("start", "bound", "left", "first", "at", "after_at", "step_from", "step_to", "rest", "factors", "more"),
+            *("size", "begins_at", "ends_at", "rest_to", "factors_to", "next_at", "back", "back_rest", "back_after"),
+            *("source", "offset"),
+        ]
         body = self.body
         body["token"] = cat(18, token=lambda t: t)
         body["position"] = word(self.bits, default=1)
