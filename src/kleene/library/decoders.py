@@ -15,11 +15,13 @@ from kleene.library.decoding import doublings, summed, text_decoder
 from kleene.library.encoding import TextProgram
 from kleene.lowering.symbolic import table
 from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.monoid import syntactic_monoid
 from kleene.machines.automata.regex import regex
 from kleene.machines.declarations import attend, cat, layer, relative, subset, word
 from kleene.machines.turing import TuringMachine
 
 MAX_ELEMENTS = 64  # of a language's monoid: a layer has a unit for every pair
+MAX_DEEP = 512  # layers of a decoder that takes one for each position
 Step = Callable[[Any], None]
 
 
@@ -490,18 +492,22 @@ def regex_decoder(pattern: str | DFA = "(0|10*1)*", length: int = 64) -> type[Te
 
     `pattern` is a regular expression or an automaton. `allowed` is the set of allowed tokens, `;` among them where the
     word is a match. Greedy decoding completes a prefix to a shortest match; a prefix that has none gives `;` at once.
-    Words act on states as elements of the syntactic monoid, which positions multiply by doubling.
+    Words act on states as elements of the syntactic monoid, which positions multiply by doubling. Where the monoid is
+    large, the state goes from left to right instead, a position a layer.
     """
-    monoid = (pattern if isinstance(pattern, DFA) else regex(pattern)).monoid
-    dfa, size = monoid.dfa, len(monoid)
-    if size > MAX_ELEMENTS:
-        raise NotSupported(
-            f"regex_decoder: the language's monoid has {size:,} elements, more than the {MAX_ELEMENTS} of a layer here"
-        )
+    dfa = (pattern if isinstance(pattern, DFA) else regex(pattern)).minimise()
+    about = f"The words that match {pattern if isinstance(pattern, str) else 'an automaton'}: {regex_decoder.__doc__}"
     symbols = [*dfa.alphabet, ";"]
     if ";" in dfa.alphabet:
         raise InputError("regex_decoder: the symbol ';' ends a word; use another symbol in the pattern")
-    end = len(dfa.alphabet)
+    try:
+        monoid = syntactic_monoid(dfa, limit=MAX_ELEMENTS)
+    except NotSupported:
+        deep: type[TextProgram] = text_decoder(
+            "regex_decoder", about, symbols, len(dfa.alphabet), length, _by_layers(dfa, length)
+        )
+        return deep
+    dfa, size, end = monoid.dfa, len(monoid), len(dfa.alphabet)
     steps = _steps_to_match(dfa)
     states = [int(monoid.maps[element, dfa.start]) for element in range(size)]
     options = [_options(dfa, steps, state) for state in states]
@@ -532,9 +538,43 @@ def regex_decoder(pattern: str | DFA = "(0|10*1)*", length: int = 64) -> type[Te
     body["give"] = layer()(give)
     body["cycle"] = (*cycle, body["give"])
     body["layers"] = len(body["cycle"])
-    about = f"The words that match {pattern if isinstance(pattern, str) else 'an automaton'}: {regex_decoder.__doc__}"
     made: type[TextProgram] = text_decoder("regex_decoder", about, symbols, end, length, body)
     return made
+
+
+def _by_layers(dfa: DFA, length: int) -> dict[str, Any]:
+    """The state of an automaton, one position further in each layer; the end changes no state."""
+    end, states = len(dfa.alphabet), len(dfa)
+    if length > MAX_DEEP:
+        raise NotSupported(
+            f"regex_decoder: the language's monoid has more than {MAX_ELEMENTS} elements, so a position takes a layer, "
+            f"and length={length} is more than {MAX_DEEP} layers"
+        )
+    steps = _steps_to_match(dfa)
+    options = [_options(dfa, steps, state) for state in range(states)]
+    greedy = [_shortest(dfa, steps, state) for state in range(states)]
+    moves = [target for q, row in enumerate(dfa.table.tolist()) for target in (*row, q)]
+    body: dict[str, Any] = {
+        "symbol": cat(end + 1, token=lambda t: t),
+        "state": cat(states, default=dfa.start),
+        "done": cat(2),
+        "allowed": subset(end + 1, values=dict.fromkeys([frozenset(), *options])),
+        "result": cat(end + 1, default=end),
+        "layers": length + 1,
+    }
+    body["state_left"] = relative(body["state"], -1, default=dfa.start)
+    body["done_left"] = relative(body["done"], -1, default=1)
+    body["choices"], body["output"] = "allowed", body["result"]
+
+    def step(z: Any) -> None:
+        if not z.done and z.done_left:
+            pair = z.state_left * (end + 1) + z.symbol
+            z.state = table(moves)[pair]
+            z.allowed = table([options[q] for q in moves])[pair]
+            z.result = table([greedy[q] for q in moves])[pair]
+            z.done = 1
+
+    return {**body, "step": step}
 
 
 def _steps_to_match(dfa: DFA) -> list[int | None]:
@@ -571,12 +611,19 @@ def _shortest(dfa: DFA, steps: list[int | None], state: int) -> int:
 # --- machines ---------------------------------------------------------------------------------------------
 
 
+def _at_the_edge(action: tuple[str, str, int]) -> tuple[str, str, int]:
+    """What a step does on the first cell of a tape with a left end: it does not move left."""
+    state, symbol, move = action
+    return state, symbol, max(move, 0)
+
+
 def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int = 128) -> type[TextProgram]:
     """A Turing machine with a chain of thought: after the word and `:` it writes a token a step, then its answer.
 
     A token of a step is what the step changed: the new state, the symbol written and the move. The position of the head
     is the sum of the moves, and the symbol under it is what was written there last: a head with `latest=True`.
-    `length`: the longest sequence, word and steps together. Endless tapes both ways, as far as the length reaches.
+    `length`: the longest sequence, word and steps together; the tape is as long as that reaches. On a tape with a left
+    end, a step to the left from its first cell stays there, and its token says so.
     """
     machine = TuringMachine.parse(machine) if isinstance(machine, str) else machine
     effects: dict[tuple[str, str, int], int] = {}
@@ -585,10 +632,12 @@ def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int =
     for row in machine.transitions.values():
         for action in row.values():
             effects.setdefault(action, colon + 1 + len(effects))
+            if not machine.two_way:
+                effects.setdefault(_at_the_edge(action), colon + 1 + len(effects))
     accept, reject, end = (colon + 1 + len(effects) + i for i in range(3))
     names = {action: f"{action[0]},{action[1].replace(' ', '_')},{'LSR'[action[2] + 1]}" for action in effects}
     symbols = [*(symbol.replace(" ", "_") for symbol in word_symbols), ":", *names.values(), "accept", "reject", ";"]
-    working, tape = machine.working, list(machine.symbols)
+    working, tape, one_way = machine.working, list(machine.symbols), not machine.two_way
     by_token = {token: action for action, token in effects.items()}
     bits = doublings(2 * length)
     size, blank, halting = 1 << bits, tape.index(machine.blank), len(working)
@@ -624,15 +673,18 @@ def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int =
         body["at"], body["cell"], body["symbol"], among={body["writes"]: 1}, latest=True, default=blank
     )
     body["output"] = body["result"]
-    rows = [[effects[machine.transitions[q][a]] if q in machine.transitions else end for a in tape] for q in working]
-    flat = [token for row in rows for token in row]
+    flat = [effects[machine.transitions[q][a]] for q in working for a in tape]
+    at_edge = [effects[_at_the_edge(machine.transitions[q][a])] for q in working for a in tape] if one_way else flat
 
     def place(z: Any) -> None:
         z.cell = (z.at - z.moved) % size
 
     def act(z: Any) -> None:
         if z.state < halting:
-            z.result = table(flat)[z.state * len(tape) + z.under]
+            if one_way and z.at == 0:
+                z.result = table(at_edge)[z.state * len(tape) + z.under]
+            else:
+                z.result = table(flat)[z.state * len(tape) + z.under]
         else:
             z.result = accept if z.ending == 1 else reject if z.ending == 2 else end
 
