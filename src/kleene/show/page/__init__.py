@@ -36,7 +36,17 @@ SCRIPTS = {  # the scripts of each kind of page; the last one starts it
         "program.js",
         "start.js",
     ),
-    "rnn": ("core.js", "player.js", "grid.js", "diagram.js", "rnn.js", "start.js"),
+    "rnn": (
+        "core.js",
+        "player.js",
+        "grid.js",
+        "diagram.js",
+        "exact.js",
+        "words.js",
+        "weights.js",
+        "rnn.js",
+        "start.js",
+    ),
     "heat": ("core.js", "heat.js", "start.js"),
 }
 MAX_BYTES = 64 * 1024 * 1024
