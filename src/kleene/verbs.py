@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kleene.networks.rnn.gated import GatedRNN
     from kleene.networks.rnn.linear import LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN
+    from kleene.networks.rnn.sequence import SequenceRNN
     from kleene.networks.stock.model import StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         | ExactRNN
         | GatedRNN
         | LinearRNN
+        | SequenceRNN
         | LanguageModel
         | WordClassifier
         | Memoriser
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
         Decider,
         GatedRNN,
         LinearRNN,
+        SequenceRNN,
         LanguageModel,
         WordClassifier,
         Memoriser,
@@ -102,6 +105,7 @@ PROGRAM = "kleene.machines.program.ProgramClass"
 DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
 TURING = "kleene.machines.turing.TuringMachine"
 STOCK = "kleene.networks.stock.model.StockModel"
+TRANSDUCER, SEQUENCE = "kleene.machines.automata.transducer.Transducer", "kleene.networks.rnn.sequence.SequenceRNN"
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
@@ -111,6 +115,7 @@ ARROWS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_rnn:compile_dfa",
         NONDETERMINISTIC: "kleene.compilers.nfa_to_rnn:compile_nfa",
         WEIGHTED: "kleene.compilers.dfa_to_linear:compile_weighted",
+        TRANSDUCER: "kleene.compilers.transducer_to_rnn:compile_transducer",
         TURING: "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
@@ -121,6 +126,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
         GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
         LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
+        SEQUENCE: "kleene.decompilers.sequence_to_transducer:decompile_sequence",
         "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -146,6 +152,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
         GATED: "kleene.checks.languages:certify_gated",
         LINEAR: "kleene.checks.languages:certify_linear",
+        SEQUENCE: "kleene.checks.sequences:certify_sequence",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
@@ -179,7 +186,10 @@ NETWORKS: dict[str, dict[str, str]] = {
         NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
         TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_transformer",
     },
-    "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
+    "rnn": {
+        **{kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING, TRANSDUCER)},
+        PROGRAM: "kleene.compilers.transducer_to_rnn:compile_program_to_rnn",
+    },
     "decoder": {
         DETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
         NONDETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
@@ -195,6 +205,8 @@ NETWORKS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
         WEIGHTED: ARROWS["compile"][WEIGHTED],
+        TRANSDUCER: "kleene.compilers.transducer_to_rnn:compile_transducer_to_linear",
+        PROGRAM: "kleene.compilers.transducer_to_rnn:compile_program_to_linear",
     },
     "gru": {
         TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
@@ -249,6 +261,7 @@ LOADERS: dict[str, str] = {
     "decider": "kleene.networks.rnn.decider:load",
     "gated": "kleene.networks.rnn.gated:load",
     "linear": "kleene.networks.rnn.linear:load",
+    "sequence": "kleene.networks.rnn.sequence:load",
     "lstm": "kleene.networks.trained.lstm:load",
     "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
@@ -320,6 +333,36 @@ def compile(
     size: str | Mapping[str, int] | None = None,
     spare: Literal["zero", "random"] = "zero",
 ) -> StockModel: ...
+@overload
+def compile(
+    machine: ProgramClass,
+    *,
+    to: Literal["rnn"],
+    activation: Literal["relu", "slu"] = "relu",
+    limit: int = 10_000,
+) -> SequenceRNN: ...
+@overload
+def compile(
+    machine: ProgramClass,
+    *,
+    to: Literal["linear"],
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
+    limit: int = 10_000,
+) -> SequenceRNN: ...
+@overload
+def compile(
+    machine: Transducer,
+    *,
+    to: Literal["rnn"] = "rnn",
+    activation: Literal["relu", "slu"] = "relu",
+) -> SequenceRNN: ...
+@overload
+def compile(
+    machine: Transducer,
+    *,
+    to: Literal["linear"],
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
+) -> SequenceRNN: ...
 @overload
 def compile(
     machine: DFA | NFA,
@@ -439,6 +482,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `size`: pad to the shape of a checkpoint ("gpt2", "llama-3.2-1b", …), or to `{"width": 768, "layers": 12, …}`.
     - `spare`: "zero" or "random" weights for heads and neurons that are left; they write nothing.
 
+    A program whose heads look left, with `to="rnn"` or `to="linear"`, becomes a `SequenceRNN`, which reads once from
+    left to right and gives the program's output at every position; so does a Mealy machine (`Transducer`). Options:
+
+    - `limit`: the most values that what a position sees to its left may take (programs).
+    - `activation`: "relu", or "slu", of a simple RNN.
+    - `dtype`: the number format of a linear RNN.
+
     A DFA becomes an `ExactRNN`. Options:
 
     - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
@@ -541,6 +591,8 @@ def decompile(network: LinearRNN, *, to: Literal["regex"], limit: int = 100_000)
 @overload
 def decompile(network: LinearRNN, *, to: Literal["weighted"], limit: int = 100_000) -> WeightedAutomaton: ...
 @overload
+def decompile(network: SequenceRNN, *, limit: int = 100_000) -> Transducer: ...
+@overload
 def decompile(network: Memoriser) -> InstructionTable: ...
 def decompile(network: Any, **options: Any) -> Any:
     """Read the machine that the weights of `network` implement.
@@ -552,7 +604,8 @@ def decompile(network: Any, **options: Any) -> Any:
     - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
 
     An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
-    `to`. A linear RNN also gives a weighted automaton (`to="weighted"`). Options for an RNN:
+    `to`. A linear RNN also gives a weighted automaton (`to="weighted"`), a network that writes a symbol for each that
+    it reads a Mealy machine. Options for an RNN:
 
     - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
       and ones (integer weights with SLU).
@@ -570,7 +623,7 @@ def decompile(network: Any, **options: Any) -> Any:
 @overload
 def verify(
     machine: ProgramClass | Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel | SequenceRNN,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -721,6 +774,15 @@ def certify(
 ) -> WordCertificate: ...
 @overload
 def certify(
+    network: SequenceRNN,
+    *,
+    machine: Transducer | None = None,
+    program: ProgramClass | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+    limit: int = 1_000_000,
+) -> WordCertificate: ...
+@overload
+def certify(
     network: ProgramClass, *, updates: Updates | Cycle | None = None, limit: int = 1_000_000
 ) -> StepStatement: ...
 @overload
@@ -745,6 +807,10 @@ def certify(network: Any, **options: Any) -> Any:
     - `limit`: the most pairs of a state and a hidden vector to visit.
     - `tolerance`: the largest error of a weight, for the linear RNN of a weighted automaton; `max_length` says up to
       which length it is certain.
+
+    A network that writes a symbol for each that it reads has the same options with a Mealy machine for `machine`, and:
+
+    - `program`: show also that the machine is that of this program, explored again with its interpreter.
 
     Options for a program, whose `step` is checked against the guarded updates that it compiles to:
 

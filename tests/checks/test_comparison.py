@@ -34,7 +34,10 @@ def test_every_architecture_has_a_row_with_a_certificate_or_a_theorem(tmp_path: 
 def test_turing_machines_and_programs_have_rows():
     table = kl.compare(kl.TuringMachine.parse("1RB1LB_1LA1RZ"), lengths=[8])
     assert [row.network for row in table.rows if not row.holds] == ["lstm", "gru", "linear"]
-    assert [row.holds for row in kl.compare(kl.library.parity_relative).rows] == [True]
+    rows = kl.compare(kl.library.parity_relative).rows
+    assert [(row.network, row.holds) for row in rows] == [("rnn", True), ("linear", True), ("transformer", True)]
+    rows = kl.compare(kl.library.addition).rows
+    assert [row.holds for row in rows] == [False, False, True] and "'token_right'" in rows[0].proof
 
 
 def test_wrong_requests():

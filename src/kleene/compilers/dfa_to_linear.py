@@ -47,7 +47,7 @@ def compile_to_linear(
         raise InputError(f"compile: transitions {transitions!r}; it should be one of {', '.join(TRANSITIONS)}")
     minimal = dfa.minimise()
     if transitions == "products":
-        return _products(minimal, factors, name)
+        return products(minimal, factors, name)
     if factors is not None:
         raise InputError(f"compile: factors={factors} is for transitions='products'")
     return _diagonal(_allowed(minimal, transitions), transitions, name)
@@ -93,7 +93,8 @@ def _merge(size: int, i: int, into: int) -> Change:
     return left, right
 
 
-def _products(dfa: DFA, factors: int | None, dtype: str) -> LinearRNN:
+def products(dfa: DFA, factors: int | None, dtype: str, values: np.ndarray | None = None) -> LinearRNN:
+    """One layer of swaps and merges; the output is ±1 by acceptance, or the states' `values`."""
     states, symbols = dfa.table.shape
     plans = [changes(dfa.table[:, a].tolist()) for a in range(symbols)]
     most = max(map(len, plans))
@@ -116,7 +117,8 @@ def _products(dfa: DFA, factors: int | None, dtype: str) -> LinearRNN:
             left[a, k], right[a, k] = change
     with torch.no_grad():
         _set(layer, rules=np.eye(symbols), start=np.eye(states)[dfa.start], left=left, right=right)
-        net.out.weight.copy_(torch.from_numpy(np.where(dfa.accepting, 1.0, -1.0)[None]))
+        answers = np.where(dfa.accepting, 1.0, -1.0) if values is None else values.astype(np.float64)
+        net.out.weight.copy_(torch.from_numpy(answers[None]))
     return net.eval()
 
 

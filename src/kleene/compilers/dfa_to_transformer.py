@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from kleene.compilers.program_to_transformer import compile_program
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError, NotExact, NotSupported
 from kleene.library.automata import MAX_PRODUCTS, constant, logarithmic, logarithmic_by_states, sequential
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
@@ -31,7 +31,7 @@ def compile_to_transformer(
       blocks of symbols do, in ⌈log₂ n⌉ + 3 layers at most; "constant" is a cascade of resets and counters, for
       languages whose groups are solvable.
     - `length`: the longest word, for "logarithmic" and "constant"; by default 64.
-    - `dtype`: the number format of the weights.
+    - `dtype`: the number format of the weights; by default float32, or float64 where float32 does not hold the sums.
     """
     if depth not in DEPTHS:
         raise InputError(f"compile: depth {depth!r}; it should be one of {', '.join(DEPTHS)}")
@@ -74,6 +74,11 @@ def _small(dfa: DFA) -> bool:
 
 
 def _compiled(program: ProgramClass, shape: str, dtype: Any, words: dict[str, Any]) -> Transformer:
-    net = compile_program(program, shape=shape, dtype=dtype)
+    try:
+        net = compile_program(program, shape=shape, dtype=dtype)
+    except NotExact:  # sums that float32 does not hold
+        if dtype is not None:
+            raise
+        net = compile_program(program, shape=shape, dtype="float64")
     net.description["words"] = words
     return net

@@ -27,6 +27,7 @@ class RunningLayer:
     def __init__(self, spec: Spec, states: States, number: int) -> None:
         self.spec, self.states, self.number = spec, states, number
         self.lines: Lines = [{} for _ in states]
+        self.running: Sequence[int] = range(len(states))  # the positions that take the step
         self._places: dict[str, dict[Value, list[int]]] = {}
 
     def _by_key(self, key: str) -> dict[Value, list[int]]:
@@ -78,13 +79,13 @@ class RunningLayer:
         """The state after the heads that write into variables. Every head reads the state before the layer."""
         after = [dict(state) for state in self.states]
         for clear in self.spec.clears.values():
-            for i in range(len(after)):
+            for i in self.running:
                 if self._has(i, clear.where):
                     after[i] |= {name: self.spec.kinds[name].values[0] for name in clear.variables}
         written: set[tuple[int, str]] = set()
         for head in self.spec.moves.values():
             assert head.into is not None
-            outputs = {i: self.output(head, i) for i in range(len(after)) if self._has(i, head.where)}
+            outputs = {i: self.output(head, i) for i in self.running if self._has(i, head.where)}
             if head.replacing is not None:
                 outputs = {i: output for i, output in outputs.items() if output.selected}
             for i, output in outputs.items():

@@ -1,4 +1,4 @@
-"""Random attention programs of a size and depth that is asked for, and their circuits.
+"""Random attention programs of a size and depth that is asked for; and networks rotated into fewer dimensions.
 
 Every variable is rewritten in every layer from a variable and a head. Only some of them reach the output: the others
 are decoys, and a head that matters in the first layer may not matter in the last.
@@ -6,7 +6,6 @@ are decoys, and a head that matters in the first layer may not matter in the las
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -18,7 +17,6 @@ from kleene.lowering.symbolic import table
 from kleene.machines.declarations import attend, cat, relative
 from kleene.machines.program import Program, ProgramClass
 from kleene.networks.transformer.model import Transformer
-from kleene.truth.causal_graph import causal_graph
 
 
 @dataclass(frozen=True)
@@ -76,19 +74,6 @@ def random_program(rng: np.random.Generator, size: Size = MEDIUM) -> ProgramClas
     body = {"tokens": size.tokens, "layers": size.layers, **variables, **heads, "output": variables["v0"], "step": step}
     made: ProgramClass = ProgramClass("random_program", (Program,), {**body, "__module__": __name__})
     return made
-
-
-def nodes_of(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """Each head in each layer: how often an intervention on it changes the output, over inputs and positions."""
-    effects: dict[tuple[int, str], list[float]] = {}
-    for tokens in inputs:
-        graph = causal_graph(program, tokens)
-        for node in graph.heads:
-            effects.setdefault((node.layer, node.name), []).append(graph.effects[node])
-    return [
-        {"name": f"{name}@{layer}", "layer": layer, "head": name, "effect": float(np.mean(found)), "in": max(found) > 0}
-        for (layer, name), found in sorted(effects.items())
-    ]
 
 
 def superposed(net: Transformer, rng: np.random.Generator, length: int) -> tuple[Transformer, float]:

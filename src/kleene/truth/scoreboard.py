@@ -167,7 +167,9 @@ def _shown(found: dict[str, float]) -> str:
 def _score_program(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
     """The entries of a program's network."""
     truth = model.truth
-    effect, inside = (np.array([node[key] for node in truth["nodes"]]) for key in ("effect", "in"))
+    effect, inside = (
+        np.array([node[key] for node in truth["nodes"] if node["kind"] == "head"]) for key in ("effect", "in")
+    )
     inputs, rng = torch.tensor(truth["inputs"]), np.random.default_rng(truth["index"])
     inputs = inputs.repeat(8, 1)
     others = torch.from_numpy(rng.integers(model.network.config.tokens, size=inputs.shape))
