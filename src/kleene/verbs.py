@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from kleene.networks.rnn.linear import LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN
     from kleene.networks.rnn.sequence import SequenceRNN
+    from kleene.networks.stock.mamba import MambaAcceptor
     from kleene.networks.stock.model import StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         | GatedRNN
         | LinearRNN
         | SequenceRNN
+        | MambaAcceptor
         | LanguageModel
         | WordClassifier
         | Memoriser
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
         GatedRNN,
         LinearRNN,
         SequenceRNN,
+        MambaAcceptor,
         LanguageModel,
         WordClassifier,
         Memoriser,
@@ -106,6 +109,7 @@ PROGRAM = "kleene.machines.program.ProgramClass"
 DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
 TURING = "kleene.machines.turing.TuringMachine"
 STOCK = "kleene.networks.stock.model.StockModel"
+MAMBA = "kleene.networks.stock.mamba.MambaAcceptor"
 TRANSDUCER, SEQUENCE = "kleene.machines.automata.transducer.Transducer", "kleene.networks.rnn.sequence.SequenceRNN"
 
 # verb → (class of the first argument → "module:function")
@@ -128,6 +132,7 @@ ARROWS: dict[str, dict[str, str]] = {
         GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
         LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
         SEQUENCE: "kleene.decompilers.sequence_to_transducer:decompile_sequence",
+        MAMBA: "kleene.decompilers.mamba_to_dfa:decompile_mamba",
         "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -141,6 +146,7 @@ ARROWS: dict[str, dict[str, str]] = {
         TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
+        MAMBA: "kleene.checks.languages:verify_networks",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
@@ -154,6 +160,7 @@ ARROWS: dict[str, dict[str, str]] = {
         GATED: "kleene.checks.languages:certify_gated",
         LINEAR: "kleene.checks.languages:certify_linear",
         SEQUENCE: "kleene.checks.sequences:certify_sequence",
+        MAMBA: "kleene.checks.languages:certify_mamba",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
@@ -197,7 +204,7 @@ NETWORKS: dict[str, dict[str, str]] = {
         TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_decoder",
     },
     "lstm": {
-        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
+        TURING: "kleene.compilers.turing_to_gated:compile_turing_to_lstm",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
     },
@@ -210,9 +217,13 @@ NETWORKS: dict[str, dict[str, str]] = {
         PROGRAM: "kleene.compilers.transducer_to_rnn:compile_program_to_linear",
     },
     "gru": {
-        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
+        TURING: "kleene.compilers.turing_to_gated:compile_turing_to_gru",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
+    },
+    "mamba": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
     },
     "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
     "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
@@ -267,6 +278,7 @@ LOADERS: dict[str, str] = {
     "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
     "stock": "kleene.networks.stock.model:load",
+    "mamba": "kleene.networks.stock.mamba:load",
 }
 
 
@@ -406,7 +418,16 @@ def compile(
     dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
 ) -> Transformer: ...
 @overload
-def compile(machine: TuringMachine, *, to: Literal["lstm", "gru", "linear"]) -> Never: ...
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["lstm", "gru"],
+    tape: int | None = None,
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype = "float32",
+) -> GatedRNN: ...
+@overload
+def compile(machine: TuringMachine, *, to: Literal["linear"]) -> Never: ...
 @overload
 def compile(
     machine: DFA | NFA,
@@ -423,6 +444,8 @@ def compile(
     factors: int | None = None,
     dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
 ) -> LinearRNN: ...
+@overload
+def compile(machine: DFA | NFA, *, to: Literal["mamba"]) -> MambaAcceptor: ...
 @overload
 def compile(
     machine: WeightedAutomaton,
@@ -453,8 +476,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     """Construct a network whose weights compute exactly what `machine` computes.
 
     - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru",
-      "linear", "llama", "gpt2", "phi3", "qwen3". By default what is named first below. `NotSupported` names the theorem
-      where an architecture cannot hold a machine.
+      "linear", "decoder", "mamba", "llama", "gpt2", "phi3", "qwen3". By default what is named first below.
+      `NotSupported` names the theorem where an architecture cannot hold a machine.
 
     A program becomes a `Transformer`. Options:
 
@@ -516,6 +539,9 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `factors`: the most factors of a product; by default as many as are needed.
     - `dtype`: the number format of the weights.
 
+    A DFA of a star-free language with `to="mamba"` becomes a `MambaAcceptor`, an unmodified `MambaForCausalLM` of
+    Hugging Face's transformers.
+
     A weighted automaton becomes a `LinearRNN` with its own matrices. Option: `dtype`.
 
     A Turing machine with one or several tapes becomes a `Decider`, an oracle language an `OracleRNN`. Options:
@@ -526,6 +552,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     A Turing machine with `to="transformer"` becomes a looped `Transformer` with `decide(word)`. Options:
 
     - `tape`: how many cells there are; by default 64.
+    - `dtype`: the number format of the weights.
+
+    A Turing machine with `to="lstm"` or `to="gru"` becomes a `GatedRNN` that accepts its words on a bounded tape.
+    Options:
+
+    - `tape`: how many cells there are; without it `NotSupported` names the theorem.
+    - `length`: the longest word; by default as many symbols as the tape has room for.
     - `dtype`: the number format of the weights.
 
     A Turing machine with `to="decoder"` becomes a `Transformer` whose tokens are the machine's steps; a DFA one that
@@ -553,6 +586,8 @@ def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates
 def decompile(network: Transformer, *, blind: bool = False, to: Literal["dfa"]) -> DFA: ...
 @overload
 def decompile(network: Transformer, *, blind: bool = False, to: Literal["regex"]) -> str: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["turing"]) -> TuringMachine: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -592,6 +627,10 @@ def decompile(network: LinearRNN, *, to: Literal["regex"], limit: int = 100_000)
 @overload
 def decompile(network: LinearRNN, *, to: Literal["weighted"], limit: int = 100_000) -> WeightedAutomaton: ...
 @overload
+def decompile(network: MambaAcceptor, *, to: Literal["dfa"] = "dfa", limit: int = 20_000) -> DFA: ...
+@overload
+def decompile(network: MambaAcceptor, *, to: Literal["regex"], limit: int = 20_000) -> str: ...
+@overload
 def decompile(network: SequenceRNN, *, limit: int = 100_000) -> Transducer: ...
 @overload
 def decompile(network: Memoriser) -> InstructionTable: ...
@@ -602,7 +641,8 @@ def decompile(network: Any, **options: Any) -> Any:
     machine, a `Memoriser` its instruction table. Option for a transformer:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
-    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
+    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton, "turing" from a Turing
+      machine.
 
     An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
     `to`. A linear RNN also gives a weighted automaton (`to="weighted"`), a network that writes a symbol for each that
@@ -689,7 +729,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN | Transformer,
+    machine: ExactRNN | GatedRNN | LinearRNN | MambaAcceptor | Transformer,
     network: Acceptor | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -773,6 +813,8 @@ def certify(
     limit: int = 1_000_000,
     tolerance: float = 1e-6,
 ) -> WordCertificate: ...
+@overload
+def certify(network: MambaAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate: ...
 @overload
 def certify(
     network: SequenceRNN,

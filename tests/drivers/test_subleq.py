@@ -17,7 +17,7 @@ from kleene.cli.computer import library_programs, read_program
 from kleene.drivers.subleq import TransformerMachine, computer_network, run_on_transformer
 from kleene.networks.transformer.active_rows import find_active_rows
 from kleene.networks.transformer.evaluators import start
-from kleene.networks.transformer.pausable import Watch
+from kleene.networks.transformer.stops import Watch
 
 EVERY = ("dense", "rows", "lookup", "generated")
 

@@ -250,9 +250,10 @@ def network_options(name: str, network: Any, layers: int | None, max_layers: int
         if layers is not None:
             raise InputError(f"{name}: a trained transformer has a fixed number of layers; leave --layers out")
         return {}
-    if kind == "StockModel":
+    if kind in ("StockModel", "SequenceRNN"):
         if layers is not None:
-            raise InputError(f"{name}: a stock model has a fixed number of layers; leave --layers out")
+            said = "a stock model has a fixed number of layers" if kind == "StockModel" else "an RNN has no layers"
+            raise InputError(f"{name}: {said}; leave --layers out")
         return {}
     if kind not in ("Transformer", "LearnedTransformer"):
         raise NotSupported(f"{name}: holds a {kind}, which 'run' cannot take; it takes a transformer")

@@ -14,9 +14,10 @@ from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, RangeError
 from kleene.library.computer import computer
 from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, RunResult, dialect_of, image_of
-from kleene.networks.transformer.evaluators import EVALUATORS, start
+from kleene.networks.transformer.evaluators import start
 from kleene.networks.transformer.model import Transformer
-from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
+from kleene.networks.transformer.pausable import PausableRun
+from kleene.networks.transformer.stops import EVALUATORS, HALTED, PAUSED, WATCHED, Watch
 
 LAYERS = 3  # for each instruction
 FETCH, LOAD = 0, 1  # the layers of an instruction that look up words

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import shutil
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from kleene.files import MAX_JSON_BYTES, read_json, write_json, write_text, writ
 from kleene.papers import protocol_of
 from kleene.papers.protocol import Experiment
 from kleene.papers.provenance import changed_code, commit_of
-from kleene.papers.report import described, table
+from kleene.papers.report import described, table, without_folders
 
 Raw = dict[str, dict[str, Any]]  # by task: arguments, finished, result
 
@@ -89,7 +90,9 @@ def derive(at: Path, experiment: Experiment, scale: str, command: str = "") -> P
     config = experiment.config(scale)
     made = {
         "experiment": experiment.name,
-        "command": command or before.get("command", f"kleene reproduce {experiment.name} --scale {scale}"),
+        "command": without_folders(
+            shlex.split(command or before.get("command", f"kleene reproduce {experiment.name} --scale {scale}"))
+        ),
         **described(runs),
         "code": {file: known for run in runs.values() for file, known in run.get("code", {}).items()},
         "config": config,
