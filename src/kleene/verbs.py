@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from torch import Tensor
     from transformer_lens import HookedTransformer
+    from transformer_lens.model_bridge import TransformerBridge
 
     from kleene.checks.agreement import Report
     from kleene.checks.bisimulation import Bisimulation
@@ -1048,7 +1049,18 @@ def export(
     *,
     layers: int | None = None,
     length: int | None = None,
+    bridge: Literal[False] | None = None,
 ) -> HookedTransformer: ...
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["transformer-lens"],
+    path: None = None,
+    *,
+    layers: int | None = None,
+    length: int | None = None,
+    bridge: Literal[True],
+) -> TransformerBridge: ...
 @overload
 def export(
     thing: Transformer,
@@ -1057,6 +1069,7 @@ def export(
     *,
     layers: int | None = None,
     length: int | None = None,
+    bridge: bool | None = None,
 ) -> Lens: ...
 @overload
 def export(thing: Transformer, to: Literal["hugging-face"], path: str | Path | None = None) -> KleeneModel: ...
@@ -1109,6 +1122,8 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
 
     - `layers`: unroll so many layers. TransformerLens needs it where a network halts by itself.
     - `length`: the longest input (TransformerLens).
+    - `bridge`: a `TransformerBridge` (TransformerLens 3.9 and 4) instead of a `HookedTransformer` (2 and 3); by default
+      only where there is no `HookedTransformer`.
     - `max_layers`: leave a sequence that has not halted after so many layers (ONNX, where it is not unrolled).
 
     With a path, "transformer-lens" only writes the folder, which needs no TransformerLens.
