@@ -1729,7 +1729,11 @@ class Cases:
         self.through = self.rows[:, self.scratch]
         asked = {n for update in mine for n in update.mentions} | {h for h in block.layer.heads if self._depends_on(h)}
         asked |= {word for name in asked if name in block.layer.predicates for word in block.layer.predicates[name][0]}
-        reads = [Update("", guard, reads=h) for h, guard in block.layer.reads if h in asked]
+        reads = [
+            Update("", guard, reads=h)
+            for h, guard in block.layer.reads
+            if h in asked and not self._defined(block.layer.heads[h])
+        ]
         self.updates, self.count_updates = [*mine, *reads], len(mine)  # a reading changes nothing
         self._read_tables()
         self.seen: set[Any] = set()
@@ -1787,13 +1791,23 @@ class Cases:
         for update in self.updates:
             for name in update.mentions - known:
                 raise Refused(f"an update of '{self.name}' depends on '{name}', which no scratch value holds")
-        whole = {atom: tuple(range(self.low[atom].shape[1])) for atom in self.low}
+        whole = {atom: self._values(atom) for atom in self.low}
         every = np.arange(len(self.bias)), np.zeros(self.kind.size), tuple(range(len(self.updates)))
         stack: list[Any] = [(domain, *every, None) for domain in self._domains(whole)]
         while stack:
             self.count += 1
             need(self.count < MAX_CASES, f"'{self.name}' has too many cases")
             stack.extend(self._case(*stack.pop()))
+
+    def _defined(self, head: Head) -> bool:
+        """Whether a head always has a value: it selects one position at most, and has a default for none."""
+        one = self.net.program.selects_one(head)
+        return one and head.default is not None and head.kind.name != "num"
+
+    def _values(self, atom: Atom) -> tuple[int, ...]:
+        """Everything that an atom can be; undefined comes last."""
+        head, every = self.block.head_of(atom), tuple(range(self.low[atom].shape[1]))
+        return every[:-1] if head is not None and self._defined(head) and self.block.atoms[atom] in every else every
 
     def _domains(self, domain: Domain) -> Iterator[Domain]:
         """The boxes to begin with: where heads have cleared the variable, its old value is known."""
@@ -1934,7 +1948,7 @@ class Cases:
         return any(self._undefined(atom, domain) for atom in self._atoms_of(self.updates[u]))
 
     def _raises(self, u: int, domain: Domain) -> bool:
-        """Whether the program reads an undefined head in all of a box: the guard of the reading is decided, and holds."""
+        """Whether the program reads an undefined head in all of a box: the guard of the reading holds there."""
         if u < self.count_updates or not self._blind(u, domain) or self._open_tests(u, domain):
             return False
         return all(len(self._parts_by_test(test, domain)) <= 1 for test in self.updates[u].guard)

@@ -98,7 +98,9 @@ def _cells(machine: Any, lengths: Sequence[int]) -> list[Compiler]:
         return [*tried, ("decoder", f"{_TURING}:compile_dfa_to_decoder", {"length": max(lengths)})]
     if isinstance(machine, TuringMachine):
         tried = [("rnn", "kleene.compilers.turing_to_rnn:compile_turing", {})]
-        tried += [(name, f"{_TURING}:refuse_gated", {}) for name in ("lstm", "gru")]
+        gated = "kleene.compilers.turing_to_gated:compile_turing_to"
+        for name in ("lstm", "gru"):
+            tried += [(name, f"{gated}_{name}", options) for options in ({}, {"tape": min(lengths), "length": 4})]
         tried += [("linear", f"{_TURING}:refuse_linear", {})]
         tried += [("transformer", f"{_TURING}:compile_turing_to_transformer", {"tape": n}) for n in lengths]
         return tried + [("decoder", f"{_TURING}:compile_turing_to_decoder", {"length": n}) for n in lengths]

@@ -122,18 +122,17 @@ def score(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for JSON, table and plot.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods with the truth: rank correlation, AUROC, and whether the largest is found, with intervals."""
+    """Compare methods with the truth: rank correlation, AUROC, faithfulness, completeness; each with its interval."""
     import time
 
-    from kleene.evidence.methods import NODES, PAIRS, TOKENS
-    from kleene.papers.provenance import commit
+    from kleene.papers.provenance import commit, loaded_code
     from kleene.papers.report import command, device
+    from kleene.truth.scoreboard import every_method
     from kleene.truth.scoreboard import score as run
 
     if output is not None and output.exists() and not output.is_dir():
         raise FileError(f"{output}: a file; -o needs the name of a folder")
-    every = list(dict.fromkeys([*TOKENS, *PAIRS, *NODES, "exact"]))
-    names = [name for one in methods for name in (every if one == "all" else [one])]
+    names = [name for one in methods for name in (every_method() if one == "all" else [one])]
     started = time.time()
     with busy("scoring", as_json) as progress:
         board = run(names, models, seeds=seeds, limit=limit, workers=workers, progress=progress)
@@ -143,6 +142,7 @@ def score(
         "device": device(),
         "seconds": round(time.time() - started, 1),
         "seeds": seeds,
+        "code": loaded_code(),
     }
     if output is not None:
         board.write(output)

@@ -195,6 +195,7 @@ class CircuitGraph:
     parts: Parts
     inputs: Tensor
     others: Tensor
+    tokens: int  # how many there are
 
     @cached_property
     def stages(self) -> list[range]:
@@ -231,10 +232,16 @@ class CircuitGraph:
 
     def on(self, inputs: Tensor, others: Tensor) -> CircuitGraph:
         """The same network on other pairs."""
-        return CircuitGraph(self.parts, inputs, others)
+        return CircuitGraph(self.parts, inputs, others, self.tokens)
 
     def run(
-        self, tokens: Tensor, *, seen: Seen | None = None, written: Written | None = None, given: Tensor | None = None
+        self,
+        tokens: Tensor,
+        *,
+        seen: Seen | None = None,
+        written: Written | None = None,
+        given: Tensor | None = None,
+        start: int = 0,
     ) -> Run:
         """Run the network.
 
@@ -242,15 +249,22 @@ class CircuitGraph:
         - `seen`: changes what the nodes of a stage see, (batch, node, position, dim); the output is the last stage.
         - `written`: changes what the nodes of a stage write.
         - `given`: what the input writes, instead of the embedding of the tokens.
+        - `start`: begin at this stage of the run on the inputs.
         """
         parts, left, wrote = self.parts, list[Tensor](), list[Tensor]()
-        sources = (parts.embed(tokens) if given is None else given)[:, None]  # (batch, source, position, dim)
         rest: Tensor | float = 0.0  # what no source has written
-        for stage, nodes in enumerate(self.stages):
+        if start:
+            sources, left = self.clean.left[start], self.clean.left[:start]
+            wrote = [self.clean.written[:, : self.stages[start - 1].stop]]
+            for layer in range(start // 2):
+                rest = rest + parts.constant(layer)
+        else:
+            sources = (parts.embed(tokens) if given is None else given)[:, None]  # (batch, source, position, dim)
+        for stage in range(start, len(self.stages)):
             layer, units = divmod(stage, 2)
             left.append(sources)
             stream = sources.sum(1) + rest
-            x = stream[:, None].expand(-1, len(nodes), -1, -1)
+            x = stream[:, None].expand(-1, len(self.stages[stage]), -1, -1)
             x = x if seen is None else seen(stage, x, sources)
             out = parts.fire(layer, x) if units else parts.attend(layer, x)
             wrote.append(out if written is None else written(stage, out))
@@ -288,7 +302,13 @@ class CircuitGraph:
             these = self.targets(stage)
             return torch.where(chosen[these, None, None], fresh[:, these], out)
 
-        return self.run(self.inputs, written=written).logits
+        return self.run(self.inputs, written=written, start=self._first(chosen)).logits
+
+    def _first(self, targets: Tensor) -> int:
+        """The first stage with some of the targets (target,)."""
+        found = targets.nonzero()
+        first = int(found[0]) if len(found) else self.nodes
+        return next((k for k, nodes in enumerate(self.stages) if first < nodes.stop), len(self.stages))
 
     def with_edges(self, weights: Tensor) -> Tensor:
         """The logits where each edge is interchanged by a weight from 0 to 1: (source, target).
@@ -300,7 +320,7 @@ class CircuitGraph:
             into = weights[: sources.shape[1], self.targets(stage)]
             return x + torch.einsum("bsnd,st->btnd", self.other.left[stage] - sources, into)
 
-        return self.run(self.inputs, seen=seen).logits
+        return self.run(self.inputs, seen=seen, start=self._first(weights.detach().any(0))).logits
 
     def edge_mask(self, chosen: Array) -> Tensor:
         """One value an edge, in the order of `edges`, as a matrix (source, target)."""

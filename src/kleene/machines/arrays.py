@@ -99,7 +99,7 @@ def is_array(thing: Any) -> bool:
 def expanded(body: dict[str, Any]) -> dict[str, Any]:
     """A class body in which the elements of arrays are attributes, and every array is an `Array`."""
     made: dict[str, Any] = {}
-    named = {id(thing) for thing in body.values()}
+    named = {id(thing) for name, thing in body.items() if name != "output"}
     for name, thing in body.items():
         if not is_array(thing) or name in ("tokens", "cycle") or any(id(one) in named for one in thing):
             made[name] = thing  # a list of variables that have names of their own is a constant

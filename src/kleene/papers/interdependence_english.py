@@ -137,10 +137,8 @@ def learn_lstm(
         valid=columns([torch.as_tensor(wiki.valid)], 40, device),
         anneal=4.0,
         seed=seed,
-        folder=folder,
-        deadline=deadline,
         settings={"config": settings, "seed": seed},
-        progress=False,
+        storage=Storage(folder=folder, deadline=deadline),
         title="WikiText-2",
     )
     made: dict[str, Any] = {"perplexity": [epoch["perplexity"][0] for epoch in run.metrics]}

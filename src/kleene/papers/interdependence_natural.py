@@ -20,6 +20,7 @@ from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.papers.wikitext import END, WikiText, by_sentences, natural_corpus, natural_windows, pair_windows
 from kleene.training.language_model import Stack, columns, train_stack
 from kleene.training.loop import seeded
+from kleene.training.options import Storage
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -86,10 +87,8 @@ def learn(
         valid=columns([torch.as_tensor(wiki.valid)] * len(texts), 40, device),
         anneal=4.0,
         evaluate=evaluate,
-        folder=folder,
-        deadline=deadline,
         settings={"config": settings},
-        progress=False,
+        storage=Storage(folder=folder, deadline=deadline),
         title=f"WikiText-2, {what}",
     )
     return {"models": jobs, "epochs": run.metrics, "finished": len(run.metrics) >= settings["epochs"]}

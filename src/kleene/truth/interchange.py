@@ -28,8 +28,10 @@ from kleene.training.loop import Run, fingerprint, train
 from kleene.training.options import Evaluation, Storage
 from kleene.truth.program_tables import Tables
 
-MOST_PAIRS = 4096  # of inputs, where a circuit is found
+MOST_PAIRS = 1024  # of inputs, where the effects of nodes are found
+EDGE_PAIRS = 128  # where those of edges are
 BLOCK = 4096  # pairs at a time
+CLIP = 1.0  # the largest norm of a network's gradient
 SINGLE, SEVERAL = 0.5, 0.75  # shares of a batch: one node of the circuit; up to here several; then none
 
 
@@ -39,7 +41,7 @@ class Schedule:
 
     steps: int = 20_000
     batch: int = 256
-    rate: float = 2e-3
+    rate: float = 1e-3
     interchange: bool = True  # without, only the behaviour is trained: end to end
     seed: int = 0
 
@@ -49,20 +51,26 @@ class Schedule:
         return self.rate * min(1.0, (step + 1) / rise, 0.5 + 0.5 * math.cos(math.pi * step / self.steps))
 
 
-def pairs_of(tables: Tables, most: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+def pairs_among(tokens: int, length: int, most: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Pairs of different inputs, (pairs, position) each: all pairs where there are few enough, else random ones."""
-    every = tables.every_input()
-    count = len(every)
+    count = tokens**length
     if count * count <= most:
         base, source = torch.cartesian_prod(torch.arange(count), torch.arange(count)).T
     else:
         drawn = torch.Generator().manual_seed(seed)
         base, source = (torch.randint(count, (most,), generator=drawn) for _ in range(2))
     kept = base != source
-    return every[base[kept].to(every.device)], every[source[kept].to(every.device)]
+    powers = tokens ** torch.arange(length - 1, -1, -1)
+    return base[kept, None] // powers % tokens, source[kept, None] // powers % tokens
 
 
-def _only(tables: Tables, node: int, like: Tensor) -> Tensor:
+def pairs_of(tables: Tables, most: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Pairs of different inputs of programs."""
+    base, source = pairs_among(tables.tokens, tables.length, most, seed)
+    return base.to(tables.output.device), source.to(tables.output.device)
+
+
+def only_node(tables: Tables, node: int, like: Tensor) -> Tensor:
     """A mask of one node at all positions: (layer, 1, 1, 1, node)."""
     size = len(tables.names)
     found = torch.zeros(tables.layers, 1, 1, 1, size, dtype=torch.bool, device=like.device)
@@ -79,9 +87,62 @@ def effects_of(tables: Tables, pairs: int = MOST_PAIRS) -> Tensor:
         one, other = (part.expand(len(tables), -1, -1) for part in (one, other))
         given, plain = tables.run(other)[0], tables.run(one)[1]
         for node in range(total.shape[1]):
-            changed = tables.run(one, _only(tables, node, one), given)[1] != plain
+            changed = tables.run(one, only_node(tables, node, one), given)[1] != plain
             total[:, node] += changed.float().mean(2).sum(1)
     return total / max(1, len(base))
+
+
+@torch.no_grad()
+def edge_effects_of(tables: Tables, pairs: int = EDGE_PAIRS) -> dict[tuple[str, str], float]:
+    """How often an interchange of an edge changes the output of one program at a position, by the names of its ends.
+
+    The target alone sees the source's value on the other input: a head sees a variable, a variable sees a head or a
+    variable of the layer before. "input" stands for all variables before the first layer. An edge that the program does
+    not have is left out.
+    """
+    base, source = (part[None] for part in pairs_of(tables, pairs))
+    (values, plain), others = tables.run(base), tables.run(source)[0]
+    found: dict[tuple[str, str], float] = {}
+
+    def note(start: str, end: int, layer: int, changed: Tensor) -> None:
+        """What the target `end` becomes, as a share of outputs that change."""
+        given = [part.clone() for part in values]
+        given[layer][..., end] = changed
+        node = layer * len(tables.names) + end
+        after = tables.run(base, only_node(tables, node, base), given)[1]
+        share = float((after != plain).float().mean())
+        if share > 0:
+            found[start, f"{tables.names[end]}@{layer + 1}"] = share
+
+    states = [tables.initial(base), *(part[..., tables.heads :] for part in values)]
+    swapped = [tables.initial(source), *(part[..., tables.heads :] for part in others)]
+    for layer in range(tables.layers):
+        state, read = states[layer], values[layer][..., : tables.heads]
+        sources = {"input": swapped[0]} if layer == 0 else _one_swapped(tables, state, swapped[layer], layer)
+        for start, seen in sources.items():
+            for end in range(tables.heads):
+                note(start, end, layer, tables.looked_up(seen)[..., end])
+            for end in range(state.shape[-1]):
+                note(start, tables.heads + end, layer, tables.stepped(seen, read)[..., end])
+        for head in range(tables.heads):
+            moved = read.clone()
+            moved[..., head] = others[layer][..., head]
+            for end in range(state.shape[-1]):
+                start = f"{tables.names[head]}@{layer + 1}"
+                note(start, tables.heads + end, layer, tables.stepped(state, moved)[..., end])
+    last = tables.names[tables.heads + int(tables.output[0])]
+    final = tables.run(base, only_node(tables, tables.nodes.index((tables.layers, last)), base), others)[1]
+    found[f"{last}@{tables.layers}", "output"] = float((final != plain).float().mean())
+    return found
+
+
+def _one_swapped(tables: Tables, state: Tensor, other: Tensor, layer: int) -> dict[str, Tensor]:
+    """The state after a layer with one variable's values from the other run, for each variable."""
+    found = {}
+    for k, name in enumerate(tables.names[tables.heads :]):
+        found[f"{name}@{layer}"] = state.clone()
+        found[f"{name}@{layer}"][..., k] = other[..., k]
+    return found
 
 
 class _Batches:
@@ -152,7 +213,7 @@ def measure(model: StackedTransformer, tables: Tables, circuit: Tensor, pairs: i
     before = model(base).argmax(-1)
     agrees, moves = [], []
     for node in range(circuit.shape[1]):
-        only = _only(tables, node, base)
+        only = only_node(tables, node, base)
         wide = only.expand(-1, *base.shape, -1)
         after = model.run(base, wide, kept)[1].argmax(-1)
         agrees.append((after == tables.run(base, only, values)[1]).all(-1).float().mean(1))
@@ -186,6 +247,15 @@ def _summary(tables: Tables, circuit: Tensor) -> Callable[[nn.Module], dict[str,
     return look
 
 
+def _clip_each(optimiser: torch.optim.Optimizer, *_: Any) -> None:
+    """Scale down the gradient of each network of a stack whose norm is above `CLIP`."""
+    slopes = [p.grad for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
+    norms = torch.stack([slope.flatten(1).square().sum(1) for slope in slopes]).sum(0).sqrt()  # (network,)
+    scale = (CLIP / (norms + 1e-9)).clamp(max=1)
+    for slope in slopes:
+        slope.mul_(scale.view(-1, *[1] * (slope.dim() - 1)))
+
+
 def train_stack(
     tables: Tables, circuit: Tensor, schedule: Schedule, *, every: int | None = None, storage: Storage | None = None
 ) -> tuple[StackedTransformer, Run]:
@@ -204,8 +274,9 @@ def train_stack(
     model = StackedTransformer(shape, len(tables)).to(device)
     rate: Any = torch.tensor(schedule.rate, device=device) if device.type == "cuda" else schedule.rate
     optimiser = torch.optim.Adam(
-        model.parameters(), lr=rate, betas=(0.9, 0.99), capturable=device.type == "cuda", fused=device.type == "cuda"
+        model.parameters(), lr=rate, betas=(0.9, 0.995), capturable=device.type == "cuda", fused=device.type == "cuda"
     )
+    optimiser.register_step_pre_hook(_clip_each)
     step = CudaGraphStep(optimiser, _Batches(tables, circuit, schedule).loss)
 
     def batches(index: int) -> Tensor:

@@ -19,11 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError
+from kleene.evidence.circuit_graph import CompiledParts
 from kleene.files import write_json
 from kleene.machines.program import ProgramClass
 from kleene.training.options import Storage
-from kleene.truth.interchange import Schedule, effects_of, measure, train_stack
+from kleene.truth.interchange import Schedule, edge_effects_of, effects_of, measure, train_stack
 from kleene.truth.program_tables import Tables
 from kleene.truth.random_programs import Size, random_program
 
@@ -41,9 +43,18 @@ def drawn_program(seed: int, index: int, depth: int, length: int) -> tuple[Progr
         program = random_program(rng, Size(layers=depth))
         tables = Tables.of([program], length)
         effects = effects_of(tables, FEW_PAIRS)[0].view(depth, -1)
-        if bool((effects[:, : tables.heads] > LEAST).any(1).all()):
+        if bool((effects[:, : tables.heads] > LEAST).any(1).all()) and _rewrites(program):
             return program, rng
     raise InputError(f"depth {depth}: none of {DRAWS:,} random programs uses so many layers; ask for fewer")
+
+
+def _rewrites(program: ProgramClass) -> bool:
+    """Whether its compiled network writes every variable anew, so that each is a node of a graph."""
+    try:
+        CompiledParts(compile_program(program))
+    except InputError:
+        return False
+    return True
 
 
 def nodes_of(tables: Tables, effects: Tensor) -> list[dict[str, Any]]:
@@ -75,6 +86,9 @@ def truth_about(
         "certified": False,
         "inputs": inputs,
         "nodes": nodes_of(tables, effects),
+        "edges": [
+            {"from": a, "to": b, "effect": round(effect, 6)} for (a, b), effect in edge_effects_of(tables).items()
+        ],
         "program": {"spec": program.spec.to_json(), "step": tables.step[0].tolist()},
     }
 

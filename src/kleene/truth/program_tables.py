@@ -150,7 +150,7 @@ class Tables:
             -1, self.length
         )
 
-    def _read_heads(self, state: Tensor) -> Tensor:
+    def looked_up(self, state: Tensor) -> Tensor:
         """What the heads give on variables (program, batch, position, variable)."""
         count, batch = state.shape[:2]
         query, key, value = (
@@ -165,6 +165,18 @@ class Tables:
         found = torch.where(several, -1, value.gather(3, at))
         return torch.where(best == -torch.inf, default, found).transpose(2, 3)
 
+    def initial(self, inputs: Tensor) -> Tensor:
+        """The variables before the first layer: (program, batch, position, variable)."""
+        places = torch.arange(inputs.shape[2], device=inputs.device)
+        programs = torch.arange(len(inputs), device=inputs.device)[:, None, None]
+        return self.first[programs, places, inputs]
+
+    def stepped(self, state: Tensor, read: Tensor) -> Tensor:
+        """The variables after `step`, from the variables and what the heads give."""
+        rows = (torch.cat([state, read], -1) * self.strides).sum(-1)
+        programs = torch.arange(len(state), device=state.device)[:, None, None]
+        return self.step[programs, rows.clamp(min=0)]
+
     def run(
         self, inputs: Tensor, masks: Tensor | None = None, given: Sequence[Tensor] | None = None
     ) -> tuple[list[Tensor], Tensor]:
@@ -175,16 +187,12 @@ class Tables:
         - `given`: values by layer, for the masks.
         """
         count, batch, length = inputs.shape
-        places = torch.arange(length, device=inputs.device)
-        programs = torch.arange(count, device=inputs.device)[:, None, None]
-        state = self.first[programs, places, inputs]  # (program, batch, position, variable)
-        kept = []
+        state, kept = self.initial(inputs), []
         for layer in range(self.layers):
-            read = self._read_heads(state)
+            read = self.looked_up(state)
             if masks is not None and given is not None:
                 read = torch.where(masks[layer, ..., : self.heads], given[layer][..., : self.heads], read)
-            rows = (torch.cat([state, read], -1) * self.strides).sum(-1)
-            state = self.step[programs, rows.clamp(min=0)]
+            state = self.stepped(state, read)
             if masks is not None and given is not None:
                 state = torch.where(masks[layer, ..., self.heads :], given[layer][..., self.heads :], state)
             kept.append(torch.cat([read, state], -1))

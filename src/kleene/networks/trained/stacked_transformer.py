@@ -32,9 +32,9 @@ class Shape:
     layers: int
     heads: int
     groups: int
-    dim: int = 56
-    key: int = 12  # dimensions of a head's keys and values
-    units: int = 24  # of a group
+    dim: int = 64
+    key: int = 16  # dimensions of a head's keys and values
+    units: int = 32  # of a group
 
 
 class StackedTransformer(nn.Module):
