@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import random
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -255,6 +256,37 @@ def test_a_step_without_source_means_the_same():
     exec(source, scope)
     assert rewritten(scope["step"], None) is None
     assert guarded_updates(program(scope["step"])) == guarded_updates(program(written(source)))
+
+
+CUBE = {(i, j, k): (i * j + k) % 6 for i in range(4) for j in range(4) for k in range(4)}
+NESTED = [[[(i * j + k) % 6 for k in range(4)] for j in range(4)] for i in range(4)]
+IDIOMS: dict[str, Any] = {
+    "a table of three keys": lambda z: kl.table(CUBE)[z.a, z.b, z.c],
+    "a nested table of three keys": lambda z: kl.table(NESTED)[z.a, z.b, z.c],
+    "bit_count": lambda z: (z.a + z.b).bit_count(),
+    "bit_length": lambda z: z.a.bit_length(),
+    "abs": lambda z: abs(z.a - z.b),
+    "divmod": lambda z: divmod(z.a + z.b, 3)[0] + divmod(z.a, 2)[1],
+    "power": lambda z: pow(z.a, z.b, 5),
+    "power of a constant": lambda z: pow(z.a, 3, 6),
+}
+
+
+@pytest.mark.parametrize("name", IDIOMS)
+def test_idioms(name):
+    def step(z):
+        z.x = IDIOMS[name](z)
+
+    everywhere(step)
+
+
+def test_idioms_that_need_the_source():
+    def step(z):
+        z.x = pow(2, z.b, 5)
+        half = Fraction(z.a, 2)
+        z.y = int(half + Fraction(1, 2)) + (Fraction(z.b) > 1) + CUBE[z.a, 1, z.c] % 2 + NESTED[z.a][2][1] % 2
+
+    everywhere(step)
 
 
 # --- a parser as one would write it in Python ---------------------------------------------------------------

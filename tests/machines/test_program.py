@@ -383,3 +383,26 @@ def test_tokens_are_whole_numbers_on_both_sides(tokens):
     for attempt in (lambda: program.run(tokens), lambda: net.run(tokens, evaluator="dense")):
         with pytest.raises(kl.InputError):
             attempt()
+
+
+@pytest.mark.parametrize("name", ["run", "trace", "spec", "by_layer", "tokens", "layers", "halt", "step"])
+def test_names_that_are_taken_are_said(name):
+    body = {"a": kl.cat(2), "tokens": 2, "layers": 1, "step": lambda z: None}
+    with pytest.raises(kl.ProgramError, match=rf"'{name}'.*give the variable another name \(taken: tokens, .*run"):
+        type(kl.Program)("Named", (kl.Program,), body | {"output": body["a"], name: kl.cat(2)})
+
+
+def test_output_is_not_a_declaration():
+    with pytest.raises(
+        kl.ProgramError, match="'output' must be one of this program's variables; declare it by a name of its own"
+    ):
+        type(kl.Program)("Named", (kl.Program,), {"tokens": 2, "layers": 1, "step": print, "output": kl.cat(2)})
+
+
+def test_a_step_takes_no_self():
+    def step(self, z):
+        z.a = 1
+
+    body = {"a": kl.cat(2), "tokens": 2, "layers": 1, "step": step}
+    with pytest.raises(kl.ProgramError, match=r"'step\(self, z\)': a step takes one argument.*def step\(z\)"):
+        type(kl.Program)("Selfish", (kl.Program,), body | {"output": body["a"]})

@@ -76,6 +76,8 @@ class Merger:
             return self._builtin(function)
         if function is type:
             return lambda value, *rest: self._asks(function, value, *rest)
+        if function is Fraction:
+            return _applied(function)
         inner = function.__func__ if type(function) is MethodType else function
         if type(inner) is not FunctionType or not written_by_user(inner.__module__ or ""):
             return function
@@ -87,14 +89,13 @@ class Merger:
     def _builtin(self, function: BuiltinFunctionType) -> Any:
         if function is id:
             return lambda value: self._asks(function, value)
+        if function is pow:
+            return _applied(function)
         looks_up = (type(function.__self__), function.__name__) in LOOKING_UP
         if not looks_up or not _frozen(function.__self__, inside=True):
             return function
 
-        def looked_up(*keys: Any) -> Any:
-            return apply(function, *keys) if keys and type(keys[0]) is Symbol else function(*keys)
-
-        return looked_up
+        return _applied(function)
 
     def _call(self, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """Call a function of the user: its paths meet when it returns."""
@@ -170,6 +171,15 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "BitXor": operator.ixor,
     "BitAnd": operator.iand,
 }
+
+
+def _applied(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes symbols: it becomes a table."""
+
+    def applied(*given: Any) -> Any:
+        return apply(function, *given) if any(type(one) is Symbol for one in given) else function(*given)
+
+    return applied
 
 
 class Alone:

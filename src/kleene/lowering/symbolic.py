@@ -544,6 +544,11 @@ class Symbol(Opaque):
     def __neg__(self) -> Any:
         return _multiply(self, -1)
 
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if modulus is None:
+            return _unless_word(lambda a, b: apply(operator.pow, a, b), self, other)
+        return apply(pow, self, ordinary(other), ordinary(modulus))
+
     def __round__(self, *digits: int) -> Any:
         return apply(lambda value: round(value, *digits), self)
 
@@ -694,7 +699,8 @@ def _install() -> None:
     ]:
         plain = getattr(operator, f"__{name}__")
         function = special.get(name, lambda a, b, plain=plain: apply(plain, a, b))
-        setattr(Symbol, f"__{name}__", lambda self, other, f=function: _unless_word(f, self, other))
+        if name != "pow":  # which takes a third number
+            setattr(Symbol, f"__{name}__", lambda self, other, f=function: _unless_word(f, self, other))
         setattr(Symbol, f"__r{name}__", lambda self, other, f=function: f(other, self))
     for name in ["lt", "le", "gt", "ge"]:
         plain = getattr(operator, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 from kleene.common.text import Text, alphabet_problem
@@ -13,6 +14,7 @@ from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subs
 from kleene.machines.spec import ClearSpec, Counting, HeadSpec, Spec, VariableSpec, inside
 
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")
+TAKEN = ("run", "trace", "spec", "by_layer")  # what every program has
 MAX_DEFAULT_POSITIONS = 512
 
 CycleLayers = tuple[tuple[str, tuple[str, ...]], ...]  # (layer, names of its heads)
@@ -27,12 +29,20 @@ def specify(name: str, body: dict[str, Any], taken: type) -> Spec:
     """
     names: dict[int, str] = {}  # from the identity of a declaration to its attribute
     for attribute, thing in body.items():
-        if attribute in RESERVED or not isinstance(thing, Variable | Head | Clear):
+        if attribute == "output" or not isinstance(thing, Variable | Head | Clear):
             continue
+        if attribute in RESERVED:
+            raise ProgramError(
+                f"{name}: '{attribute}' says something about the program; give the variable another name "
+                f"(taken: {', '.join((*RESERVED, *TAKEN))})"
+            )
         if attribute.startswith("_"):
             raise ProgramError(f"{name}: the variable '{attribute}' must not start with an underscore")
-        if hasattr(taken, attribute):
-            raise ProgramError(f"{name}: a program has a '{attribute}' already; give the variable another name")
+        if hasattr(taken, attribute) or attribute in TAKEN:
+            raise ProgramError(
+                f"{name}: a program has a '{attribute}' already; give the variable another name "
+                f"(taken: {', '.join((*RESERVED, *TAKEN))})"
+            )
         if id(thing) in names:
             raise ProgramError(
                 f"{name}: '{names[id(thing)]}' and '{attribute}' are one declaration; declare each variable by itself"
@@ -165,6 +175,15 @@ class _Checker:
         steps = [name for name in ("step", "rules", "cycle") if self.body.get(name)]
         if not steps or (steps != ["cycle"] and not callable(self.body[steps[0]])):
             raise self.fail("'step' is missing: def step(z): … (or def rules(b): …, or cycle = (layer, …))")
+        layers = [one for one in self.body.get("cycle") or () if isinstance(one, CycleLayer)]
+        for step in [self.body.get("step"), *(each for one in layers for each in (one.step, one.second))]:
+            plain = step.__func__ if isinstance(step, staticmethod) else step
+            if isinstance(plain, FunctionType) and plain.__code__.co_argcount - len(plain.__defaults__ or ()) > 1:
+                named = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
+                raise self.fail(
+                    f"'{plain.__name__}({named})': a step takes one argument, the state of a position, and no self: "
+                    f"def {plain.__name__}(z): …"
+                )
         return steps == ["cycle"]
 
     def _check_end(self, halt: dict[str, int], layers: int | None, max_tokens: int | None) -> None:
@@ -386,6 +405,8 @@ class _Checker:
         name = self.names.get(id(output))
         if output is None:
             raise self.fail("'output', the variable that is the result, is missing")
+        if name not in variables and isinstance(output, Variable):
+            raise self.fail("'output' must be one of this program's variables; declare it by a name of its own first")
         if name not in variables:
             raise self.fail("'output' must be one of this program's variables (a head's value: copy it in step)")
         kind = variables[name].kind
