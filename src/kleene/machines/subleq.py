@@ -510,8 +510,8 @@ def load(path: str | Path, dialect: str | Dialect = "esolang") -> Image:
         return assemble(read_text(path, MAX_FILE), dialect, name=str(path))
     if path.suffix not in RAW:
         raise FileError(
-            f"{path}: unknown suffix {path.suffix!r}; images are read from .dec (decimal cells), .subleq (assembly) and "
-            ".bin (raw bytes)"
+            f"{path}: unknown suffix {path.suffix!r}; images are read from .dec (decimal cells), .subleq (assembly) "
+            "and .bin (raw bytes)"
         )
     content = read_bytes(path, MAX_FILE)
     if content.translate(None, b"0123456789+-, \t\r\n"):
