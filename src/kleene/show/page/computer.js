@@ -9,10 +9,10 @@ class View {
     this.data = data;
     const { steps } = data;
     this.now = make("p", { class: "said" });
-    this.registers = make("table", { "aria-label": "registers" });
+    this.registers = make("pre", { "aria-label": "registers", tabindex: 0 });
     this.code = make("pre", { "aria-label": "memory around pc", tabindex: 0 });
     this.stack = make("pre", { "aria-label": "memory around sp", tabindex: 0 });
-    this.looks = make("table", { "aria-label": "what the heads look up" });
+    this.looks = make("pre", { "aria-label": "what the heads look up", tabindex: 0 });
     this.output = make("pre", { "aria-label": "output", tabindex: 0 });
     this.player = new Player({
       last: steps.length - 1, noun: "instruction", density: steps.map((step) => step.looks.length),
@@ -31,19 +31,20 @@ class View {
   show(k) {
     const step = this.data.steps[k], before = this.data.steps[Math.max(0, k - 1)];
     this.now.textContent = `pc ${hex(step.pc, 8)}   ${hex(step.instruction, 8)}   ${step.text}`;
-    const rows = [];
+    const registers = [];
     for (let row = 0; row < 8; row++) {
-      rows.push(make("tr", {}, [0, 8, 16, 24].flatMap((first) => {
-        const number = first + row, value = step.registers[number], changed = value !== before.registers[number];
-        return [make("th", { scope: "row" }, `x${number} ${NAMES[number]}`), make("td", {}, changed ? make("strong", {}, hex(value, 8)) : hex(value, 8))];
-      })));
+      for (const first of [0, 8, 16, 24]) {
+        const number = first + row, value = hex(step.registers[number], 8);
+        const changed = step.registers[number] !== before.registers[number];
+        registers.push(`x${number}`.padEnd(4), NAMES[number].padEnd(5), changed ? make("strong", {}, value) : value, "   ");
+      }
+      registers.push("\n");
     }
-    this.registers.replaceChildren(make("tbody", {}, rows));
+    this.registers.replaceChildren(...registers);
     this.dump(this.code, step.near_pc, step.pc, 4);
     this.dump(this.stack, step.near_sp, step.registers[2], 4);
-    const looks = step.looks.map(([layer, head, found]) => make("tr", {},
-      make("td", {}, `layer ${layer}`), make("td", {}, this.data.heads[head]), make("td", {}, this.data.found[found] || "nothing")));
-    this.looks.replaceChildren(make("tbody", {}, looks));
+    this.looks.textContent = step.looks.map(([layer, head, found]) =>
+      `layer ${layer}  ${this.data.heads[head].padEnd(15)}  ${this.data.found[found] || "nothing"}`).join("\n");
     this.output.textContent = this.data.steps.slice(0, k + 1).map((one) => one.output).join("");
   }
 
