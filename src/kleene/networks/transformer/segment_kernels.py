@@ -90,7 +90,7 @@ def _describe(contents, segments, s, vector, entry):  # type: ignore[no-untyped-
 def intern_rows(contents, segments, rows, now):  # type: ignore[no-untyped-def]
     """Number the contents of the loud segments of some rows; what is full, where something is."""
     for i in range(len(rows)):
-        for s in range(now.shape[1]):
+        for s in range(segments.loud):
             found = intern(contents, segments, s, rows[i, segments.start[s] :])
             if found < 0:
                 return found

@@ -201,11 +201,10 @@ def lanes_of(heads: FlatHeads, segments: Segments) -> Lanes:
         head_ptr.append(len(made))
     every = np.array([k for part in copies for k in part], np.int64)
     nothing = np.array([k for part in nulls for k in part], np.int64)
-    source, target = np.array(made, np.int64).reshape(-1, 2).T.copy()
+    ends = np.array(made, np.int64).reshape(-1, 2).T.copy()
     return Lanes(
         np.array(head_ptr, np.int64),
-        source,
-        target,
+        *ends,
         _pointers(copies),
         heads.sources[every] - segments.start[sources[every]],
         heads.targets[every] - segments.start[targets[every]],
@@ -236,7 +235,7 @@ def groups_of(block: FlatBlock, lanes: Lanes, segments: Segments, bits: int) -> 
         if group is None:
             group = reads[t], [], []
             groups.append(group)
-        group[1 if t < loud else 2].append(t)
+        (group[1] if t < loud else group[2]).append(t)
     columns, targets, quiets = [sorted(g[0]) for g in groups], [g[1] for g in groups], [g[2] for g in groups]
     lists = [part for pair in ((_pointers(part), _flat(part)) for part in (columns, targets, quiets)) for part in pair]
     return Groups(bits, len(groups).bit_length(), *lists)
@@ -291,9 +290,9 @@ def no_contents(segments: Segments, kind: Any) -> Contents:
         _whole(2 * room, fill=-1), _whole(room), _whole(room), np.zeros(room, kind), _whole(room),
         _whole(segments.loud),
     )  # fmt: skip
-    zero = _whole(1, segments.loud)
+    zero = np.zeros((1, segments.loud), np.int32)
     intern_rows(made, segments, np.zeros((1, int(segments.size.sum())), kind), zero)
-    return made._replace(zero=zero[0])
+    return made._replace(zero=zero[0].astype(np.int64))
 
 
 def no_memory(lanes: Lanes, contents: Contents) -> Memory:
@@ -369,7 +368,7 @@ class SegmentTables:
 
     def _run_layers(self, batch: Batch, limit: int, halts: bool) -> int:
         """Run until all sequences have halted, or for `limit` layers; how it ended."""
-        layer, settles = 0, len(self.blocks) == 1
+        layer, anew, settles = 0, -1, len(self.blocks) == 1
         self._renew(batch)
         while layer < limit and batch.going[0]:
             b, count = layer % len(self.blocks), limit - layer if settles else 1
@@ -382,8 +381,11 @@ class SegmentTables:
                 self._begin()
             if status == NOT_ONE_HOT or status <= NOT_QUIET:
                 return int(status)
-            if status != FINE:
-                self._make_room(status, b, batch)
+            if status != FINE and layer > anew and self._is_large(b):  # at most once a layer, so that it ends
+                anew = layer
+                self._begin_anew(batch)
+            elif status != FINE:
+                self._make_room(status, b)
             if status != FINE or not settles:
                 self._renew(batch)
         return FINE
@@ -395,20 +397,25 @@ class SegmentTables:
         batch.before[moved] = -1
         batch.now[:, batch.loud :] = -1
 
-    def _make_room(self, full: int, b: int = 0, batch: Batch | None = None) -> None:
-        """Double what is full; where it is large, begin anew."""
+    def _is_large(self, b: int) -> bool:
+        """Whether the tables hold more than they should."""
+        added = sum(memory.alone.size for memory in self.memories)
+        return len(self.contents.values) + added + len(self.memories[b].table) > MOST_VALUES
+
+    def _begin_anew(self, batch: Batch) -> None:
+        """Forget everything but what the sequences hold now."""
+        rows = np.zeros((len(batch.now), self.dim), self.kind)
+        expand(self.contents, self.segments, batch.now, rows)
+        self._begin()
+        while status := intern_rows(self.contents, self.segments, rows, batch.now):
+            self._make_room(status)
+
+    def _make_room(self, full: int, b: int = 0) -> None:
+        """Double what is full."""
         memory, contents = self.memories[b], self.contents
-        if full == STEPS_FULL and len(memory.table) > MOST_VALUES:
-            self.memories[b] = no_memory(self.lanes[b], contents)
-        elif full == STEPS_FULL:
+        if full == STEPS_FULL:
             self.memories[b] = memory._replace(table=_whole(2 * len(memory.table), fill=-1))
             refill(memory.table, self.memories[b].table)
-        elif batch is not None and len(contents.values) + sum(m.alone.size for m in self.memories) > MOST_VALUES:
-            rows = np.zeros((len(batch.now), self.dim), self.kind)
-            expand(contents, self.segments, batch.now, rows)
-            self._begin()
-            while status := intern_rows(self.contents, self.segments, rows, batch.now[:, : batch.loud]):
-                self._make_room(status)
         elif full == VALUES_FULL:
             self.contents = contents._replace(values=_doubled(contents.values))
         else:
