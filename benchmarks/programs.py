@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +153,9 @@ def speeds() -> Iterator[Row]:
 
 
 def beside_the_rule_machine() -> Iterator[Row]:
-    """The sparse evaluator and the rule machine on batches of 256 inputs, all different: the first batch, which fills the
-    tables of the sparse evaluator, and the best of four more."""
+    """The sparse evaluator and the rule machine on batches of 256 inputs, all different.
+
+    The first batch fills the tables of the sparse evaluator; the other rows are the best of four more."""
     import kleene as kl
 
     chance = random.Random(0)
@@ -169,8 +171,8 @@ def beside_the_rule_machine() -> Iterator[Row]:
         batches = [[draw() for _ in range(256)] for _ in range(5)]
         net.run_batch(batches[0][:2], evaluator="sparse")  # compiles its kernels once
         net = kl.compile(program)
-        sparse = [cpu_seconds(lambda some=some: net.run_batch(some, evaluator="sparse")) / 256 for some in batches]
-        rules = min(cpu_seconds(lambda some=some: machine.run_batch(some)) / 256 for some in batches)
+        sparse = [cpu_seconds(partial(net.run_batch, some, evaluator="sparse")) / 256 for some in batches]
+        rules = min(cpu_seconds(partial(machine.run_batch, some)) / 256 for some in batches)
         yield {"name": f"rule machine, {name}", "ours": 1 / rules, "unit": "sequences/s"}
         yield {"name": f"sparse network, {name}: the first batch", "ours": 1 / sparse[0], "unit": "sequences/s"}
         yield {"name": f"sparse network, {name}", "ours": 1 / min(sparse[1:]), "unit": "sequences/s"}

@@ -665,7 +665,7 @@ class UpdateLowering:
         thresholds = min(inside[0], inside[-1]) + sum(a != b for a, b in pairwise(inside))
         if thresholds > 1 and any(t.variable in self.builder.rough for t in others):
             return None  # where the test fails, an average in a guard would open two thresholds by different parts
-        pieces, holds = [], {value: int(value in test.allowed) for value in test.form.values}
+        pieces, holds = [], dict(zip(test.form.values, map(int, inside)))
         for old in sorted(self.domains[self.name]):
             if old != new:
                 change = {(self.name, old): -1, (self.name, new): 1}

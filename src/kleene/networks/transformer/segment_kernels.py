@@ -215,6 +215,10 @@ def attend(contents, segments, heads, lanes, memory, batch, moved):  # type: ign
     for t in range(moved):
         queue[t] = batch.moved[t]
         queued[queue[t]] = time
+    if batch.going[2]:  # nothing is selected yet
+        for lane in range(len(lanes.source)):
+            batch.now[:, batch.loud + lane] = memory.nothing[lane]
+        batch.going[2] = 0
     for h in range(len(heads.mode)):
         if heads.mode[h] == BY_OFFSET and heads.offset[h] != MANY_OFFSETS:
             todo = _shift(heads, h, lanes, memory, batch, moved, todo)
@@ -240,19 +244,18 @@ def attend(contents, segments, heads, lanes, memory, batch, moved):  # type: ign
 @njit(cache=True, nogil=True)
 def _shift(heads, h, lanes, memory, batch, moved, todo):  # type: ignore[no-untyped-def]
     """A head with a single offset: it adds something else where the selected position has moved."""
-    now, where, sequence, starts, ends = batch.now, batch.moved, batch.sequence, batch.starts, batch.ends
+    now, where, low, high = batch.now, batch.moved, batch.low, batch.high
     queued, time, queue, alone = batch.queued, batch.time[0], batch.queue, memory.alone
-    offset, blind = heads.offset[h], heads.causal and heads.offset[h] > 0
+    offset = heads.offset[h]
+    if heads.causal and offset > 0:
+        return todo
     for lane in range(lanes.head_ptr[h], lanes.head_ptr[h + 1]):
-        column, source, nothing = batch.loud + lane, lanes.source[lane], memory.nothing[lane]
+        column, source = batch.loud + lane, lanes.source[lane]
         for t in range(moved):
             j = where[t]
-            i, s = j - offset, sequence[j]
-            if starts[s] <= i < ends[s] and not blind:
+            i = j - offset
+            if low[j] <= i < high[j]:
                 todo = _put(now, i, column, alone[now[j, source], lane], queued, time, queue, todo)
-            i = j + offset
-            if now[j, column] < 0 and (blind or not starts[s] <= i < ends[s]):  # at the start
-                todo = _put(now, j, column, nothing, queued, time, queue, todo)
     return todo
 
 
@@ -341,14 +344,26 @@ def _put_picked(h, lanes, memory, batch, s, only_moved, todo):  # type: ignore[n
     return todo
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _same_everywhere(mode, order, causal, allowed):  # type: ignore[no-untyped-def]
+    """Whether what a query selects does not depend on where it is asked."""
+    return mode != BY_WORD and order == ALL and not causal and allowed.all()
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_average(order, tied, count):  # type: ignore[no-untyped-def]
+    """Whether a head that selects `count` positions adds something else than one of them does."""
+    return order == ALL and (count > 1 or (tied and count > 0))
+
+
 @njit(cache=True, nogil=True)
 def _select_by_offset(contents, segments, heads, h, lanes, memory, batch, s, todo):  # type: ignore[no-untyped-def]
     """A head that selects by several offsets."""
     allowed, ranks, causal, tied = heads.allowed[h], heads.ranks[h], heads.causal, heads.tied[h]
     begin, end, chosen, picked = batch.starts[s], batch.ends[s], batch.chosen, batch.picked[h]
     batch.averages[h, s] = False
-    reach, every = len(allowed) // 2, heads.order[h] == ALL
-    everywhere = every and not causal and allowed.all()  # every position selects the same
+    reach, order = len(allowed) // 2, heads.order[h]
+    everywhere = _same_everywhere(BY_OFFSET, order, causal, allowed)
     for i in range(begin, end):
         if everywhere and i > begin:
             picked[i] = DONE - 1  # the same as the first
@@ -363,7 +378,7 @@ def _select_by_offset(contents, segments, heads, h, lanes, memory, batch, s, tod
                     best = j
                 count += 1
         picked[i] = best
-        if every and (count > 1 or (tied and count > 0)):
+        if _is_average(order, tied, count):
             picked[i], batch.averages[h, s] = DONE, True
             todo = _put_average(contents, segments, heads, h, lanes, batch, i, count, todo)
             if todo < 0:
@@ -388,9 +403,9 @@ def _select_by_key(contents, segments, heads, h, lanes, memory, batch, s, todo):
     picked = batch.picked[h, begin : begin + n]
     batch.averages[h, s] = False
     keys, queries, buckets, following, asked = batch.keys, batch.queries, batch.buckets, batch.following, batch.asked
-    reach, every, by_word = len(allowed) // 2, heads.order[h] == ALL, heads.mode[h] == BY_WORD
+    reach, order, by_word = len(allowed) // 2, heads.order[h], heads.mode[h] == BY_WORD
     base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
-    everywhere = every and not by_word and not causal and allowed.all()  # a query selects the same everywhere
+    everywhere = _same_everywhere(heads.mode[h], order, causal, allowed)
     _chain(keys, n, buckets, following)
     for i in range(n):
         query = queries[i]
@@ -413,7 +428,7 @@ def _select_by_key(contents, segments, heads, h, lanes, memory, batch, s, todo):
                     count += 1
                 j = following[j]
         picked[i] = best if best < 0 else begin + best
-        if every and (count > 1 or (tied and count > 0)):
+        if _is_average(order, tied, count):
             picked[i], batch.averages[h, s] = DONE, True
             todo = _put_average(contents, segments, heads, h, lanes, batch, begin + i, count, todo)
             if todo < 0:
@@ -473,7 +488,8 @@ def advance(contents, segments, block, lanes, groups, memory, batch, room, todo)
     What a group reads is one key: the group, and `bits` for each content. Where that does not fit into a word, the
     words before the last are numbered, and the next word begins with the number and bit 62 in place of the group."""
     now, queue, nexts, table, bits = batch.now, batch.queue, batch.nexts, memory.table, groups.bits
-    key_ptr, columns, target_ptr = groups.key_ptr, groups.columns, groups.target_ptr
+    key_ptr, columns, target_ptr, targets = groups.key_ptr, groups.columns, groups.target_ptr, groups.targets
+    last = batch.last
     for t in range(todo):
         i = queue[t]
         for g in range(len(key_ptr) - 1):
@@ -487,6 +503,11 @@ def advance(contents, segments, block, lanes, groups, memory, batch, room, todo)
                 key = (key << bits) | now[i, columns[k]]
                 used += bits
             key |= tag
+            if last[i, g] == key:  # the segments hold what this has made already
+                for k in range(target_ptr[g], target_ptr[g + 1]):
+                    nexts[t, k] = now[i, targets[k]]
+                continue
+            last[i, g] = key
             place = _find(table, key)
             if table[place] < 0:
                 made = _compute_step(contents, segments, block, lanes, groups, now, room, i, g)

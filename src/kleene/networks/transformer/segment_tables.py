@@ -125,17 +125,22 @@ class Batch(NamedTuple):
     now: Array  # (position, loud segment or lane) → content
     before: Array  # (position, loud segment): before the last layer
     sequence: Array  # position → its sequence
+    low: Array  # position → the first position of its sequence
+    high: Array  # position → the end of its sequence
     starts: Array  # sequence → its first position
     ends: Array
     layers: Array  # sequence → the layers that it took, or −1 where it has not halted
     waiting: Array  # sequence → how many of its positions do not have the halt value
     halted: Array  # position → whether it has the halt value
-    going: Array  # (2,): how many positions changed in the last layer; whether halting has been looked at
+    going: (
+        Array  # (3,): how many positions changed in the last layer; whether halting was looked at; whether heads begin
+    )
     moved: Array  # those positions
     queue: Array  # the positions that may change in this layer
     queued: Array  # position → the last time that it was put on the queue
     time: Array  # (2,): counts the layers, and the selections of heads
     nexts: Array  # (place in the queue, target)
+    last: Array  # (position, group): what the group read last, as a key
     stale: Array  # the sequences in which a head selects anew
     marked: Array  # sequence → the last time that it was put there
     same_picks: Array  # sequence → whether the head picks the same positions again
@@ -220,16 +225,9 @@ def groups_of(block: FlatBlock, lanes: Lanes, segments: Segments, bits: int) -> 
     """The groups of a block: a segment joins the first group that reads all that it depends on.
 
     bits: of a content's number. What a group makes fits into a word."""
-    count, loud = len(segments.size), segments.loud
-    first, second = (_dependencies(half, segments) for half in (block.first, block.second))
-    reads: list[set[int]] = []
-    for t in range(count):
-        depends = set().union(*(first.get(s, {s}) for s in second.get(t, {t})))
-        lanes_read = {loud + k for k, s in enumerate(lanes.target.tolist()) if s in depends}
-        reads.append({s for s in depends if s < loud} | lanes_read)
+    loud, reads = segments.loud, _columns_read(block, lanes, segments)
     groups: list[tuple[set[int], list[int], list[int]]] = []
-    written = [t for t in range(count) if t in first or t in second or t in lanes.target]
-    for t in sorted(written, key=lambda t: -len(reads[t])):
+    for t in sorted(reads, key=lambda t: -len(reads[t])):
         fits = (g for g in groups if reads[t] <= g[0] and (t >= loud or len(g[1]) < 62 // bits))
         group = next(fits, None)
         if group is None:
@@ -239,6 +237,17 @@ def groups_of(block: FlatBlock, lanes: Lanes, segments: Segments, bits: int) -> 
     columns, targets, quiets = [sorted(g[0]) for g in groups], [g[1] for g in groups], [g[2] for g in groups]
     lists = [part for pair in ((_pointers(part), _flat(part)) for part in (columns, targets, quiets)) for part in pair]
     return Groups(bits, len(groups).bit_length(), *lists)
+
+
+def _columns_read(block: FlatBlock, lanes: Lanes, segments: Segments) -> dict[int, set[int]]:
+    """Segment that the block writes → the columns of the state that it then depends on."""
+    first, second = (_dependencies(half, segments) for half in (block.first, block.second))
+    found = {}
+    for t in sorted({*first, *second, *lanes.target.tolist()}):
+        depends: set[int] = set().union(*(first.get(s, {s}) for s in second.get(t, {t})))
+        through_heads = {segments.loud + k for k, s in enumerate(lanes.target.tolist()) if s in depends}
+        found[t] = {s for s in depends if s < segments.loud} | through_heads
+    return found
 
 
 def _dependencies(half: FlatHalf, segments: Segments) -> dict[int, set[int]]:
@@ -395,7 +404,7 @@ class SegmentTables:
         moved = np.nonzero(batch.layers[batch.sequence] < 0)[0]
         batch.moved[: len(moved)], batch.going[0] = moved, len(moved)
         batch.before[moved] = -1
-        batch.now[:, batch.loud :] = -1
+        batch.going[2], batch.last[:] = 1, -1
 
     def _is_large(self, b: int) -> bool:
         """Whether the tables hold more than they should."""
@@ -436,17 +445,20 @@ class SegmentTables:
             now=np.full((total, loud + lanes), -1, np.int32),
             before=np.full((total, loud), -1, np.int32),
             sequence=np.repeat(np.arange(count), lengths),
+            low=np.repeat(ends - lengths, lengths),
+            high=np.repeat(ends, lengths),
             starts=ends - lengths,
             ends=ends,
             layers=_whole(count, fill=-1),
             waiting=lengths.astype(np.int64),
             halted=np.zeros(total, np.bool_),
-            going=_whole(2),
+            going=_whole(3),
             moved=_whole(total),
             queue=_whole(total),
             queued=_whole(total),
             time=_whole(2),
             nexts=np.zeros((total, targets), np.int32),
+            last=_whole(total, max(len(groups.key_ptr) for groups in self.groups), fill=-1),
             stale=_whole(count),
             marked=_whole(count),
             same_picks=np.zeros(count, np.bool_),
