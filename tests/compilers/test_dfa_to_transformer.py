@@ -166,3 +166,44 @@ def test_wrong_requests_say_what_would_be_right():
         kl.compile(kl.library.parity_relative).accepts("01")
     with pytest.raises(kl.NotSupported, match="not compiled from an automaton"):
         kl.decompile(kl.compile(kl.library.parity_relative), to="dfa")
+
+
+# --- decoders ---
+
+
+@pytest.mark.parametrize("dfa", [kl.regex("(a|b)*abb", alphabet="ab"), S5], ids=["small monoid", "a layer a position"])
+def test_a_decoder_accepts_words_and_gives_the_automaton_back(dfa, tmp_path):
+    net = kl.compile(dfa, to="decoder", length=6)
+    words = [random_word(random.Random(n), dfa.alphabet, 6) for n in range(60)] + [""]
+    assert (net.accepts_batch(words) == dfa.accepts_batch(words)).all()
+    certificate = kl.certify(net)
+    assert certificate.holds and "accept the words of the machine" in str(certificate)
+    assert kl.verify(dfa, net).holds and kl.decompile(net, to="dfa").equivalent(dfa)
+    net.save(tmp_path / "net")
+    again = kl.load(tmp_path / "net", kl.Transformer)
+    assert again.accepts_batch(words[:5]).tolist() == net.accepts_batch(words[:5]).tolist()
+    with pytest.raises(kl.InputError, match="reads up to 6"):
+        net.accepts([dfa.alphabet[0]] * 7)
+
+
+@pytest.mark.parametrize("dfa", [kl.regex("(a|b)*abb", alphabet="ab"), S5], ids=["small monoid", "a layer a position"])
+def test_a_decoder_of_another_language_is_not_proved(dfa):
+    net = kl.compile(dfa, to="decoder", length=6)
+    net.description["words"]["machine"] = dfa.complement().to_json()
+    assert "differ on" in str(kl.certify(net))
+    net = kl.compile(dfa, to="decoder", length=6)
+    net.description["words"]["allowed"]["values"] = [0]
+    assert "what holds the end" in str(kl.certify(net))
+    net.description["words"]["length"] = 100
+    assert "too few layers" in str(kl.certify(net))
+
+
+def test_a_decoder_of_many_layers_completes_words():
+    net = kl.compile(S5, to="decoder", length=6)
+    word = S5.sample(2)
+    prefix = [S5.alphabet.index(symbol) for symbol in word]
+    made = net.run(prefix[:1], evaluator="dense")
+    assert made[-1] == len(S5.alphabet)
+    assert S5.accepts([S5.alphabet[token] for token in [*prefix[:1], *made[:-1]]])
+    with pytest.raises(kl.NotSupported, match="length=600 is more than 512 layers"):
+        kl.compile(S5, to="decoder", length=600)

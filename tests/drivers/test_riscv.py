@@ -9,15 +9,18 @@ import torch
 
 import kleene as kl
 from data_sets import DATA, needs
+from kleene.drivers import riscv
 from kleene.drivers.riscv import LAYERS, TransformerComputer, riscv_network
 from kleene.drivers.riscv_programs import find_program
 from kleene.library.riscv import FIRST_REGISTER
 from kleene.machines.elf import Executable, load_executable
 from kleene.machines.riscv import BASE, ReferenceMachine
-from kleene.networks.transformer.lanes import compiler
+from kleene.networks.transformer.lane_builds import compiler
+from kleene.networks.transformer.prepared import PreparedLanes, load_prepared
 
 SMALL, MEMORY = 64, 1 << 16
-FAST = "lanes" if compiler() else "lookup"
+LANES = ["lanes", "lanes-numba"] if compiler() else ["lanes-numba"]
+FAST = LANES[0]
 CONFORMANCE = sorted((DATA / "riscv" / "tests").glob("rv32ui-p-*"))
 
 
@@ -97,7 +100,7 @@ def test_evaluators_in_lockstep():
     """Every residual of every layer is the same."""
     chance = random.Random(3)
     program = random_program(chance)
-    runs = [Bare(program, name, random.Random(4)).network.running for name in ("dense", "rows", "lookup", FAST)]
+    runs = [Bare(program, name, random.Random(4)).network.running for name in ("dense", "rows", "lookup", *LANES)]
     for _ in range(3 * LAYERS):
         for run in runs:
             run.run(1)
@@ -105,6 +108,32 @@ def test_evaluators_in_lockstep():
         assert all(torch.equal(run.residual(), expected) for run in runs[1:])
         if runs[0].halted:
             break
+
+
+def test_a_run_from_the_cache_does_without_the_network():
+    """The second run of the same weights is prepared; other weights, or rows of other kinds, are not taken for them."""
+    program = random_program(random.Random(8))
+    first = _bare(TransformerComputer, program, FAST)
+    again = _bare(TransformerComputer, program, FAST)
+    assert isinstance(again.running, PreparedLanes) and again.running.whole is None
+    for machine in (first, again):
+        machine.run(4)
+    assert state(first) == state(again)
+    folder = riscv._folder(SMALL)
+    kept, weights = folder.with_name(f"{folder.name}-{FAST}"), folder / "weights.safetensors"
+    tokens = again.running.start_rows.tokens
+    assert load_prepared(kept, weights, tokens) is not None
+    assert load_prepared(kept, folder / "kleene.json", tokens) is None
+    assert load_prepared(kept, weights, tokens[::-1].copy()) is None
+
+
+def test_a_run_from_the_cache_says_what_is_wrong():
+    """Where the code leaves a layer undone, the weights decide: here pc leaves memory."""
+    program = Executable("jump", ((BASE, (0x0400006F).to_bytes(4, "little"), SMALL),), BASE)  # jal x0, +64
+    for _ in range(2):
+        machine = _bare(TransformerComputer, program, FAST)
+        with pytest.raises(kl.RangeError, match="after 1 instructions pc is 0x80000040, outside memory"):
+            machine.run(10)
 
 
 def test_the_interpreter_says_the_same():

@@ -117,9 +117,12 @@ def test_brackets_are_closed() -> None:
     assert allowed(net, "([") == {"(", "[", "]"} and allowed(net, "()") == {"(", "[", ";"}
 
 
-def test_languages_with_large_monoids_are_refused() -> None:
-    with pytest.raises(kl.NotSupported, match="elements"):
-        kl.library.regex_decoder("(a|b)*a(a|b){7}")
+def test_languages_with_large_monoids_take_a_layer_a_position() -> None:
+    program = kl.library.regex_decoder("(a|b)*a(a|b){5}", 12)
+    assert program.spec.layers == 13
+    assert program.run("bab").text == "aaaa" and program.run("aaaaaa").text == ""
+    with pytest.raises(kl.NotSupported, match="more than 64 elements, so a position takes a layer"):
+        kl.library.regex_decoder("(a|b)*a(a|b){7}", 1000)
 
 
 # --- Turing machines ---

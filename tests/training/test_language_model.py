@@ -27,6 +27,7 @@ from kleene.networks.trained.lstm import LanguageModel, Vocabulary
 from kleene.networks.trained.transformer_lm import TransformerLanguageModel
 from kleene.papers import EXPERIMENTS, experiment, protocol_of
 from kleene.training.language_model import Stack, columns, train_stack
+from kleene.training.options import Storage
 
 WORDS = Vocabulary(["<unk>", "the", "cat", "sat", "on", "mat", "."])
 
@@ -62,10 +63,10 @@ def test_a_stack_has_the_losses_and_gradients_of_its_models() -> None:
 def test_clipping_and_rate_are_each_models_own() -> None:
     text = columns([torch.arange(400) % 20, torch.arange(400) % 7], 3)
     together, alone = stack(2, dropout=0.0), stack(2, dropout=0.0)
-    train_stack(together, text, epochs=1, bptt=5, clip=0.05, progress=False)
+    train_stack(together, text, epochs=1, bptt=5, clip=0.05)
     single = Stack(1, 20, embedding=7, hidden=6, batch=3, dropout=0.0)
     single.put(0, alone.take(1))
-    train_stack(single, text[:, 1:], epochs=1, bptt=5, clip=0.05, progress=False)
+    train_stack(single, text[:, 1:], epochs=1, bptt=5, clip=0.05)
     for name, value in single.named_parameters():
         assert torch.allclose(getattr(together, name)[1], value[0], atol=1e-6)
 
@@ -84,8 +85,7 @@ def test_training_learns_and_resumes_to_the_same(tmp_path: Path) -> None:
             rate=5.0,
             valid=text,
             anneal=4.0,
-            folder=folder,
-            progress=False,
+            storage=Storage(folder=folder),
         ).metrics
 
     whole = go(tmp_path / "whole", 12)
@@ -296,7 +296,7 @@ def test_experiments_on_text_from_end_to_end(tmp_path: Path) -> None:
     wiki, bank = tmp_path / "data" / "wikitext-2", tmp_path / "data" / "ud-english-ewt"
     wiki.mkdir(parents=True)
     bank.mkdir()
-    words = [f"w{n}" for n in range(60)]
+    words = [*(f"w{n}" for n in range(54)), "either", "or", "from", "to", "between", "both", "and"]
     for part, lines in (("train", 500), ("valid", 200)):
         text = "\n".join(" ".join([*random.choice(words, size=12), "."]) for _ in range(lines))
         (wiki / f"{part}.txt").write_text(text, encoding="utf-8")
@@ -308,7 +308,7 @@ def test_experiments_on_text_from_end_to_end(tmp_path: Path) -> None:
         rows.append("")
     (bank / "en_ewt-ud-test.conllu").write_text("\n".join(rows) + "\n", encoding="utf-8")
     for name, files in (
-        ("english", {"figure8.png", "figure9.png", "pairs.npz"}),
+        ("english", {"figure8.png", "figure9.png"}),
         ("natural", {"natural.png"}),
     ):
         result = experiment(f"interdependence.{name}")(

@@ -9,9 +9,12 @@ import pytest
 import torch
 
 import kleene as kl
-from kleene.evidence.methods import NODES, Running
+from kleene.evidence.methods import EDGES, NODES
 from kleene.truth.factory import Order, build, models_in
-from kleene.truth.random_programs import Size, nodes_of, random_program, superposed
+from kleene.truth.interchange import effects_of
+from kleene.truth.program_models import nodes_of
+from kleene.truth.program_tables import Tables
+from kleene.truth.random_programs import Size, random_program, superposed
 from kleene.truth.scoreboard import score
 
 
@@ -54,22 +57,19 @@ class Known(kl.Program):
 
 
 def test_the_circuit_of_a_known_program():
-    inputs = [[0, 1, 1, 0], [1, 1, 0, 1]]
-    nodes = nodes_of(Known, inputs)
-    assert {node["name"] for node in nodes if node["in"]} == {"used@2", "early@1"}
-    running = Running(kl.compile(Known).double(), torch.tensor(inputs), 1 - torch.tensor(inputs))
-    found = NODES["activation patching"](running, np.random.default_rng(0))
-    names = running.network.config.heads
-    moved = {f"{names[h]}@{k + 1}" for k, h in np.argwhere(found > 1e-9).tolist()}
-    assert moved == {"used@2", "early@1"}
-    assert torch.allclose(running.run(running.inputs), running.network(running.inputs))
+    tables = Tables.of([Known], 4)
+    nodes = nodes_of(tables, effects_of(tables)[0])
+    assert {node["name"] for node in nodes if node["in"]} == {"used@2", "early@1", "x@1", "y@2"}
 
 
 def test_programs_of_the_factory_are_scored(tmp_path):
     for level in ("compiled", "superposed"):
-        made = build(Order(2, level, kind="program", depth=2, length=(4, 4)), tmp_path / level)
+        made = build(Order(1, level, kind="program", depth=1, length=(3, 3)), tmp_path / level)
         assert all(one["agreement"] == 1 and one["certified"] == (level == "compiled") for one in made)
-    assert {len(model.truth["nodes"]) for model in models_in(tmp_path)} == {6}
-    board = score(NODES, tmp_path, seeds=2)
-    assert {entry["kind"] for entry in board.entries} == {"nodes"}
-    assert {entry["method"] for entry in board.entries} == set(NODES)
+    assert {len(model.truth["nodes"]) for model in models_in(tmp_path)} == {7}
+    board = score({**NODES, **EDGES, "exact": None}, tmp_path, seeds=2)
+    assert {entry["kind"] for entry in board.entries} == {"nodes", "edges"}
+    assert {entry["method"] for entry in board.entries} == {*NODES, *EDGES, "exact"}
+    for row in board.rows("level"):
+        if row["method"] == "exact":  # the network's interchanges are the program's
+            assert [row[m]["mean"] for m in ("correlation", "auroc", "top")] == [1, 1, 1]

@@ -21,6 +21,7 @@ from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.interpreter import trace
 from kleene.machines.program import ProgramClass, sent_program
 from kleene.machines.spec import Spec
+from kleene.networks.rnn.sequence import SequenceRNN
 from kleene.networks.stock.model import StockModel
 from kleene.networks.trained.encoder_decoder import StandardTransformer
 from kleene.networks.trained.learned_mlp import LearnedTransformer
@@ -181,7 +182,7 @@ def _attempt(run: Callable[..., Output], tokens: Sequence[int], options: dict[st
 
 def verify_program(
     machine: ProgramClass,
-    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel | SequenceRNN,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -202,7 +203,7 @@ def verify_program(
 
 def verify_updates(
     machine: Updates | Cycle,
-    network: Transformer | LearnedTransformer | StandardTransformer | StockModel,
+    network: Transformer | LearnedTransformer | StandardTransformer | StockModel | SequenceRNN,
     *,
     inputs: Iterable[Sequence[int]] | None = None,
     lengths: Iterable[int] | None = None,
@@ -223,7 +224,7 @@ def verify_updates(
 
 def _run_options(spec: Spec, network: Any, layers: int | None, max_layers: int | None) -> dict[str, Any]:
     """How both are run: as they are, unless `layers` says otherwise."""
-    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer, StockModel)):
+    if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer, StockModel, SequenceRNN)):
         raise NotSupported(f"verify: cannot compare the program {spec.name} with {a_type(network)}")
     given = (("layers", layers), ("max_layers", max_layers))
     run: dict[str, Any] = {key: value for key, value in given if value is not None}
@@ -252,7 +253,8 @@ def compare(
         raise NotSupported(
             "verify: a learned or stock network runs as it is; evaluator and layers are for compiled ones"
         )
-    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, network.longest)
+    longest = None if isinstance(network, SequenceRNN) else network.longest
+    chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, longest)
     evaluator = evaluator or (network.preferred_evaluator() if exact else "dense")
     # an encoder has its own number of layers, whenever the program halts: their outputs are compared
     halts_alone = exact and network.config.shape == "encoder" and bool(reference.spec.halt)
@@ -274,7 +276,9 @@ def compare(
         tally.mismatches,
         tally.raised,
         reference.name,
-        f"{evaluator}, {str(next(network.parameters()).dtype).removeprefix('torch.')}",
+        "step by step"
+        if isinstance(network, SequenceRNN)
+        else f"{evaluator}, {str(next(network.parameters()).dtype).removeprefix('torch.')}",
         described,
         counterexample,
         layers=counted,
@@ -306,6 +310,8 @@ class _Comparison:
             if isinstance(self.network, Transformer):
                 found = _run_network(self.network, chunk, expected, self.evaluator, self.run)
                 tally.count(zip(chunk, expected, found))
+            elif isinstance(self.network, SequenceRNN):
+                tally.count(_run_sequence(self.network, chunk, expected))
             else:
                 tally.count(_run_learned(self.network, chunk, expected))
         return tally
@@ -344,6 +350,16 @@ def _run_learned(network: Any, chunk: list[list[int]], expected: list[Any]) -> I
     for tokens, wanted, outputs in zip(chunk, expected, network.run_batch(chunk)):
         if isinstance(wanted, Output):
             yield tokens, wanted, Output(outputs, wanted.layers)
+
+
+def _run_sequence(
+    network: SequenceRNN, chunk: list[list[int]], expected: list[Any]
+) -> Iterator[tuple[list[int], Any, Any]]:
+    """(input, expected, found). The network raises where the program does, without its reason."""
+    for tokens, wanted in zip(chunk, expected):
+        found = _attempt(network.run, tokens, {})
+        both = isinstance(wanted, KleeneError) and isinstance(found, KleeneError)
+        yield tokens, wanted, wanted if both else found
 
 
 def _told(result: Any) -> Any:

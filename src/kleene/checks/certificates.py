@@ -17,7 +17,7 @@ from kleene import checker
 from kleene.checks.steps import StepStatement, certify_step
 from kleene.common.alphabet import show_word
 from kleene.decompilers.transformer_to_dfa import read_automaton
-from kleene.decompilers.transformer_to_turing import check_steps
+from kleene.decompilers.transformer_to_turing import check_steps, read_turing
 from kleene.errors import DidNotHalt, FileError, InputError, NotExact, NotSupported
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.automata.dfa import DFA
@@ -107,6 +107,8 @@ def about_words(net: Transformer) -> tuple[bool, str | None]:
     words = net.description.get("words")
     if "tape" in net.description:
         return _about_tape(net)
+    if "chain" in net.description:
+        return _about_chain(net)
     if words is None:
         return True, None
     try:
@@ -132,6 +134,31 @@ def _about_tape(net: Transformer) -> tuple[bool, str]:
     except (KeyError, IndexError, TypeError, ValueError) as error:
         return False, f"the updates are not a Turing machine's ({error!r})"
     return True, f"each layer is one step of {machine.name} on {tape['cells']:,} cells ({tried:,} neighbourhoods tried)"
+
+
+def _about_chain(net: Transformer) -> tuple[bool, str]:
+    """Whether the tokens of a Turing machine's decoder are the machine's steps, and a sentence on it."""
+    chain = net.description["chain"]
+    try:
+        machine = TuringMachine.from_json(chain["machine"], "the network's 'machine'")
+        found = read_turing(net.description, saved_updates(net))
+    except (NotExact, InputError, FileError) as error:
+        return False, str(error)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        return False, f"the updates are not a Turing machine's ({error!r})"
+    for q in machine.working:
+        for a in machine.symbols:
+            wanted, given = machine.transitions[q][a], found.transitions.get(q, {}).get(a)
+            if given is None or given[1:] != wanted[1:] or not _same_state(machine, wanted[0], found, given[0]):
+                return False, f"in state {q!r} on {a!r} the machine does {wanted}, and the network {given}"
+    if not _same_state(machine, machine.start, found, found.start) or machine.two_way != found.two_way:
+        return False, "the network starts otherwise"
+    return True, f"each token is one step of {machine.name}, in sequences of up to {chain['length']:,} tokens"
+
+
+def _same_state(machine: TuringMachine, state: str, found: TuringMachine, other: str) -> bool:
+    """Whether two states have the same name, or halt with the same answer."""
+    return state == other if state in machine.transitions else machine.answer(state) == found.answer(other)
 
 
 def as_saved(net: Transformer) -> checker.Saved:

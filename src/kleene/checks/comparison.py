@@ -13,6 +13,7 @@ from typing import Any
 from kleene.errors import InputError, KleeneError, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
+from kleene.machines.automata.transducer import Transducer
 from kleene.machines.automata.weighted import WeightedAutomaton
 from kleene.machines.program import ProgramClass
 from kleene.machines.turing import TuringMachine
@@ -79,6 +80,7 @@ Compiler = tuple[str, str, dict[str, Any]]  # network, "module:function", option
 
 _GATED, _LINEAR, _DEEP = (f"kleene.compilers.dfa_to_{name}:compile_to" for name in ("gated", "linear", "transformer"))
 _TURING = "kleene.compilers.turing_to_transformer"
+_WRITING = "kleene.compilers.transducer_to_rnn:compile"
 
 
 def _cells(machine: Any, lengths: Sequence[int]) -> list[Compiler]:
@@ -96,19 +98,28 @@ def _cells(machine: Any, lengths: Sequence[int]) -> list[Compiler]:
         return [*tried, ("decoder", f"{_TURING}:compile_dfa_to_decoder", {"length": max(lengths)})]
     if isinstance(machine, TuringMachine):
         tried = [("rnn", "kleene.compilers.turing_to_rnn:compile_turing", {})]
-        tried += [(name, f"{_TURING}:refuse_gated", {}) for name in ("lstm", "gru")]
+        gated = "kleene.compilers.turing_to_gated:compile_turing_to"
+        for name in ("lstm", "gru"):
+            tried += [(name, f"{gated}_{name}", options) for options in ({}, {"tape": min(lengths), "length": 4})]
         tried += [("linear", f"{_TURING}:refuse_linear", {})]
         tried += [("transformer", f"{_TURING}:compile_turing_to_transformer", {"tape": n}) for n in lengths]
         return tried + [("decoder", f"{_TURING}:compile_turing_to_decoder", {"length": n}) for n in lengths]
     if isinstance(machine, WeightedAutomaton):
         return [("linear", "kleene.compilers.dfa_to_linear:compile_weighted", {})]
+    if isinstance(machine, Transducer):
+        return [("rnn", f"{_WRITING}_transducer", {}), ("linear", f"{_WRITING}_transducer_to_linear", {})]
     if isinstance(machine, ProgramClass):
-        return [("transformer", "kleene.compilers.program_to_transformer:compile_program", {})]
+        last = "transformer" if machine.spec.max_tokens is None else "decoder"
+        return [
+            ("rnn", f"{_WRITING}_program_to_rnn", {}),
+            ("linear", f"{_WRITING}_program_to_linear", {}),
+            (last, "kleene.compilers.program_to_transformer:compile_program", {}),
+        ]
     raise NotSupported(f"compare: cannot take {a_type(machine)}; it takes automata, Turing machines and programs")
 
 
 def compare(
-    machine: DFA | NFA | WeightedAutomaton | TuringMachine | ProgramClass,
+    machine: DFA | NFA | WeightedAutomaton | Transducer | TuringMachine | ProgramClass,
     *,
     lengths: Sequence[int] = LENGTHS,
     progress: Callable[[int], None] | None = None,
@@ -164,6 +175,7 @@ def _short(proof: str, holds: bool) -> str:
 
 def _sizes(net: Any) -> tuple[int, int]:
     """Parameters and those that are not zero. Exact networks hold only the latter, in matrices of units."""
+    net = cell_of(net)
     sizes = net.sizes if isinstance(net.sizes, dict) else asdict(net.sizes)
     if "parameters" in sizes:
         return int(sizes["parameters"]), int(sizes["nonzero"])
@@ -171,8 +183,14 @@ def _sizes(net: Any) -> tuple[int, int]:
     return units * (units + symbols + 2) + net.out_W.rows * (units + 1), int(sizes["nonzero"])
 
 
+def cell_of(net: Any) -> Any:
+    """The recurrent network of one that writes a symbol for each that it reads; any other network itself."""
+    return net.cell if getattr(net, "kind", None) == "sequence" else net
+
+
 def _depth(net: Any) -> str:
     """How many layers a word of n symbols goes through."""
+    net = cell_of(net)
     config = getattr(net, "config", None)
     if config is None:
         shapes = getattr(net, "shapes", None)
@@ -196,12 +214,16 @@ def _proved(net: Any) -> tuple[str, Any]:
     from kleene.checks.bisimulation import certify_rnn
     from kleene.checks.certificates import certify_transformer
     from kleene.checks.languages import certify_gated, certify_linear
+    from kleene.checks.sequences import certify_sequence
     from kleene.checks.turing_steps import certify_decider
     from kleene.networks.rnn.decider import Decider
     from kleene.networks.rnn.exact import ExactRNN
     from kleene.networks.rnn.gated import GatedRNN
     from kleene.networks.rnn.linear import LinearRNN
+    from kleene.networks.rnn.sequence import SequenceRNN
 
+    if isinstance(net, SequenceRNN) and isinstance(net.cell, ExactRNN):
+        return "whole numbers up to 1", certify_sequence(net)
     if isinstance(net, Decider):
         return "fractions", certify_decider(net)
     if isinstance(net, ExactRNN):
@@ -212,6 +234,8 @@ def _proved(net: Any) -> tuple[str, Any]:
         certify = certify_gated
     elif isinstance(net, LinearRNN):
         certify = certify_linear
+    elif isinstance(net, SequenceRNN):
+        certify = certify_sequence
     last = None
     for dtype in FORMATS:
         try:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.bisimulation import Report, chosen_words
-from kleene.common.alphabet import Word, show_word
-from kleene.decompilers import linear_to_dfa
+from kleene.checks.turing_invariants import verify_decisions
+from kleene.common.alphabet import Word, show_word, words_of
+from kleene.decompilers import linear_to_dfa, mamba_to_dfa
 from kleene.decompilers.gated_to_dfa import Saturated, reached
 from kleene.decompilers.linear_to_dfa import Whole, holds_weights, weighted_of
 from kleene.decompilers.rnn_to_dfa import reachable
@@ -21,10 +22,12 @@ from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.machines.automata.weighted import WeightedAutomaton
 from kleene.machines.automata.weighted import from_json as weighted_from_json
+from kleene.machines.turing import Configuration, TuringMachine
 from kleene.networks.formats import PRECISION
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.linear import DTYPES, LinearRNN
+from kleene.networks.stock.mamba import MambaAcceptor
 from kleene.networks.transformer.model import Transformer
 
 LIMIT = 1_000_000
@@ -99,16 +102,41 @@ def certify_gated(
     except (NotExact, DidNotHalt) as error:
         name = net.dtype if saturated is None else saturated.name
         return WordCertificate(False, name, (str(error),))
-    problem = compared(found, wanted)
+    problem = compared(found, wanted) or (
+        _compared_on_tape(found, net.about["turing"]) if "turing" in net.about else None
+    )
     if problem is not None:
         return WordCertificate(False, saturated.name, (problem,))
-    reasons = (
+    reasons: tuple[str, ...] = (
         f"{len(found):,} hidden vectors are closed under {len(net.alphabet)} symbols",
         f"every gate is saturated in each of them, {saturated.margin:.1f} beyond what {saturated.name} needs, with any "
         "rounding of the sums",
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
     )
+    if "turing" in net.about:
+        about = net.about["turing"]
+        reasons += (f"these are the words of up to {about['length']} symbols that the Turing machine accepts",)
     return WordCertificate(True, saturated.name, reasons, margin=saturated.margin)
+
+
+def _compared_on_tape(found: DFA, about: dict[str, Any]) -> str | None:
+    """A sentence on a word on which a Turing machine, run configuration by configuration, and an automaton differ."""
+    machine, length = TuringMachine.from_json(about["machine"], "the network's 'turing'"), about["length"]
+    for word in words_of(found.alphabet, range(length + 1)):
+        seen, answer = set[Configuration](), False
+        for now in machine.configurations(word):
+            answer = now.state in machine.accept
+            if now in seen:
+                break
+            seen.add(now)
+            if len(seen) > LIMIT:
+                return f"on {show_word(word)} the Turing machine takes more than {LIMIT:,} steps"
+        if answer != found.accepts(word):
+            return f"the Turing machine and the network differ on {show_word(word)}"
+    if found.is_empty():
+        return None
+    longest = found.language.longest
+    return None if longest is not None and longest <= length else "the network accepts words with more symbols"
 
 
 def certify_linear(
@@ -145,6 +173,28 @@ def certify_linear(
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
     )
     return WordCertificate(True, name, reasons)
+
+
+def certify_mamba(net: MambaAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate:
+    """Show that a stock Mamba, run token by token with its cache, accepts the machine's words, whatever their length.
+
+    - `machine`: the automaton, by default the one saved with the network.
+    - `limit`: the most caches to visit.
+    """
+    wanted = saved_machine(net) if machine is None else as_dfa(machine)
+    try:
+        found = mamba_to_dfa.reached(net, limit)
+    except DidNotHalt as error:
+        return WordCertificate(False, net.dtype, (str(error),))
+    problem = compared(found, wanted)
+    if problem is not None:
+        return WordCertificate(False, net.dtype, (problem,))
+    reasons = (
+        f"{len(found):,} caches are closed under {len(net.alphabet)} symbols, number for number",
+        f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}",
+        f"their automaton accepts the words of the machine's {len(wanted):,} states",
+    )
+    return WordCertificate(True, net.dtype, reasons)
 
 
 def _certify_weights(net: LinearRNN, machine: Any, dtype: Any, tolerance: float) -> WordCertificate:
@@ -241,6 +291,21 @@ def _(net: LinearRNN) -> DFA:
     return linear_to_dfa.reached(Whole(net), net.alphabet, LIMIT)
 
 
+@automaton_of.register
+def _(net: MambaAcceptor) -> DFA:
+    return mamba_to_dfa.reached(net, LIMIT)
+
+
+def _decides(network: Any) -> bool:
+    """Whether a transformer runs a Turing machine."""
+    return isinstance(network, Transformer) and bool(network.description.keys() & {"tape", "chain"})
+
+
+def _saved_turing(network: Transformer) -> TuringMachine:
+    about = network.description.get("tape") or network.description["chain"]
+    return TuringMachine.from_json(about["machine"], "the network's 'machine'")
+
+
 def verify_networks(
     network: Any,
     other: Any = None,
@@ -255,6 +320,10 @@ def verify_networks(
 ) -> Report:
     """Compare a network with the automaton saved with it (None), with another machine, or with another network: by
     default on all words at once, through the automata of their weights; or on chosen words."""
+    if _decides(network):
+        machine = _saved_turing(network) if other is None else other
+        chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "length": length}
+        return verify_decisions(machine, network, **chosen, seed=seed, progress=progress)
     machine = saved_machine(network) if other is None else other
     if not hasattr(machine, "accepts_batch"):
         raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")

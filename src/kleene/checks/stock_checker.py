@@ -61,16 +61,19 @@ class Model:
         ]
         self.idle = claim["layers"][len(self.layers) :]
         need(all(entry is None for entry in self.idle), "a layer without a claim is not at the end")
-        self.heads = [[str(name) for name in names] for names in claim["heads"]][: len(self.layers)]
+        self.heads = [[[str(name) for name in names] for names in layer] for layer in claim["heads"]][
+            : len(self.layers)
+        ]
         self.mirror = None if claim["mirror"] is None else np.array(claim["mirror"])
         self._read_stream()
         self.core = self._core()
         self.program = self.core.program
+        self.alive = [self._alive(layer.heads) for layer in self.program.layers]
 
     def _read_stream(self) -> None:
         """Every dimension is the program's, the sink, constant, a code of the position, or the mirror of one."""
         used = [*self.place.tolist(), self.sink]
-        need(len({*used}) == len(used), "a dimension is claimed twice")
+        need(self.sink not in self.place, "the sink is claimed twice")
         self.originals = np.arange(self.width)
         self.mirrors = np.full(self.width, -1)
         if self.mirror is not None:
@@ -111,14 +114,35 @@ class Model:
         mine: Array = rows[..., self.originals]
         return mine if self.mirror is None else mine - rows[..., self.mirrors[self.originals]]
 
-    def linear(self, rows: Array, bias: Array) -> Linear:
-        """Rows on the normed stream as functions of the program's zeros and ones."""
+    def _alive(self, heads: Iterable[str]) -> Array:
+        """The dimensions that may be one in a layer: variables, scratch values, and its own heads. Each has a place.
+
+        Heads of other layers are zero: they start as zero, only their own layer writes them, and it clears them."""
+        alive = np.ones(self.dims, dtype=bool)
+        for layer in self.program.layers:
+            for name in layer.heads:
+                alive[self.core.layout[name].slice] = False
+        for name in heads:
+            alive[self.core.layout[name].slice] = True
+        need(len({*self.place[alive].tolist()}) == int(alive.sum()), "a dimension is claimed twice")
+        return alive
+
+    def alive_at(self, index: int | None) -> Array:
+        """The dimensions that may be one in a layer of the model; None: after the last."""
+        return self._alive(()) if index is None else self.alive[self.layers[index][0] % len(self.alive)]
+
+    def linear(self, rows: Array, bias: Array, index: int | None) -> Linear:
+        """Rows on the normed stream, in a layer of the model, as functions of the program's zeros and ones."""
+        alive = self.alive_at(index)
         whole = np.zeros(rows.shape)
         whole[:, self.originals] = self.signs(rows)
+        every, mine = np.unique(self.place), self.place[alive]
         constant = bias + self.shift * rows.sum(axis=1) + whole[:, self.fixed] @ self.start[self.fixed]
-        constant = constant - whole[:, self.place].sum(axis=1)
-        first = constant + whole[:, self.sink] + 2 * whole[:, self.place] @ (self.start[self.place] > 0)
-        return Linear(2 * whole[:, self.place], constant - whole[:, self.sink], first, whole[:, self.extra])
+        constant = constant - whole[:, every].sum(axis=1)
+        first = constant + whole[:, self.sink] + 2 * whole[:, every] @ (self.start[every] > 0)
+        weights = np.zeros((len(rows), self.dims))
+        weights[:, alive] = 2 * whole[:, mine]
+        return Linear(weights, constant - whole[:, self.sink], first, whole[:, self.extra])
 
     @cached_property
     def start(self) -> Array:
@@ -278,17 +302,17 @@ def derive_units(model: Model, number: int, mlp: Mlp) -> tuple[Units, dict[str, 
     reach = model.exact(rows, bias, f"a neuron's sum in layer {number}")
     if mlp.up is not None:
         model.exact(mlp.up[used], np.zeros(len(used)), f"a gate in layer {number}")
-        gate = model.linear(mlp.up[used], np.zeros(len(used)))
+        gate = model.linear(mlp.up[used], np.zeros(len(used)), number)
         plain = not gate.weights.any() and not gate.placed.any() and (gate.constant == 1).all()
         need(plain and (gate.first == 1).all(), f"a gate of layer {number} is not the constant 1")
-    sums = model.linear(rows, bias)
+    sums = model.linear(rows, bias, number)
     need(not sums.placed.any(), f"a neuron of layer {number} reads the position")
     whole = [part / SATURATION for part in (sums.weights, sums.constant, sums.first)]
     for part in whole:
         need(
             (part == np.rint(part)).all(), f"a neuron of layer {number} is not saturated: its sum is no multiple of 128"
         )
-    added = columns_of(model, down, f"layer {number}") * SATURATION
+    added = columns_of(model, down, number, f"layer {number}") * SATURATION
     weights, constant = np.rint(whole[0]).astype(np.int64), np.rint(whole[1]).astype(np.int64)
     top = model.most(weights.astype(float)) + constant
     least = model.format.precision
@@ -297,17 +321,18 @@ def derive_units(model: Model, number: int, mlp: Mlp) -> tuple[Units, dict[str, 
     return step_functions(model, weights, constant, added, number), {"sum": reach, "top": float(top.max(initial=0))}
 
 
-def columns_of(model: Model, columns: Array, what: str) -> Array:
+def columns_of(model: Model, columns: Array, index: int, what: str) -> Array:
     """What columns add to the program's zeros and ones, (column, dim); nothing else may change."""
     if model.mirror is not None:
         same = columns[model.mirrors[model.originals]] == -columns[model.originals]
         need(same.all(), f"{what} does not write mirrors alike")
-    rest = np.ones(model.width, dtype=bool)
-    rest[model.place] = False
+    alive, rest = model.alive_at(index), np.ones(model.width, dtype=bool)
+    rest[model.place[alive]] = False
     if model.mirror is not None:
-        rest[model.mirrors[model.place]] = False
-    need(not columns[rest].any(), f"{what} writes a constant, the sink or a position")
-    result: Array = columns[model.place].T / 2
+        rest[model.mirrors[model.place[alive]]] = False
+    need(not columns[rest].any(), f"{what} writes a constant, the sink, a position or another layer's head")
+    result = np.zeros((columns.shape[1], model.dims))
+    result[:, alive] = columns[model.place[alive]].T / 2
     return result
 
 
@@ -447,25 +472,31 @@ def prove_copies(model: Model) -> dict[str, Any]:
     for index, (attention, names) in enumerate(zip(model.attention, model.heads)):
         here = model.program.layers[model.layers[index][0] % len(model.program.layers)].heads
         first = index == 0 or model.layers[index - 1][1] == 2
-        need({*names} == ({*here} if first else set()), f"layer {index} has other heads than the program")
+        claimed = {name for held in names for name in held}
+        need(claimed == ({*here} if first else set()), f"layer {index} has other heads than the program")
         idle = [h for h in range(len(attention.o)) if h >= len(names)]
         for h in idle:
             quiet = not attention.o[h].any() or not (attention.v[h].any() or attention.v_bias[h].any())
             need(quiet, f"head {h} of layer {index} is none of the program's, and writes")
         need(len(names) <= len(attention.o), "more heads are claimed than there are")
-        for name, head in here.items() if first else ():
-            copied += copies_of(model, attention, [h for h, n in enumerate(names) if n == name], head, index)
+        if first:
+            copied += copies_of(model, attention, names, here, index)
     return {"dimensions": copied}
 
 
-def copies_of(model: Model, attention: Attention, mine: list[int], head: Any, index: int) -> int:
+def copies_of(model: Model, attention: Attention, names: list[list[str]], here: Any, index: int) -> int:
+    """A head writes only the dimensions of the program's heads that it holds; together these get all that is theirs."""
     total, none = np.zeros((model.dims, model.dims)), np.zeros(model.dims)
     layout = model.core.layout
-    for h in mine:
-        what = f"the head '{head.name}' of layer {index}"
+    for h, held in enumerate(names):
+        what = f"the head {h} ({', '.join(held)}) of layer {index}"
         model.exact(attention.v[h], attention.v_bias[h], f"a value of {what}")
-        values = model.linear(attention.v[h], attention.v_bias[h])
-        written = columns_of(model, attention.o[h], what)  # (place, dim)
+        values = model.linear(attention.v[h], attention.v_bias[h], index)
+        written = columns_of(model, attention.o[h], index, what)  # (place, dim)
+        others = np.ones(model.dims, dtype=bool)
+        for name in held:
+            others[layout[name].slice] = False
+        need(not written[:, others].any(), f"{what} writes what it is not claimed to hold")
         need((written * 64 == np.rint(written * 64)).all(), f"{what} writes fractions")
         used = written.any(axis=1)
         need(not values.placed[used].any() and not values.constant[used].any(), f"{what} adds a constant or a position")
@@ -473,16 +504,15 @@ def copies_of(model: Model, attention: Attention, mine: list[int], head: Any, in
         need(float((np.abs(written).T @ top).max(initial=0)) <= 64, f"{what} writes large numbers")
         total += written.T @ values.weights
         none += written.T @ values.first
-    source, target = layout[head.value], layout[head.name]
-    wanted = np.zeros((model.dims, model.dims))
-    wanted[np.arange(target.start, target.start + target.size), np.arange(source.start, source.start + source.size)] = 1
-    need((total == wanted).all(), f"the head '{head.name}' of layer {index} does not copy '{head.value}'")
-    default = np.zeros(model.dims)
-    default[target.slice] = checker.default_code(head, target.size)
-    need(
-        (none == default).all(), f"the head '{head.name}' of layer {index} does not have its default at the first token"
-    )
-    return target.size
+    for name, head in here.items():
+        source, target = layout[head.value], layout[name]
+        wanted = np.zeros((target.size, model.dims))
+        wanted[np.arange(target.size), np.arange(source.start, source.start + source.size)] = 1
+        what = f"the head '{name}' of layer {index}"
+        need((total[target.slice] == wanted).all(), f"{what} does not copy '{head.value}'")
+        default = checker.default_code(head, target.size)
+        need((none[target.slice] == default).all(), f"{what} does not have its default at the first token")
+    return sum(layout[name].size for name in here)
 
 
 def prove_selection(model: Model) -> dict[str, Any]:
@@ -490,11 +520,11 @@ def prove_selection(model: Model) -> dict[str, Any]:
     least, needed, pairs, heads, seen = np.inf, gap_needed(model), 0, 0, {}
     for index, (attention, names) in enumerate(zip(model.attention, model.heads)):
         layer = model.program.layers[model.layers[index][0] % len(model.program.layers)]
-        for h, name in enumerate(names):
-            head = layer.heads[name]
+        for h, head in ((h, layer.heads[name]) for h, held in enumerate(names) for name in held):
             sides = [attention.q[h], attention.q_bias[h], attention.k[h], attention.k_bias[h]]
             norms = [n for n in (attention.q_norm, attention.k_norm) if n is not None]
-            key = (name, *(part.tobytes() for part in (*sides, *norms)))
+            asked = (head.query, head.key, head.where, head.among, head.offsets, getattr(head, "prefer", None))
+            key = (repr(asked), head.kind.name, *(part.tobytes() for part in (*sides, *norms)))
             if key not in seen:
                 seen[key] = Selection(model, attention, h, head, index).prove()
             gap, count = seen[key]
@@ -552,7 +582,7 @@ class Selection:
 
     def side(self, rows: Array, bias: Array, matched: str | None, limits: dict[str, int], norm: Array | None) -> Side:
         """Enumerate what a query or key can be."""
-        model, found = self.model, self.model.linear(rows, bias)
+        model, found = self.model, self.model.linear(rows, bias, self.index)
         choices: list[list[tuple[Array, int, bool]]] = []
         for name, kind in model.program.variables.items():
             table = found.weights[:, model.core.layout[name].slice]
@@ -795,7 +825,7 @@ def prove_output(model: Model) -> dict[str, Any]:
     """The largest logit is the program's output, by the margin given; logits have the values given and no others."""
     rows = model.net.unembedding
     model.exact(rows, np.zeros(len(rows)), "a logit")
-    found = model.linear(rows, np.zeros(len(rows)))
+    found = model.linear(rows, np.zeros(len(rows)), None)
     s, output = model.core.layout[model.program.output], model.program.kinds[model.program.output]
     rest, choices = found.weights.copy(), model.saved.content["claim"].get("choices")
     rest[:, s.slice] = 0

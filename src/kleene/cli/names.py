@@ -210,13 +210,12 @@ NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")
 def read_tokens(machine: Any, text: str) -> list[int]:
     """Read an input: tokens as `[2,1,0]`, else text for the program's `encode`, else whole numbers."""
     named = getattr(machine, "spec", None) or getattr(machine, "config", None)
-    name = getattr(named, "name", "the network")
+    name = str(getattr(named, "name", None) or getattr(machine, "name", "the network"))
     listed = text.strip()
     encode = getattr(machine, "encode", None)
     if listed[:1] == "[" and listed[-1:] == "]" and NUMBERS.fullmatch(listed[1:-1]):
         return [int(word) for word in listed[1:-1].replace(",", " ").split()]
-    named_tokens = getattr(machine, "text", None) is not None or "vocabulary" in getattr(machine, "description", ())
-    if encode is not None and (isinstance(machine, ProgramClass) or named_tokens):
+    if encode is not None and (isinstance(machine, ProgramClass) or _names_tokens(machine)):
         return _encoded(name, encode, text)
     declared = getattr(getattr(machine, "spec", None), "text", None)
     if declared is not None:
@@ -226,6 +225,14 @@ def read_tokens(machine: Any, text: str) -> list[int]:
     if not NUMBERS.fullmatch(listed):
         raise InputError(f"{name}: the input '{text}' is not a list of whole numbers such as 2 1 0 or [2,1,0]")
     return [int(word) for word in listed.replace(",", " ").split()]
+
+
+def _names_tokens(network: Any) -> bool:
+    """Whether a network has names for its tokens: a text, a vocabulary, or symbols that are more than numbers."""
+    if getattr(network, "text", None) is not None or "vocabulary" in getattr(network, "description", ()):
+        return True
+    symbols = getattr(network, "symbols", None)
+    return symbols is not None and list(symbols) != [str(token) for token in range(len(symbols))]
 
 
 def read_word(machine: Any, arguments: Sequence[str]) -> str | list[str]:

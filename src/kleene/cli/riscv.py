@@ -101,7 +101,7 @@ def _machine(found: Any, memory: int, arguments: tuple[str, ...], on: str, evalu
 
         return ReferenceMachine(found, memory, arguments)
     from kleene.drivers.riscv import TransformerComputer
-    from kleene.networks.transformer.lanes import compiler
+    from kleene.networks.transformer.lane_builds import compiler
 
     return TransformerComputer(found, memory, arguments, evaluator=evaluator or ("lanes" if compiler() else "lookup"))
 

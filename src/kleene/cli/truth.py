@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,7 +25,10 @@ def factory(
     output: Annotated[Path, typer.Option("-o", "--output", help="A new folder for the models.")],
     count: Annotated[int, typer.Option(min=1, help="How many models.")] = 100,
     level: Annotated[
-        str, typer.Option(help="Automata: compiled, softened or trained; programs: compiled or superposed.")
+        str,
+        typer.Option(
+            help="Automata: compiled, softened or trained; programs: compiled, superposed, interchange or trained."
+        ),
     ] = "compiled",
     kind: Annotated[str, typer.Option(help="automaton or program.")] = "automaton",
     depth: Annotated[int, typer.Option(min=1, help="Layers of a program.")] = 3,
@@ -36,23 +39,77 @@ def factory(
     steps: Annotated[int, typer.Option(min=1, help="Training steps, for trained models.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of everything that is drawn.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Processes, for compiled models.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Pairs of inputs a step, where transformers train.")] = 256,
+    together: Annotated[int, typer.Option(min=1, help="Transformers that train in one stack.")] = 32,
+    limit: Annotated[
+        float | None, typer.Option(min=0, help="Where transformers train: stop cleanly after so many seconds.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Train the stacks on this Ray cluster; auto: the one here.")
+    ] = None,
+    gpus: Annotated[float, typer.Option(min=0, help="With --cluster: the share of a GPU that a stack takes.")] = 0.0,
+    storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --cluster: where models are kept, as fsspec names it.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make random automata and programs as networks, with the exact truth about them.
 
     Compiled models are certified. Each gets a folder with the network and truth.json: the automaton, its circuit, and
-    words with their exact Shapley values and interactions.
+    words with their exact Shapley values and interactions; or the program, and the heads and variables in its circuit.
+    Transformers train in stacks, on a GPU where there is one; the same command goes on with an interrupted run.
     """
     from kleene.truth.factory import Order, build, describe
 
     sizes = _range("states", states), _range("symbols", symbols), _range("length", length)
-    order = Order(count, level, *sizes, words=words, seed=seed, steps=steps, kind=kind, depth=depth)
+    order = Order(
+        count,
+        level,
+        *sizes,
+        words=words,
+        seed=seed,
+        steps=steps,
+        kind=kind,
+        depth=depth,
+        batch=batch,
+        together=together,
+    )
+    if order.stacks:
+        made = _stacks(order, output, limit, cluster, gpus, storage, as_json)
+        if as_json:
+            return print_json({"folder": str(output), "level": level, "models": made})
+        return typer.echo(describe(made))
     total = steps if level == "trained" else count
     with busy(f"making {count} models", as_json, total) as progress:
         made = build(order, output, workers=workers, progress=progress)
     if as_json:
         return print_json({"folder": str(output), "level": level, "models": made})
     typer.echo(describe(made))
+
+
+def _stacks(
+    order: Any, output: Path, limit: float | None, cluster: str | None, gpus: float, storage: str | None, as_json: bool
+) -> list[dict[str, Any]]:
+    """Train stacks of transformers as tasks, here or on a cluster."""
+    from kleene.common.cluster import Cluster, fetch
+    from kleene.papers.tasks import Plan, run_tasks
+    from kleene.truth.factory import build
+
+    if cluster is not None and storage is None:
+        raise InputError("--cluster: the models come back by shared storage; name it with --storage")
+    storage = storage and storage.rstrip("/")
+    spread = None if cluster is None else Cluster(cluster, gpus=gpus, storage=storage)
+
+    def runner(work: Any, tasks: Any, folder: Path) -> dict[str, dict[str, Any]]:
+        plan = Plan(limit=limit, workers=1, cluster=spread)
+        done = run_tasks(work, tasks, folder, plan=plan, progress=not as_json, title="stacks")
+        if spread is not None and not plan.late:
+            for name in done:  # a stack comes back as its checkpoint; the models are cut out of it here
+                fetch(f"{storage}/{name}", folder / name)
+                work(**tasks[name], folder=folder / name)
+        return done
+
+    return build(order, output, runner=runner)
 
 
 @app.command(epilog="Example: kleene score cd interdependence nearness exact --models models -o results/truth")
@@ -65,18 +122,17 @@ def score(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for JSON, table and plot.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods with the truth: rank correlation, AUROC, and whether the largest is found, with intervals."""
+    """Compare methods with the truth: rank correlation, AUROC, faithfulness, completeness; each with its interval."""
     import time
 
-    from kleene.evidence.methods import NODES, PAIRS, TOKENS
-    from kleene.papers.provenance import commit
+    from kleene.papers.provenance import commit, loaded_code
     from kleene.papers.report import command, device
+    from kleene.truth.scoreboard import every_method
     from kleene.truth.scoreboard import score as run
 
     if output is not None and output.exists() and not output.is_dir():
         raise FileError(f"{output}: a file; -o needs the name of a folder")
-    every = list(dict.fromkeys([*TOKENS, *PAIRS, *NODES, "exact"]))
-    names = [name for one in methods for name in (every if one == "all" else [one])]
+    names = [name for one in methods for name in (every_method() if one == "all" else [one])]
     started = time.time()
     with busy("scoring", as_json) as progress:
         board = run(names, models, seeds=seeds, limit=limit, workers=workers, progress=progress)
@@ -86,6 +142,7 @@ def score(
         "device": device(),
         "seconds": round(time.time() - started, 1),
         "seeds": seeds,
+        "code": loaded_code(),
     }
     if output is not None:
         board.write(output)

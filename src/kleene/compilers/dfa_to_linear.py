@@ -47,7 +47,7 @@ def compile_to_linear(
         raise InputError(f"compile: transitions {transitions!r}; it should be one of {', '.join(TRANSITIONS)}")
     minimal = dfa.minimise()
     if transitions == "products":
-        return _products(minimal, factors, name)
+        return products(minimal, factors, name)
     if factors is not None:
         raise InputError(f"compile: factors={factors} is for transitions='products'")
     return _diagonal(_allowed(minimal, transitions), transitions, name)
@@ -93,7 +93,8 @@ def _merge(size: int, i: int, into: int) -> Change:
     return left, right
 
 
-def _products(dfa: DFA, factors: int | None, dtype: str) -> LinearRNN:
+def products(dfa: DFA, factors: int | None, dtype: str, values: np.ndarray | None = None) -> LinearRNN:
+    """One layer of swaps and merges; the output is ±1 by acceptance, or the states' `values`."""
     states, symbols = dfa.table.shape
     plans = [changes(dfa.table[:, a].tolist()) for a in range(symbols)]
     most = max(map(len, plans))
@@ -116,7 +117,8 @@ def _products(dfa: DFA, factors: int | None, dtype: str) -> LinearRNN:
             left[a, k], right[a, k] = change
     with torch.no_grad():
         _set(layer, rules=np.eye(symbols), start=np.eye(states)[dfa.start], left=left, right=right)
-        net.out.weight.copy_(torch.from_numpy(np.where(dfa.accepting, 1.0, -1.0)[None]))
+        answers = np.where(dfa.accepting, 1.0, -1.0) if values is None else values.astype(np.float64)
+        net.out.weight.copy_(torch.from_numpy(answers[None]))
     return net.eval()
 
 
@@ -174,7 +176,7 @@ def _nothing(symbols: int) -> tuple[np.ndarray, ...]:
     return np.zeros((1, symbols)), np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1))
 
 
-def _tuples(made: Cascade) -> list[list[tuple[int, ...]]]:
+def value_tuples(made: Cascade) -> list[list[tuple[int, ...]]]:
     """For each level, the values above it under their number; at the end, those of all levels."""
     found: list[list[tuple[int, ...]]] = [[()]]
     for level in made.levels:
@@ -201,7 +203,7 @@ def _rules(made: Cascade, at: int, codes: list[np.ndarray]) -> tuple[np.ndarray,
     """Rules, bias, gate and write of a level: a unit for each symbol and each tuple above that does something."""
     level, symbols = made.levels[at], len(made.dfa.alphabet)
     width = sum(code.shape[1] for code in codes[:at])
-    above = _tuples(made)[at]
+    above = value_tuples(made)[at]
     rules, bias, gates, writes = [], [], [], []
     size = codes[at].shape[1]
     for u, values in enumerate(above):
@@ -222,7 +224,7 @@ def _rules(made: Cascade, at: int, codes: list[np.ndarray]) -> tuple[np.ndarray,
 def _read(made: Cascade, codes: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A read-out unit for each tuple of values, with the sign of its state's answer."""
     width = sum(code.shape[1] for code in codes)
-    rows = [_pattern(values, codes, width) for values in _tuples(made)[-1]]
+    rows = [_pattern(values, codes, width) for values in value_tuples(made)[-1]]
     signs = np.where(made.dfa.accepting[made.states], 1.0, -1.0)
     return np.array([weights for weights, _ in rows]), np.array([bias for _, bias in rows]), signs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations
 
@@ -123,8 +124,14 @@ def _image_size(dfa: DFA) -> int:
     return len(pairs) + (not returns)
 
 
-def image(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
-    """One unit for each pair (r, a) with a preimage: σ(Σ_{δ(q,a)=r} h[q] + x[a] − 1), where h[q] = Σ_a g[q, a]."""
+def image(
+    dfa: DFA, activation: str, about: dict[str, object], values: Sequence[int] | np.ndarray | None = None
+) -> ExactRNN:
+    """One unit for each pair (r, a) with a preimage: σ(Σ_{δ(q,a)=r} h[q] + x[a] − 1), where h[q] = Σ_a g[q, a].
+
+    The output is 1 at accepting states, or the states' `values`.
+    """
+    answers = (dfa.accepting if values is None else np.asarray(values)).astype(int).tolist()
     pairs, returns = _images(dfa)
     unit = {pair: i for i, pair in enumerate(pairs)}
     states = [q for q, _ in pairs] + ([] if returns else [dfa.start])  # what each unit stands for
@@ -137,7 +144,7 @@ def image(dfa: DFA, activation: str, about: dict[str, object]) -> ExactRNN:
         W=Matrix(size, symbols, {(i, a): 1 for (_, a), i in unit.items()}),
         b={i: -1 for i in range(len(pairs))},
         s={states.index(dfa.start) if returns else size - 1: 1},
-        out_W=Matrix(1, size, {(0, j): 1 for j, q in enumerate(states) if dfa.accepting[q]}),
+        out_W=Matrix(1, size, {(0, j): answers[q] for j, q in enumerate(states) if answers[q]}),
         activation=activation,
         largest=1,
         about=about,

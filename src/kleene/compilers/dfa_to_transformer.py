@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from kleene.compilers.program_to_transformer import compile_program
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError, NotExact, NotSupported
 from kleene.library.automata import MAX_PRODUCTS, constant, logarithmic, logarithmic_by_states, sequential
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
@@ -74,6 +74,11 @@ def _small(dfa: DFA) -> bool:
 
 
 def _compiled(program: ProgramClass, shape: str, dtype: Any, words: dict[str, Any]) -> Transformer:
-    net = compile_program(program, shape=shape, dtype=dtype)
+    try:
+        net = compile_program(program, shape=shape, dtype=dtype)
+    except NotExact as error:
+        raise NotSupported(
+            f"compile: depth {words['depth']!r}, cascade: too wide for the number format ({error})"
+        ) from None
     net.description["words"] = words
     return net

@@ -57,6 +57,11 @@ class Places:
         """The plan's dimensions, and the codes."""
         return self.plan.dims + self.bits * len(self.shifts)
 
+    @property
+    def room(self) -> int:
+        """How many places of the stream they take."""
+        return self.plan.room + self.bits * len(self.shifts)
+
     def of(self, offset: int) -> list[int]:
         """The dimensions of the code of the position that is `offset` to the left."""
         start = self.plan.dims + self.bits * self.shifts.index(offset)
@@ -98,7 +103,7 @@ def gpt2(
         "mirror": None if stream.mirror is None else stream.mirror.tolist(),
         "sink": stream.sink,
         "layers": claimed_layers(plan, len(layers)),
-        "heads": [[name.partition(" (")[0] for name in layer.names] for layer in layers],
+        "heads": [layer.names for layer in layers],
         "neurons": [layer.purposes for layer in layers],
     }
     return make_config(plan, width, heads, hidden, len(layers)), tensors, claim, layers
@@ -155,7 +160,7 @@ def layer_tensors(at: str, layer: StockLayer, stream: Stream) -> dict[str, Array
 def choose_width(plan: Plan, places: Places, asked: Size) -> tuple[int, int]:
     """The smallest width, and how many heads share it: each has places for its codes and values."""
     needed = max([1, *(places.needed(head) for layer in plan.layers for head in layer.heads)])
-    width = -(-2 * (places.dims + 1 + CONSTANTS) // 8) * 8
+    width = -(-2 * (places.room + 1 + CONSTANTS) // 8) * 8
     if asked.width is not None:
         width = at_least(plan.spec.name, "width", width, asked.width)
         size = asked.head_size or width // (asked.heads or 1)
@@ -174,11 +179,12 @@ def make_stream(plan: Plan, places: Places, width: int, dtype: str) -> Stream:
     half = width // 2
     mirror = np.full(width, -1)
     mirror[:half] = np.arange(half, width)
-    constants = (*range(places.dims + 1, places.dims + 1 + CONSTANTS),)
+    constants = (*range(places.room + 1, places.room + 1 + CONSTANTS),)
+    place = np.concatenate([plan.places, np.arange(plan.room, places.room)])
     shift = 0.0 if dtype == "bfloat16" else LEAST_SHIFT
     while shift and 2.0 ** (log2(shift) - 24) < norm_error(width):
         shift *= 2
-    return Stream(width, np.arange(places.dims), places.dims, constants, mirror, shift)
+    return Stream(width, place, places.room, constants, mirror, shift)
 
 
 def norm_error(width: int) -> float:
@@ -196,7 +202,7 @@ def embed_positions(plan: Plan, places: Places, stream: Stream) -> Array:
         bits[:, places.of(offset)] = np.maximum(at - offset, 0)[:, None] >> np.arange(places.bits) & 1
     codes = np.zeros((len(at), stream.width))
     placed = by_position(plan, stream)
-    codes[:, placed] = 2 * bits[:, placed] - 1
+    codes[:, stream.place[placed]] = 2 * bits[:, placed] - 1
     return stream.mirrored(codes.T).T
 
 

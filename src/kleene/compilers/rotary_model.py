@@ -51,7 +51,7 @@ class RotaryModel:
             "mirror": None,
             "sink": s.sink,
             "layers": claimed_layers(self.plan, len(self.layers)),
-            "heads": [[name.partition(" (")[0] for name in layer.names] for layer in self.layers],
+            "heads": [layer.names for layer in self.layers],
             "neurons": [layer.purposes for layer in self.layers],
         }
 
@@ -97,13 +97,13 @@ def make_rotary(plan: Plan, room: Room, normed: bool = False) -> RotaryModel:
     heads = at_least(name, "heads", count_heads(plan, rotary.size), asked.heads)
     neurons = -(-max(1, *(count_neurons(plan, layer) for layer in plan.layers)) // 8) * 8
     hidden = at_least(name, "neurons", neurons, asked.hidden)
-    needed = plan.dims + 1 + CONSTANTS
+    needed = plan.room + 1 + CONSTANTS
     width = exact_width(needed, heads) if asked.width is None else at_least(name, "width", needed, asked.width)
     if exact_width(width, heads) != width:
         raise NotSupported(f"{name}: width {width}: the norm is exact at {exact_width(width, heads)} for {heads} heads")
     count = at_least(name, "layers", len(plan.layers), asked.layers)
-    constants = (*range(plan.dims + 1, plan.dims + 1 + CONSTANTS),)
-    stream = Stream(width, np.arange(plan.dims), plan.dims, constants)
+    constants = (*range(plan.room + 1, needed),)
+    stream = Stream(width, plan.places, plan.room, constants)
     fill = partial(fill_rotary_head, plan, rotary, normed)
     layers = [padded(fill_layer(plan, layer, stream, heads, rotary.size, fill), hidden) for layer in plan.layers]
     layers += [idle_layer(heads, rotary.size, width, hidden) for _ in range(count - len(layers))]

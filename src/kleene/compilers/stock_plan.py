@@ -8,7 +8,10 @@ match the program does not read the head.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,49 @@ class PlannedHead:
     def earliest(self) -> bool:
         return getattr(self.select, "prefer", None) == "earliest"
 
+    @property
+    def selection(self) -> str:
+        """What tells selections apart: what is matched, limits, offset, preference."""
+        s = self.select
+        return repr((s.query, s.key, s.where, s.among, self.offset, self.earliest))
+
+
+@dataclass(frozen=True)
+class JointHead:
+    """Heads that select alike are one head of the model: `lines` are the dimensions it copies, with their names."""
+
+    select: PlannedHead
+    lines: tuple[tuple[str, int, int, int], ...]  # (name, source, target, default)
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name for name, _, _, _ in self.lines))
+
+    @property
+    def sources(self) -> list[int]:
+        return [source for _, source, _, _ in self.lines]
+
+    @property
+    def targets(self) -> list[int]:
+        return [target for _, _, target, _ in self.lines]
+
+    @property
+    def default(self) -> list[int]:
+        return [default for _, _, _, default in self.lines]
+
+
+def joined(heads: Sequence[PlannedHead], size: int) -> list[JointHead]:
+    """The heads of a model's layer, each with at most `size` values: heads that select alike share."""
+    made = []
+    for _, alike in groupby(sorted(heads, key=lambda head: head.selection), key=lambda head: head.selection):
+        group = list(alike)
+        lines = [
+            (head.name, *line) for head in group for line in zip(head.sources, head.targets, head.default, strict=True)
+        ]
+        for start in range(0, len(lines), size):
+            made.append(JointHead(group[0], tuple(lines[start : start + size])))
+    return made
+
 
 @dataclass(frozen=True)
 class PlannedLayer:
@@ -77,6 +123,28 @@ class Plan:
     @property
     def dims(self) -> int:
         return self.layout.size
+
+    @cached_property
+    def places(self) -> Array:
+        """Where each dimension is in the stream. Heads are zero outside their layer: heads of different ones share."""
+        layers, found = self.spec.by_layer, np.full(self.dims, -1)
+        of_heads = np.zeros(self.dims, dtype=bool)
+        for name in self.spec.heads:
+            of_heads[self.layout[name].slice] = True
+        found[~of_heads] = np.arange(int((~of_heads).sum()))
+        free = [int((~of_heads).sum())] * len(layers)  # the next place of each layer
+        for name in self.spec.heads:
+            here = [number for number, layer in enumerate(layers) if name in layer.heads]
+            start = max((free[number] for number in here), default=0)
+            found[self.layout[name].slice] = np.arange(start, start + self.layout[name].size)
+            for number in here:
+                free[number] = start + self.layout[name].size
+        return found
+
+    @property
+    def room(self) -> int:
+        """How many places there are."""
+        return int(self.places.max(initial=-1)) + 1
 
     @property
     def offsets(self) -> tuple[int, ...]:

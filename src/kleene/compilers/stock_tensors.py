@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kleene.compilers.stock_plan import Plan, PlannedHead, PlannedLayer
+from kleene.compilers.stock_plan import JointHead, Plan, PlannedHead, PlannedLayer, joined
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +41,7 @@ class Stream:
     def rows(self, weights: Array, constant: Array, sink: Array) -> tuple[Array, Array]:
         """Linear functions of zeros and ones as rows on the normed stream, and their biases."""
         made = np.zeros((len(weights), self.width))
-        made[:, self.place] = weights / 2
+        np.add.at(made.T, self.place, weights.T / 2)
         made[:, self.sink] = sink / 2
         rest = constant + weights.sum(axis=1) / 2 + sink / 2
         for dim in self.constants:
@@ -53,7 +53,7 @@ class Stream:
     def columns(self, added: Array) -> Array:
         """What units add to zeros and ones, as what neurons add to the stream."""
         made = np.zeros((self.width, added.shape[1]))
-        made[self.place] = 2 * added
+        np.add.at(made, self.place, 2 * added)
         return self.mirrored(made)
 
     def mirrored(self, columns: Array) -> Array:
@@ -85,7 +85,7 @@ class StockLayer:
     k_bias: Array
     v_bias: Array
     gate_bias: Array
-    names: list[str] = field(default_factory=list)  # of the heads
+    names: list[list[str]] = field(default_factory=list)  # of the program's heads that each head holds
     purposes: list[list[str]] = field(default_factory=list)  # of the neurons
 
 
@@ -110,25 +110,22 @@ def fill_layer(plan: Plan, layer: PlannedLayer, stream: Stream, heads: int, size
     shape = (heads, size, stream.width)
     q, k, v, o = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros((heads, stream.width, size))
     biases = [np.zeros((heads, size)) for _ in range(3)]
-    names, number = [], 0
-    for head in layer.heads:
-        queries, keys = fill(head)
-        for start in range(0, len(head.sources), size):
-            part = slice(start, start + size)
-            q[number], biases[0][number] = stream.rows(queries.weights, queries.constant, queries.sink)
-            k[number], biases[1][number] = stream.rows(keys.weights, keys.constant, keys.sink)
-            fill_value(stream, head, part, v[number], o[number], biases[2][number])
-            names.append(head.name if start == 0 else f"{head.name} ({start // size + 1})")
-            number += 1
+    names = []
+    for number, head in enumerate(joined(layer.heads, size)):
+        queries, keys = fill(head.select)
+        q[number], biases[0][number] = stream.rows(queries.weights, queries.constant, queries.sink)
+        k[number], biases[1][number] = stream.rows(keys.weights, keys.constant, keys.sink)
+        fill_value(stream, head, v[number], o[number], biases[2][number])
+        names.append(head.names)
     gate, gate_bias, down, purposes = fill_neurons(plan, layer, stream)
     up, up_bias = stream.rows(np.zeros((len(gate), len(stream.place))), np.ones(len(gate)), np.zeros(len(gate)))
     assert not up_bias.any() or stream.shift
     return StockLayer(q, k, v, o, gate, up, down, biases[0], biases[1], biases[2], gate_bias, names, purposes)
 
 
-def fill_value(stream: Stream, head: PlannedHead, part: slice, v: Array, o: Array, bias: Array) -> None:
+def fill_value(stream: Stream, head: JointHead, v: Array, o: Array, bias: Array) -> None:
     """Copy twice the zeros and ones of the selected position; of the first token the default."""
-    sources, targets, default = head.sources[part], head.targets[part], np.array(head.default[part], dtype=float)
+    sources, targets, default = head.sources, head.targets, np.array(head.default, dtype=float)
     weights = np.zeros((len(sources), len(stream.place)))
     weights[np.arange(len(sources)), sources] = 2
     v[: len(sources)], bias[: len(sources)] = stream.rows(weights, np.zeros(len(sources)), 2 * default)
@@ -182,7 +179,7 @@ def count_neurons(plan: Plan, layer: PlannedLayer) -> int:
 
 def count_heads(plan: Plan, size: int) -> int:
     """How many heads of a size the model needs: a head with many values becomes several."""
-    counts = [sum(-(-len(head.sources) // size) for head in layer.heads) for layer in plan.layers]
+    counts = [len(joined(layer.heads, size)) for layer in plan.layers]
     return max([1, *counts])
 
 
@@ -201,8 +198,7 @@ def embed_tokens(plan: Plan, stream: Stream) -> Array:
     codes[:, stream.place] = 2 * bits - 1
     codes[:, stream.sink] = -1
     codes[plan.spec.tokens, stream.sink] = 1
-    placed = by_position(plan, stream)
-    codes[:, placed] = 0
+    codes[:, stream.place[by_position(plan, stream)]] = 0
     if stream.mirror is not None:
         positive = np.unique(stream.mirror[stream.mirror >= 0], return_index=False)
         originals = np.nonzero(stream.mirror >= 0)[0]
@@ -212,14 +208,14 @@ def embed_tokens(plan: Plan, stream: Stream) -> Array:
 
 
 def by_position(plan: Plan, stream: Stream) -> Array:
-    """The dimensions of the stream that are initialised from the position."""
+    """The dimensions of the plan, and behind it of codes, that are initialised from the position."""
     dims = [
         dim
         for name, variable in plan.spec.variables.items()
         if variable.by_position is not None
         for dim in range(plan.layout[name].start, plan.layout[name].stop)
     ]
-    return np.asarray(stream.place[[*dims, *range(plan.dims, len(stream.place))]], dtype=int)
+    return np.array([*dims, *range(plan.dims, len(stream.place))], dtype=int)
 
 
 def unembed(plan: Plan, stream: Stream) -> Array:

@@ -16,11 +16,6 @@ from kleene.machines.turing import TuringMachine
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.words import MAX_TAPE
 
-COUNTERS = (
-    "Merrill (2019), and Weiss, Goldberg and Yahav (2018): with saturated gates an LSTM is a real-time counter machine "
-    "and a GRU a finite automaton; neither holds a tape"
-)
-
 
 def compile_turing_to_transformer(
     machine: TuringMachine, *, tape: int = 64, dtype: str | torch.dtype | None = None
@@ -47,26 +42,57 @@ def compile_turing_to_transformer(
 def compile_turing_to_decoder(
     machine: TuringMachine, *, length: int = 128, dtype: str | torch.dtype | None = None
 ) -> Transformer:
-    """A decoder whose tokens are the machine's steps; `length` is the longest sequence, `dtype` the number format."""
-    return compile_program(turing_decoder(machine, length), dtype=dtype)
+    """A decoder whose tokens are the machine's steps; `net.decide(word)` counts them.
+
+    - `length`: the longest sequence, word and steps together.
+    - `dtype`: the number format of the weights.
+    """
+    program = turing_decoder(machine, length)
+    net = compile_program(program, dtype=dtype)
+    accept, reject = (program.encode(text)[0] for text in ("accept", "reject"))
+    net.description["chain"] = {
+        "machine": machine.to_json(),
+        "length": length,
+        "accept": accept,
+        "reject": reject,
+        "symbols": list(machine.symbols),
+        "blank": machine.blank,
+        "two_way": machine.two_way,
+        "alphabet": list(machine.input_alphabet or ()),
+        "states": list(machine.working),
+    }
+    return net
 
 
 def compile_dfa_to_decoder(dfa: DFA | NFA, *, length: int = 64, dtype: str | torch.dtype | None = None) -> Transformer:
-    """A decoder that completes prefixes to words; `length` is the longest sequence, `dtype` the number format."""
-    return compile_program(regex_decoder(dfa.minimise(), length), dtype=dtype)
+    """A decoder that completes prefixes to words; `net.accepts(word)` asks whether a word may end.
 
-
-def refuse_gated(machine: TuringMachine) -> Never:
-    """No LSTM or GRU holds a Turing machine's tape."""
-    raise NotSupported(
-        f"compile: {machine.name} has an endless tape. {COUNTERS}. Use to='rnn' (exact fractions), to='transformer' (a "
-        "bounded tape) or to='decoder' (a chain of thought)"
-    )
+    - `length`: the longest sequence.
+    - `dtype`: the number format of the weights.
+    """
+    minimal = dfa.minimise()
+    program = regex_decoder(minimal, length)
+    net = compile_program(program, dtype=dtype)
+    symbols = len(minimal.alphabet)
+    ending = [i for i, members in enumerate(program.spec.kinds["allowed"].values) if symbols in members]
+    net.description["words"] = {
+        "alphabet": list(minimal.alphabet),
+        "machine": minimal.to_json(),
+        "depth": "decoder" if "element" in program.spec.variables else "sequential decoder",
+        "before": [symbols],  # the end is neutral: it begins every word, the empty one too
+        "after": [],
+        "copies": 1,
+        "answer": None,
+        "allowed": {"variable": "allowed", "values": ending},
+        "length": length,
+    }
+    return net
 
 
 def refuse_linear(machine: TuringMachine) -> Never:
     """No linear RNN holds a Turing machine's tape."""
     raise NotSupported(
-        f"compile: {machine.name} has an endless tape. Merrill, Petty and Sabharwal (2024): what a linear RNN computes "
-        "in finite precision is in NC¹, a finite product of matrices. Use to='rnn', to='transformer' or to='decoder'"
+        f"compile: {machine.name} has an endless tape. A linear RNN with numbers of O(log n) bits is an arithmetic "
+        "circuit of logarithmic depth, in PNC¹ (Merrill, Jiang, Li, Lin and Sabharwal, 2026); in a fixed format it has "
+        "finitely many states. Use to='rnn', to='transformer' or to='decoder'"
     )

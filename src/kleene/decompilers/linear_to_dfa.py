@@ -141,6 +141,12 @@ class Whole:
 
 def reached(whole: Whole, alphabet: tuple[str, ...], limit: int) -> DFA:
     """The automaton on the hidden vectors that words reach, numbered breadth-first."""
+    rows, outputs = moves_and_outputs(whole, limit)
+    return DFA(np.array(rows), np.array(outputs) > 0, alphabet)
+
+
+def moves_and_outputs(whole: Whole, limit: int) -> tuple[list[list[int]], list[int]]:
+    """For each hidden vector that words reach, breadth-first: the number of the one after each symbol; the output."""
     first = whole.start()
     number = {_key(first): 0}
     queue, rows = [first], []
@@ -157,7 +163,7 @@ def reached(whole: Whole, alphabet: tuple[str, ...], limit: int) -> DFA:
                 queue.append(after)
             row.append(number[key])
         rows.append(row)
-    return DFA(np.array(rows), np.array([whole.output(states) > 0 for states in queue]), alphabet)
+    return rows, [whole.output(states) for states in queue]
 
 
 def _key(states: tuple[np.ndarray, ...]) -> bytes:

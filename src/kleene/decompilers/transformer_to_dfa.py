@@ -7,7 +7,7 @@ first thing that is not so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from kleene.errors import DidNotHalt, NotExact, NotSupported
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.automata.dfa import DFA
-from kleene.machines.spec import HeadSpec
+from kleene.machines.automata.operations import alive
+from kleene.machines.spec import HeadSpec, Spec
 
 Array = np.ndarray
 MAX_TUPLES = 50_000
@@ -52,6 +53,9 @@ class Evaluated:
         reads = frozenset[str]().union(
             *(u.reads for u in self.updates.of(variable)), *(u.reads for u in self.updates.of_word(variable))
         )
+        for predicate in self.updates.predicates:  # comparisons of words, which guards name
+            if predicate.name in reads:
+                reads = reads - {predicate.name} | {name.partition("[")[0] for name, _ in predicate.terms}
         need(reads <= given.keys(), f"'{variable}' depends on {sorted(reads - given.keys())}")
         size = len(next(iter(given.values())))
         every = {name: given.get(name, np.zeros(size, dtype=np.int64)) for name in self.names}
@@ -127,20 +131,9 @@ def _logarithmic(words: dict[str, Any], updates: Updates | Cycle, alphabet: tupl
     assert first is not None
     need(len(first) == symbols + 1 and not spec.moves and not spec.causal, "the elements")
     one = first[symbols]
-    products: Array | None = None
-    for k, part in enumerate(layers):
-        layer = Evaluated(part)
-        (head,) = part.spec.heads.values()
-        need(relative_head(head, "element", -(1 << k), None, one), f"the head of layer {k}")
-        pairs = grid(**{head.name: size, "element": size})
-        found = layer("element", **pairs).reshape(size, size)
-        need(products is None or np.array_equal(products, found), f"layer {k} multiplies in its own way")
-        products = found
-    assert products is not None
-    every = np.arange(size)
-    need(bool((products[one] == every).all() and (products[:, one] == every).all()), "the start is not neutral")
-    for a in {int(x) for x in first}:  # Light's test of associativity, on generators
-        need(np.array_equal(products[products[:, a]], products[:, products[a]]), f"products with element {a}")
+    products = _products(layers, size, one, tuple(first))
+    (head,) = layers[-1].spec.heads.values()
+    pairs = grid(**{head.name: size, "element": size})
     answers = Evaluated(layers[-1])("accepts", **pairs, accepts=np.zeros(size * size, dtype=int)).reshape(size, size)
     accepting = answers[one] == 1
     need(np.array_equal(answers == 1, accepting[products]), "answers are not those of elements")
@@ -148,6 +141,106 @@ def _logarithmic(words: dict[str, Any], updates: Updates | Cycle, alphabet: tupl
     table = products[:, list(first[:symbols])]
     need(one in reach, "the start")
     return DFA(table, accepting, alphabet, one)
+
+
+def _decoder(words: dict[str, Any], updates: Updates | Cycle, alphabet: tuple[str, ...]) -> DFA:
+    """Lemma: as for blocks that double; the last layer reads what may come next from the element of the prefix.
+
+    Which tokens may come next is compared with the automaton itself: the end where it accepts, and the symbols after
+    which a word is still possible. So the network is a language model of exactly these words.
+    """
+    *layers, last = updates.by_layer
+    spec, symbols = updates.spec, len(alphabet)
+    v, size = spec.variables, len(spec.kinds["element"])
+    need(words["before"] == [symbols] and not words["after"] and words["answer"] is None, "the frame of the words")
+    need(spec.layers == len(layers) + 1 and not spec.halt and not spec.moves and spec.causal, "the number of layers")
+    need(int(words["length"]) <= 1 << len(layers), "there are too few layers for the length")
+    first = v["element"].by_token
+    assert first is not None
+    need(len(first) == symbols + 1 and not last.spec.heads and spec.output == "result", "the elements")
+    one = first[symbols]
+    products = _products(layers, size, one, tuple(first))
+    every = np.arange(size)
+    unset = {name: np.full(size, v[name].default) for name in ("allowed", "result")}
+    for name in unset:
+        start = v[name]
+        need(start.by_token is None and start.by_position is None, f"'{name}' before the word")
+        need(all(Evaluated(part).keeps(name) for part in layers), f"'{name}' changes too early")
+    given = {"element": every, **unset}
+    allowed, result = Evaluated(last)("allowed", **given), Evaluated(last)("result", **given)
+    return _language_model(words, spec, products[:, list(first[:symbols])], (allowed, result), alphabet, one)
+
+
+def _language_model(
+    words: dict[str, Any], spec: Spec, table: Array, given: tuple[Array, Array], alphabet: tuple[str, ...], start: int
+) -> DFA:
+    """The automaton of states whose allowed tokens and results are given, where these are what it allows."""
+    symbols, sets = len(alphabet), spec.kinds["allowed"].values
+    allowed, result = [sets[i] for i in given[0]], given[1]
+    need(words["allowed"]["variable"] == "allowed", "the variable that holds what may come next")
+    need(list(words["allowed"]["values"]) == [i for i, one in enumerate(sets) if symbols in one], "what holds the end")
+    found = DFA(table, np.array([symbols in members for members in allowed]), alphabet, start)
+    living = alive(found)
+    for state in range(len(found)):
+        after = {a for a in range(symbols) if living[table[state, a]]} | ({symbols} & allowed[state])
+        need(set(allowed[state]) == after, "a token is allowed after which no word is possible, or the other way")
+        need(int(result[state]) in (after or {symbols}), "the token that is written is not allowed")
+    return found
+
+
+def _sequential_decoder(words: dict[str, Any], updates: Updates | Cycle, alphabet: tuple[str, ...]) -> DFA:
+    """Lemma: a position is done one layer after its left neighbour, so after n layers the first n positions are."""
+    need(isinstance(updates, Updates), "one block loops")
+    assert isinstance(updates, Updates)
+    spec, symbols = updates.spec, len(alphabet)
+    v, states = spec.variables, len(spec.kinds["state"])
+    need(words["before"] == [symbols] and not words["after"] and words["answer"] is None, "the frame of the words")
+    need(not spec.halt and not spec.moves and spec.causal and spec.output == "result", "the decoder")
+    need(int(words["length"]) + 1 <= (spec.layers or 0), "there are too few layers for the length")
+    need(relative_head(spec.heads["state_left"], "state", -1, None, v["state"].default), "'state_left'")
+    need(relative_head(spec.heads["done_left"], "done", -1, None, 1), "'done_left'")
+    need(v["symbol"].by_token == tuple(range(symbols + 1)), "'symbol'")
+    written = ("state", "done", "allowed", "result")
+    for name in written:
+        need((v[name].by_token, v[name].by_position) == (None, None), f"'{name}' before the word")
+    need(v["done"].default == 0, "'done' before the word")
+    layer = Evaluated(updates)
+    need(layer.keeps("symbol"), "'symbol' changes")
+    for name in written:
+        reads = frozenset([name, "done", "done_left"]).union(*(u.reads for u in updates.of(name)))
+        every = grid(**{read: len(spec.kinds[read]) for read in sorted(reads)})
+        rest = (every["done"] == 1) | (every["done_left"] == 0)
+        need(bool((layer(name, **every)[rest] == every[name][rest]).all()), f"'{name}' changes at the wrong time")
+    now = grid(state_left=states, symbol=symbols + 1)
+    size = len(now["symbol"])
+    now |= {name: np.full(size, v[name].default) for name in written} | {"done_left": np.ones(size, dtype=int)}
+    need(bool((layer("done", **now) == 1).all()), "'done' stays 0")
+    after = layer("state", **now).reshape(states, symbols + 1)
+    need(np.array_equal(after[:, symbols], np.arange(states)), "the end changes a state")
+    given = []
+    for name in ("allowed", "result"):
+        found = layer(name, **now).reshape(states, symbols + 1)
+        need(np.array_equal(found, found[:, symbols][after]), f"'{name}' is not that of the state")
+        given.append(found[:, symbols])
+    return _language_model(words, spec, after[:, :symbols], (given[0], given[1]), alphabet, v["state"].default)
+
+
+def _products(layers: Sequence[Updates], size: int, one: int, first: tuple[int, ...]) -> Array:
+    """The multiplication of elements that every layer makes, checked to be associative and to keep `one` neutral."""
+    products: Array | None = None
+    for k, part in enumerate(layers):
+        layer = Evaluated(part)
+        (head,) = part.spec.heads.values()
+        need(relative_head(head, "element", -(1 << k), None, one), f"the head of layer {k}")
+        found = layer("element", **grid(**{head.name: size, "element": size})).reshape(size, size)
+        need(products is None or np.array_equal(products, found), f"layer {k} multiplies in its own way")
+        products = found
+    assert products is not None
+    every = np.arange(size)
+    need(bool((products[one] == every).all() and (products[:, one] == every).all()), "the start is not neutral")
+    for a in {int(x) for x in first}:  # Light's test of associativity, on generators
+        need(np.array_equal(products[products[:, a]], products[:, products[a]]), f"products with element {a}")
+    return products
 
 
 def _closed(products: Array, generators: tuple[int, ...]) -> set[int]:
@@ -400,6 +493,8 @@ READERS: dict[str, Callable[[dict[str, Any], Updates | Cycle, tuple[str, ...]], 
     "logarithmic": _logarithmic,
     "logarithmic by states": _by_states,
     "constant": _constant,
+    "decoder": _decoder,
+    "sequential decoder": _sequential_decoder,
 }
 
 

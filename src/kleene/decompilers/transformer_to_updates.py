@@ -40,8 +40,15 @@ def decompile_transformer(net: Transformer, *, blind: bool = False, to: str = "u
     """The guarded updates that the weights implement, with the Spec read from the weights too.
 
     blind: use no saved description; variables, heads and their values get new names (see blind.py).
-    to: "updates", or "dfa" or "regex" for the words of a network that holds an automaton.
+    to: "updates"; "dfa" or "regex" for the words of a network that holds an automaton; "turing" for the machine of one
+        that was compiled from a Turing machine.
     """
+    if to == "turing":
+        from kleene.decompilers.transformer_to_turing import read_turing
+
+        if blind or not net.description.keys() & {"tape", "chain"}:
+            raise NotSupported("decompile: to='turing' is for a network of a Turing machine, without blind=True")
+        return read_turing(net.description, read_updates_of(net))
     if to in ("dfa", "regex"):
         from kleene.decompilers.transformer_to_dfa import described, read_automaton
 
@@ -50,7 +57,7 @@ def decompile_transformer(net: Transformer, *, blind: bool = False, to: str = "u
         dfa = read_automaton(described(net.description.get("words")), read_updates_of(net)).minimise()
         return dfa if to == "dfa" else dfa.to_regex()
     if to != "updates":
-        raise NotSupported(f"decompile: to={to!r}; it should be 'updates', 'dfa' or 'regex'")
+        raise NotSupported(f"decompile: to={to!r}; it should be 'updates', 'dfa', 'regex' or 'turing'")
     return read_updates_of(net, blind)
 
 

@@ -1,8 +1,9 @@
 """Methods that explain what a network says of a word, behind one interface; and nulls, which know nothing of it.
 
 A method is a function of a `Reading` (a network on one word) and a random generator. It gives one number a symbol
-(`TOKENS`), or one a pair of symbols (`PAIRS`, a symmetric matrix). A method for nodes (`NODES`) is a function of a
-`Running`, a transformer on some inputs. A new method is one function:
+(`TOKENS`), or one a pair of symbols (`PAIRS`, a symmetric matrix). A method for nodes (`NODES`) or edges (`EDGES`) is a
+function of a `CircuitGraph`, a transformer on some inputs (`kleene.evidence.circuit_methods`). A new method is one
+function:
 
     @tokens("loudest")
     def loudest(reading, rng):
@@ -26,7 +27,6 @@ from kleene.errors import InputError
 from kleene.evidence.interdependence import ratio
 from kleene.evidence.parted import RULES, Parted
 from kleene.networks.rnn.gated import GatedRNN
-from kleene.networks.transformer.model import Transformer
 
 Array = np.ndarray[Any, Any]
 STEPS = 32  # of a path integral
@@ -88,92 +88,11 @@ class Reading:
         return hidden.part, hidden.part[:, -1] @ self.out.weight[0]
 
 
-@dataclass(frozen=True)
-class Running:
-    """A transformer on inputs, and on as many others to take activations from; nodes are heads by layer.
-
-    The score of a node is how much the output's logits move: one number a (layer, head), in that order.
-    """
-
-    network: Transformer
-    inputs: Tensor  # (batch, position)
-    others: Tensor
-
-    @property
-    def layers(self) -> int:
-        """How many layers run."""
-        return self.network.config.layers or 1
-
-    @property
-    def heads(self) -> int:
-        """How many heads a layer has."""
-        return len(self.network.config.heads)
-
-    def run(self, tokens: Tensor, change: Callable[[int, Tensor], Tensor] = lambda layer, heads: heads) -> Tensor:
-        """The logits; `change` gets each layer's head outputs (batch, head, position, value), and gives what to use."""
-        net = self.network
-        x, mask = net.embed(tokens), torch.ones_like(tokens, dtype=torch.bool)
-        for layer in range(self.layers):
-            block = net.block(layer)
-            keys, values = block.keys_values(x)
-            mixed = change(layer, _mixed(block, block.scores(x, keys, mask), values))
-            x = block.second_half(block.first_half(x + torch.einsum("bhnv,hdv->bnd", mixed, block.out)))
-        return net.logits(x)
-
-    def activations(self, tokens: Tensor) -> list[Tensor]:
-        """The head outputs of every layer."""
-        kept: list[Tensor] = []
-
-        def keep(layer: int, heads: Tensor) -> Tensor:
-            kept.append(heads)
-            return heads
-
-        self.run(tokens, keep)
-        return kept
-
-    def patched(self, patches: list[Tensor]) -> Array:
-        """How far the logits move where one node's output is replaced: (layer, head)."""
-        clean, found = self.run(self.inputs), np.zeros((self.layers, self.heads))
-        for layer in range(self.layers):
-            for head in range(self.heads):
-
-                def change(at: int, heads: Tensor, layer: int = layer, head: int = head) -> Tensor:
-                    if at != layer:
-                        return heads
-                    heads = heads.clone()
-                    heads[:, head] = patches[layer][:, head]
-                    return heads
-
-                found[layer, head] = float((self.run(self.inputs, change) - clean).abs().mean())
-        return found
-
-    def slopes(self, tokens: Tensor, given: list[Tensor] | None = None) -> list[Tensor]:
-        """The derivative of the logit of each chosen output by every head output."""
-        wanted = self.run(self.inputs).argmax(-1, keepdim=True)
-        leaves: list[Tensor] = []
-
-        def watch(layer: int, heads: Tensor) -> Tensor:
-            leaf = (heads if given is None else given[layer]).detach().requires_grad_()
-            leaves.append(leaf)
-            return leaf if given is not None else heads + (leaf - leaf.detach())
-
-        logits = self.run(tokens, watch).gather(-1, wanted).sum()
-        return list(torch.autograd.grad(logits, leaves))
-
-
-def _mixed(block: Any, scores: Tensor, values: Tensor) -> Tensor:
-    """What each head reads, its null key included: (batch, head, position, value)."""
-    b, h, n, _ = scores.shape
-    scores = torch.cat([scores, block.null_score[None, :, None, None].expand(b, h, n, 1)], dim=-1)
-    padded = torch.cat([values, block.null_value[None, :, None].expand(b, h, 1, -1)], dim=2)
-    mixed: Tensor = scores.softmax(-1) @ padded
-    return mixed
-
-
-Method = Callable[[Any, np.random.Generator], Array]  # of a `Reading`, or for nodes of a `Running`
+Method = Callable[[Any, np.random.Generator], Array]  # of a `Reading`, or for nodes and edges of a `CircuitGraph`
 TOKENS: dict[str, Method] = {}
 PAIRS: dict[str, Method] = {}
 NODES: dict[str, Method] = {}
+EDGES: dict[str, Method] = {}
 
 
 def tokens(name: str) -> Callable[[Method], Method]:
@@ -187,16 +106,22 @@ def pairs(name: str) -> Callable[[Method], Method]:
 
 
 def nodes(name: str) -> Callable[[Method], Method]:
-    """Register a method that gives one number a head and layer of a transformer."""
+    """Register a method that gives one number a node of a transformer."""
     return lambda method: NODES.setdefault(name, method)
 
 
+def edges(name: str) -> Callable[[Method], Method]:
+    """Register a method that gives one number an edge of a transformer."""
+    return lambda method: EDGES.setdefault(name, method)
+
+
 def method_named(name: str) -> list[tuple[str, Method]]:
-    """The methods of a name: ("tokens", "pairs" or "nodes", function)."""
-    known = (("tokens", TOKENS), ("pairs", PAIRS), ("nodes", NODES))
+    """The methods of a name: ("tokens", "pairs", "nodes" or "edges", function)."""
+    known = (("tokens", TOKENS), ("pairs", PAIRS), ("nodes", NODES), ("edges", EDGES))
     found = [(kind, methods[name]) for kind, methods in known if name in methods]
     if not found:
-        raise InputError(f"method {name!r}: unknown; there are {', '.join(dict.fromkeys([*TOKENS, *PAIRS, *NODES]))}")
+        listed = "; ".join(dict.fromkeys(one for _, methods in known for one in methods))
+        raise InputError(f"method {name!r}: unknown; there are: {listed}")
     return found
 
 
@@ -402,72 +327,6 @@ def _cd_interaction(reading: Reading, rng: np.random.Generator) -> Array:
     for row, (i, j) in enumerate(joined):
         found[i, j] = found[j, i] = parts[size + row] - parts[i] - parts[j]
     return found
-
-
-# --- nodes of transformers: heads by layer -----------------------------------------------------------------
-
-
-@nodes("random")
-def _random_nodes(running: Running, rng: np.random.Generator) -> Array:
-    return rng.standard_normal((running.layers, running.heads))
-
-
-@nodes("position")
-def _late_nodes(running: Running, rng: np.random.Generator) -> Array:
-    """Later layers first."""
-    return np.repeat(np.arange(1.0, running.layers + 1)[:, None], running.heads, axis=1)
-
-
-@nodes("weight norm")
-def _weight_norm(running: Running, rng: np.random.Generator) -> Array:
-    rows = [running.network.block(layer).out.flatten(1).norm(dim=1) for layer in range(running.layers)]
-    found: Array = torch.stack(rows).double().numpy()
-    return found
-
-
-@nodes("activation patching")
-@torch.no_grad()
-def _activation_patching(running: Running, rng: np.random.Generator) -> Array:
-    return running.patched(running.activations(running.others))
-
-
-@nodes("zero ablation")
-@torch.no_grad()
-def _zero_ablation(running: Running, rng: np.random.Generator) -> Array:
-    return running.patched([torch.zeros_like(heads) for heads in running.activations(running.inputs)])
-
-
-@nodes("mean ablation")
-@torch.no_grad()
-def _mean_ablation(running: Running, rng: np.random.Generator) -> Array:
-    kept = running.activations(running.inputs)
-    return running.patched([heads.mean((0, 2), keepdim=True).expand_as(heads) for heads in kept])
-
-
-def _first_order(running: Running, slopes: list[Tensor]) -> Array:
-    with torch.no_grad():
-        clean, other = running.activations(running.inputs), running.activations(running.others)
-    rows = [(slope * (b - a)).sum(-1).abs().mean((0, 2)) for slope, a, b in zip(slopes, clean, other)]
-    found: Array = torch.stack(rows).detach().numpy()
-    return found
-
-
-@nodes("attribution patching")
-def _node_attribution(running: Running, rng: np.random.Generator) -> Array:
-    return _first_order(running, running.slopes(running.inputs))
-
-
-@nodes("attribution patching, integrated")
-def _node_integrated(running: Running, rng: np.random.Generator, steps: int = 8) -> Array:
-    """The slope is a mean along the way from one input's activations to the other's, all nodes at once."""
-    with torch.no_grad():
-        clean, other = running.activations(running.inputs), running.activations(running.others)
-    total = [torch.zeros_like(heads) for heads in clean]
-    for step in range(steps):
-        at = (step + 0.5) / steps
-        given = [a + at * (b - a) for a, b in zip(clean, other)]
-        total = [t + s / steps for t, s in zip(total, running.slopes(running.inputs, given))]
-    return _first_order(running, total)
 
 
 # --- other libraries, where they are installed ------------------------------------------------------------

@@ -52,12 +52,22 @@ def _segment(total: Totals, places: Tensor) -> Totals:
     return Totals(gate, cell, cut(total.out), cut(total.driven), cut(total.hidden))
 
 
-def probe(stack: Stack, windows: Sequence[Windows], *, bias_rule: str = "focus", prefixes: bool = False) -> list[Probe]:
-    """Probe every model of the stack on its windows (as many windows, of one length, for each)."""
+def probe(
+    stack: Stack,
+    windows: Sequence[Windows],
+    *,
+    bias_rule: str = "focus",
+    prefixes: bool = False,
+    omega: int | None = None,
+) -> list[Probe]:
+    """Probe every model of the stack on its windows (as many windows, of one length, for each).
+
+    omega: the word whose probability is measured; the last one of the vocabulary, if not given.
+    """
     found: list[Probe] = []
     with torch.no_grad():
         for models in _groups(windows):
-            found += _probe_group(stack, models, windows[models], bias_rule, prefixes)
+            found += _probe_group(stack, models, windows[models], bias_rule, prefixes, omega)
     return found
 
 
@@ -71,7 +81,7 @@ def _groups(windows: Sequence[Windows]) -> Iterator[slice]:
 
 
 def _probe_group(
-    stack: Stack, models: slice, windows: Sequence[Windows], bias_rule: str, prefixes: bool
+    stack: Stack, models: slice, windows: Sequence[Windows], bias_rule: str, prefixes: bool, omega: int | None
 ) -> list[Probe]:
     device, k = stack.rate.device, windows[0].k
     tokens, places = _placed(windows, device)
@@ -81,7 +91,7 @@ def _probe_group(
     places = places[..., None] + torch.arange(k + 1, device=device)  # α, conduit: (models, windows, k + 1)
     part, x = _segment(total, places), _at(vectors, places)
     decoder, bias = stack.decoder[models], stack.decoder_bias[models]
-    omega = stack.sizes["tokens"] - 1
+    due = stack.sizes["tokens"] - 1 if omega is None else omega
 
     def relevant(first: int, last: int) -> Tensor:
         """The relevant hidden state where ω is due, of the segment's words first … last."""
@@ -90,7 +100,7 @@ def _probe_group(
         return relevant_hidden([layer], x, mask, [part], bias_rule)[..., -1, :]
 
     def chance(logits: Tensor) -> list[float]:
-        return logits.softmax(-1)[..., omega].mean(1).tolist()
+        return logits.softmax(-1)[..., due].mean(1).tolist()
 
     whole = chance(apply(part.hidden[..., -1, :], decoder) + bias[:, None])
     one, other, both = (apply(relevant(*ends), decoder) for ends in ((0, 0), (1, k), (0, k)))

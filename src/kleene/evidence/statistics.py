@@ -84,14 +84,16 @@ def stratified_means(
     >>> [(m.key, m.mean, m.count) for m in stratified_means(table, ["tree"], least=1, samples=10)]
     [((1,), 1.5, 2), ((2,), 3.0, 1)]
     """
-    keys = np.stack([getattr(pairs, name) for name in by], 1)
-    strata, index = np.unique(keys, axis=0, return_inverse=True)
-    index = index.reshape(-1)
+    keys = np.stack([getattr(pairs, name) for name in by])
+    least_key = keys.min(axis=1, initial=0)
+    sizes = tuple(keys.max(axis=1, initial=0) - least_key + 1)
+    codes, index = np.unique(np.ravel_multi_index(tuple(keys - least_key[:, None]), sizes), return_inverse=True)
+    strata = np.stack(np.unravel_index(codes, sizes), 1) + least_key
     sentences, number = np.unique(pairs.sentence, return_inverse=True)
     shape = (len(sentences), len(strata))
-    totals, counts = np.zeros(shape), np.zeros(shape)
-    np.add.at(totals, (number, index), pairs.value)
-    np.add.at(counts, (number, index), 1)
+    cells = number * len(strata) + index
+    totals = np.bincount(cells, pairs.value, shape[0] * shape[1]).reshape(shape)
+    counts = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape).astype(float)
     weights = _resamples(len(sentences), samples, seed)
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = (weights @ totals) / (weights @ counts)  # (samples, strata)

@@ -41,10 +41,11 @@ def stock_circuit(net: StockModel) -> dict[str, Any]:
 def residual_names(net: StockModel) -> list[str]:
     """A name for every dimension of the residual stream."""
     claim, width = net.claim, net.sizes.residual
-    names = ["constant or position"] * width
     labels = Layout.from_json(net.description["layout"]).names
+    held: dict[int, list[str]] = {}
     for label, dim in zip(labels, claim["place"]):
-        names[dim] = label
+        held.setdefault(dim, []).append(label)  # heads of different layers share
+    names = [" or ".join(held.get(dim, ["constant or position"])) for dim in range(width)]
     names[claim["sink"]] = "first token"
     for dim, mirror in enumerate(claim["mirror"] or []):
         if mirror >= 0:
@@ -59,14 +60,14 @@ def _layer(net: StockModel, number: int) -> dict[str, Any]:
     heads = [
         {
             "index": index,
-            "name": name,
+            "name": ", ".join(named),
             "reads": {
                 role: _used(part[index * size : (index + 1) * size])
                 for role, part in (("query", q), ("key", k), ("value", v))
             },
             "writes": _used(o[:, index * size : (index + 1) * size].T),
         }
-        for index, name in enumerate(claim["heads"][number])
+        for index, named in enumerate(claim["heads"][number])
     ]
     neurons = [
         {"index": index, "for": why, "reads": _used(gate[[index]]), "writes": _used(down[:, [index]].T)}

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kleene.library.addition import addition, addition_scratchpad
+from kleene.library.calculator import calculator_decoder
 from kleene.library.classics import dyck1, dyck2, histogram, most_frequent, reverse, sort, sort_unique
 from kleene.library.computer import computer
 from kleene.library.decoders import (
@@ -32,6 +33,7 @@ __all__ = [
     "addition",
     "addition_decoder",
     "addition_scratchpad",
+    "calculator_decoder",
     "computer",
     "copy_decoder",
     "dyck1",

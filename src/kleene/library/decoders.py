@@ -6,73 +6,23 @@ match. What must be summed over a prefix (positions, depths, counts) is summed b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from kleene.errors import InputError, NotSupported
+from kleene.library.decoding import doublings, summed, text_decoder
 from kleene.library.encoding import TextProgram
 from kleene.lowering.symbolic import table
 from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.monoid import syntactic_monoid
 from kleene.machines.automata.regex import regex
 from kleene.machines.declarations import attend, cat, layer, relative, subset, word
-from kleene.machines.program import ProgramClass
 from kleene.machines.turing import TuringMachine
 
 MAX_ELEMENTS = 64  # of a language's monoid: a layer has a unit for every pair
+MAX_DEEP = 512  # layers of a decoder that takes one for each position
 Step = Callable[[Any], None]
-
-
-def _decoder(name: str, about: str, symbols: Sequence[str], stop: int, most: int, body: dict[str, Any]) -> Any:
-    """A program class with text in and text out. `most`: the most tokens that it appends."""
-    listed, spaces = list(symbols), any(len(symbol) > 1 for symbol in symbols)
-
-    def encode(text: str) -> list[int]:
-        parts = text.split() if spaces else list(text)
-        for part in parts:
-            if part not in listed:
-                raise InputError(f"{name}: {part!r} is none of the symbols {' '.join(listed)}")
-        return [listed.index(part) for part in parts]
-
-    def decode(outputs: Sequence[int]) -> str:
-        return (" " if spaces else "").join(listed[token] for token in outputs if token != stop)
-
-    made = {
-        "__doc__": about,
-        "__module__": __name__,
-        "tokens": len(listed),
-        "symbols": tuple(listed),
-        "stop": stop,
-        "max_tokens": most,
-        "encode": staticmethod(encode),
-        "decode": staticmethod(decode),
-    }
-    return ProgramClass(name, (TextProgram,), {**made, **body})
-
-
-def _doubling(size: int) -> int:
-    """How many layers sum over a prefix of this length: each doubles how far a position has summed."""
-    return max(1, (size - 1).bit_length())
-
-
-def _summed(body: dict[str, Any], name: str, layers: int, extra: dict[int, list[Any]] | None = None) -> list[Any]:
-    """Layers that sum the word `name` over the prefix, from the latest position where `name`_fresh is 1 on."""
-    value, fresh = body[name], body[f"{name}_fresh"]
-    size = 1 << value.kind.bits
-    made = []
-    for k in range(layers):
-        left, left_fresh = f"{name}_{1 << k}_left", f"{name}_fresh_{1 << k}_left"
-        body[left] = relative(value, -(1 << k), default=0)
-        body[left_fresh] = relative(fresh, -(1 << k), default=1)
-
-        def step(z: Any, left: str = left, left_fresh: str = left_fresh) -> None:
-            if not getattr(z, f"{name}_fresh"):
-                setattr(z, name, (getattr(z, name) + getattr(z, left)) % size)
-                setattr(z, f"{name}_fresh", getattr(z, left_fresh))
-
-        body[f"sum_{name}_{1 << k}"] = made_layer = layer(body[left], body[left_fresh])(step)
-        made.append(made_layer)
-    return made
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------
@@ -81,51 +31,51 @@ def _summed(body: dict[str, Any], name: str, layers: int, extra: dict[int, list[
 def addition_decoder(digits: int = 3) -> type[TextProgram]:
     """Adds two numbers of so many digits: after `123+456=` it writes `0579` and stops, without a scratchpad.
 
-    Each place of the second number knows whether the place carries, and whether it passes a carry on. The position that
-    writes a digit sees both digits of its place at fixed offsets, and all lower places: the carry is one threshold.
+    Each place of the second number adds up its two digits: it has the last digit of the sum, and knows whether it
+    carries, or passes a carry on. The position that writes a digit sees its place and all lower ones at fixed offsets:
+    the carry is one threshold.
     """
     if not 1 <= digits <= 12:
         raise InputError(f"addition_decoder: digits={digits}; it takes 1 to 12")
     n, add, equals, end = digits, 10, 11, 12
     body: dict[str, Any] = {
         "layers": 2,
-        "token": cat(13, token=lambda t: t),
+        "place": cat(13, token=lambda t: t),  # the token; at a digit of b: the last digit of the sum
         "carries": cat(3, default=0),  # a place: 0 gives no carry, 1 passes one on, 2 gives one
         "result": cat(13, default=end),
     }
-    token, carries = body["token"], body["carries"]
-    body["above"] = relative(token, -(n + 1), default=end)  # at a digit of b: the digit of a of the same place
-    body["a"] = relative(token, -(2 * n + 2), default=end)
-    body["b"] = relative(token, -(n + 1), default=end)
+    body["above"] = relative(body["place"], -(n + 1), default=end)  # at a digit of b: the digit of a of the same place
+    body["sum"] = relative(body["place"], -(n + 1), default=end)  # where a digit is written: the sum of its place
     lower = [f"lower_{k}" for k in range(1, n + 1)]
     for k, name in enumerate(lower, start=1):
-        body[name] = relative(carries, -(n + 1) + k, default=0)
+        body[name] = relative(body["carries"], -(n + 1) + k, default=0)
     body["output"] = body["result"]
 
     def look(z: Any) -> None:
-        if z.token < 10 and z.above < 10:
-            z.carries = 2 if z.token + z.above >= 10 else 1 if z.token + z.above == 9 else 0
+        if z.place < 10 and z.above < 10:
+            z.carries = 2 if z.place + z.above >= 10 else 1 if z.place + z.above == 9 else 0
+            z.place = (z.place + z.above) % 10
 
     def write(z: Any) -> None:
         carry = 0
         if sum((getattr(z, name) - 1) * (1 << (n - k)) for k, name in enumerate(lower, start=1)) > 0:
             carry = 1
-        if z.b == add:
+        if z.sum == add:
             z.result = carry
-        elif z.b < 10 and z.a < 10:
-            z.result = (z.a + z.b + carry) % 10
+        elif z.sum < 10:
+            z.result = (z.sum + carry) % 10
         else:
             z.result = end
 
     body["look"] = layer(body["above"])(look)
-    body["write"] = layer(body["a"], body["b"], *(body[name] for name in lower))(write)
+    body["write"] = layer(body["sum"], *(body[name] for name in lower))(write)
     body["cycle"] = (body["look"], body["write"])
 
     def sample(chance: Random, length: int) -> list[int]:
         return [*(chance.randrange(10) for _ in range(n)), add, *(chance.randrange(10) for _ in range(n)), equals]
 
     body["sample"] = staticmethod(sample)
-    made: type[TextProgram] = _decoder(
+    made: type[TextProgram] = text_decoder(
         "addition_decoder", addition_decoder.__doc__ or "", "0123456789+=;", end, n + 2, body
     )
     return made
@@ -137,7 +87,7 @@ def long_addition_decoder(length: int = 40) -> type[TextProgram]:
     The digit written last tells its carry: a + b − digit is 9 or more. `length`: the longest sequence.
     """
     add, equals, end = 10, 11, 12
-    bits = _doubling(length + 1)
+    bits = doublings(length + 1)
     size = 1 << bits
     body: dict[str, Any] = {
         "digit": cat(10, token=lambda t: t if t < 10 else 0),
@@ -156,7 +106,7 @@ def long_addition_decoder(length: int = 40) -> type[TextProgram]:
         "left": cat(2),  # whether there are digits left
         "result": cat(13, default=end),
     }
-    cycle = _summed(body, "count", bits)
+    cycle = summed(body, "count", bits)
     one, count, part = body["one"], body["count"], body["part"]
     body["before"] = relative(count, -1, default=0)
     body["added"] = attend(one, body["is_add"], one, latest=True, default=0)
@@ -203,7 +153,7 @@ def long_addition_decoder(length: int = 40) -> type[TextProgram]:
         return [*a, add, *b, equals]
 
     body["sample"] = staticmethod(sample)
-    made: type[TextProgram] = _decoder(
+    made: type[TextProgram] = text_decoder(
         "long_addition_decoder", long_addition_decoder.__doc__ or "", "0123456789+=;", end, length, body
     )
     return made
@@ -312,7 +262,7 @@ def multiplication_decoder(digits: int = 2) -> type[TextProgram]:
         return [*(chance.randrange(10) for _ in range(n)), times, *(chance.randrange(10) for _ in range(n)), equals]
 
     body["sample"] = staticmethod(sample)
-    made: type[TextProgram] = _decoder(
+    made: type[TextProgram] = text_decoder(
         "multiplication_decoder", multiplication_decoder.__doc__ or "", "0123456789*=;", end, other + 1, body
     )
     return made
@@ -330,7 +280,7 @@ def parity_decoder(length: int = 64) -> type[TextProgram]:
         "result": cat(4, default=end),
     }
     cycle = []
-    for k in range(_doubling(length)):
+    for k in range(doublings(length)):
         left = f"left_{1 << k}"
         body[left] = relative(body["odd"], -(1 << k), default=0)
 
@@ -351,7 +301,7 @@ def parity_decoder(length: int = 64) -> type[TextProgram]:
         return [*(chance.randrange(2) for _ in range(min(wanted, length - 1))), equals]
 
     body["sample"] = staticmethod(sample)
-    made: type[TextProgram] = _decoder("parity_decoder", parity_decoder.__doc__ or "", "01=;", end, 2, body)
+    made: type[TextProgram] = text_decoder("parity_decoder", parity_decoder.__doc__ or "", "01=;", end, 2, body)
     return made
 
 
@@ -370,7 +320,7 @@ def _repeating(name: str, about: str, symbols: str, length: int, backwards: bool
     if set("=;") & set(symbols) or len(set(symbols)) != len(symbols):
         raise InputError(f"{name}: symbols={symbols!r}; they must differ, and '=' and ';' are taken")
     n = len(symbols)
-    equals, end, bits = n, n + 1, _doubling(length + 1)
+    equals, end, bits = n, n + 1, doublings(length + 1)
     size = 1 << bits
     body: dict[str, Any] = {
         "token": cat(n + 2, token=lambda t: t),
@@ -384,7 +334,7 @@ def _repeating(name: str, about: str, symbols: str, length: int, backwards: bool
         "next": word(bits),
         "result": cat(n + 2, default=end),
     }
-    cycle = _summed(body, "count", bits)
+    cycle = summed(body, "count", bits)
     one = body["one"]
     body["before"] = relative(body["count"], -1, default=0)
     body["ended"] = attend(one, body["is_equals"], one, latest=True, default=0)
@@ -414,7 +364,7 @@ def _repeating(name: str, about: str, symbols: str, length: int, backwards: bool
         return [*(chance.randrange(n) for _ in range(max(1, min(wanted, length // 2 - 1)))), equals]
 
     body["sample"] = staticmethod(sample)
-    made: type[TextProgram] = _decoder(name, about, [*symbols, "=", ";"], end, length, body)
+    made: type[TextProgram] = text_decoder(name, about, [*symbols, "=", ";"], end, length, body)
     return made
 
 
@@ -426,8 +376,8 @@ def sort_decoder(values: int = 10, length: int = 24) -> type[TextProgram]:
     """
     if not 1 <= values <= 10:
         raise InputError(f"sort_decoder: values={values}; it takes 1 to 10, the digits")
-    equals, end, bits = values, values + 1, _doubling(length // 2 + 1)
-    size, layers = 1 << bits, _doubling(length)
+    equals, end, bits = values, values + 1, doublings(length // 2 + 1)
+    size, layers = 1 << bits, doublings(length)
     body: dict[str, Any] = {
         "fresh": cat(2, token=lambda t: int(t == equals)),
         "is_equals": cat(2, token=lambda t: int(t == equals)),
@@ -478,7 +428,7 @@ def sort_decoder(values: int = 10, length: int = 24) -> type[TextProgram]:
 
     body["sample"] = staticmethod(sample)
     symbols = [*(str(v) for v in range(values)), "=", ";"]
-    made: type[TextProgram] = _decoder("sort_decoder", sort_decoder.__doc__ or "", symbols, end, length, body)
+    made: type[TextProgram] = text_decoder("sort_decoder", sort_decoder.__doc__ or "", symbols, end, length, body)
     return made
 
 
@@ -488,7 +438,7 @@ def dyck_decoder(length: int = 64) -> type[TextProgram]:
     `allowed` is the set of tokens that keep the word well-formed: both opening brackets, and the closing bracket
     that fits the last open one, or `;` where none is open.
     """
-    end, bits = 4, _doubling(2 * length)
+    end, bits = 4, doublings(2 * length)
     size = 1 << bits
     kinds = {0: 0, 2: 1}
     body: dict[str, Any] = {
@@ -499,7 +449,7 @@ def dyck_decoder(length: int = 64) -> type[TextProgram]:
         "allowed": subset(5, values=[(), {0, 2, 1}, {0, 2, 3}, {0, 2, 4}]),
         "result": cat(5, default=end),
     }
-    cycle = _summed(body, "depth", _doubling(length))
+    cycle = summed(body, "depth", doublings(length))
     body["open"] = attend(body["depth"], body["depth"], body["kind"], among={body["opens"]: 1}, latest=True, default=0)
     body["choices"], body["output"] = "allowed", body["result"]
 
@@ -530,7 +480,7 @@ def dyck_decoder(length: int = 64) -> type[TextProgram]:
         return made
 
     body["sample"] = staticmethod(sample)
-    made: type[TextProgram] = _decoder("dyck_decoder", dyck_decoder.__doc__ or "", "()[];", end, length, body)
+    made: type[TextProgram] = text_decoder("dyck_decoder", dyck_decoder.__doc__ or "", "()[];", end, length, body)
     return made
 
 
@@ -542,18 +492,22 @@ def regex_decoder(pattern: str | DFA = "(0|10*1)*", length: int = 64) -> type[Te
 
     `pattern` is a regular expression or an automaton. `allowed` is the set of allowed tokens, `;` among them where the
     word is a match. Greedy decoding completes a prefix to a shortest match; a prefix that has none gives `;` at once.
-    Words act on states as elements of the syntactic monoid, which positions multiply by doubling.
+    Words act on states as elements of the syntactic monoid, which positions multiply by doubling. Where the monoid is
+    large, the state goes from left to right instead, a position a layer.
     """
-    monoid = (pattern if isinstance(pattern, DFA) else regex(pattern)).monoid
-    dfa, size = monoid.dfa, len(monoid)
-    if size > MAX_ELEMENTS:
-        raise NotSupported(
-            f"regex_decoder: the language's monoid has {size:,} elements, more than the {MAX_ELEMENTS} of a layer here"
-        )
+    dfa = (pattern if isinstance(pattern, DFA) else regex(pattern)).minimise()
+    about = f"The words that match {pattern if isinstance(pattern, str) else 'an automaton'}: {regex_decoder.__doc__}"
     symbols = [*dfa.alphabet, ";"]
     if ";" in dfa.alphabet:
         raise InputError("regex_decoder: the symbol ';' ends a word; use another symbol in the pattern")
-    end = len(dfa.alphabet)
+    try:
+        monoid = syntactic_monoid(dfa, limit=MAX_ELEMENTS)
+    except NotSupported:
+        deep: type[TextProgram] = text_decoder(
+            "regex_decoder", about, symbols, len(dfa.alphabet), length, _by_layers(dfa, length)
+        )
+        return deep
+    dfa, size, end = monoid.dfa, len(monoid), len(dfa.alphabet)
     steps = _steps_to_match(dfa)
     states = [int(monoid.maps[element, dfa.start]) for element in range(size)]
     options = [_options(dfa, steps, state) for state in states]
@@ -567,7 +521,7 @@ def regex_decoder(pattern: str | DFA = "(0|10*1)*", length: int = 64) -> type[Te
     }
     body["choices"], body["output"] = "allowed", body["result"]
     cycle = []
-    for k in range(_doubling(length)):
+    for k in range(doublings(length)):
         left = f"left_{1 << k}"
         body[left] = relative(body["element"], -(1 << k), default=0)
 
@@ -584,9 +538,43 @@ def regex_decoder(pattern: str | DFA = "(0|10*1)*", length: int = 64) -> type[Te
     body["give"] = layer()(give)
     body["cycle"] = (*cycle, body["give"])
     body["layers"] = len(body["cycle"])
-    about = f"The words that match {pattern if isinstance(pattern, str) else 'an automaton'}: {regex_decoder.__doc__}"
-    made: type[TextProgram] = _decoder("regex_decoder", about, symbols, end, length, body)
+    made: type[TextProgram] = text_decoder("regex_decoder", about, symbols, end, length, body)
     return made
+
+
+def _by_layers(dfa: DFA, length: int) -> dict[str, Any]:
+    """The state of an automaton, one position further in each layer; the end changes no state."""
+    end, states = len(dfa.alphabet), len(dfa)
+    if length > MAX_DEEP:
+        raise NotSupported(
+            f"regex_decoder: the language's monoid has more than {MAX_ELEMENTS} elements, so a position takes a layer, "
+            f"and length={length} is more than {MAX_DEEP} layers"
+        )
+    steps = _steps_to_match(dfa)
+    options = [_options(dfa, steps, state) for state in range(states)]
+    greedy = [_shortest(dfa, steps, state) for state in range(states)]
+    moves = [target for q, row in enumerate(dfa.table.tolist()) for target in (*row, q)]
+    body: dict[str, Any] = {
+        "symbol": cat(end + 1, token=lambda t: t),
+        "state": cat(states, default=dfa.start),
+        "done": cat(2),
+        "allowed": subset(end + 1, values=dict.fromkeys([frozenset(), *options])),
+        "result": cat(end + 1, default=end),
+        "layers": length + 1,
+    }
+    body["state_left"] = relative(body["state"], -1, default=dfa.start)
+    body["done_left"] = relative(body["done"], -1, default=1)
+    body["choices"], body["output"] = "allowed", body["result"]
+
+    def step(z: Any) -> None:
+        if not z.done and z.done_left:
+            pair = z.state_left * (end + 1) + z.symbol
+            z.state = table(moves)[pair]
+            z.allowed = table([options[q] for q in moves])[pair]
+            z.result = table([greedy[q] for q in moves])[pair]
+            z.done = 1
+
+    return {**body, "step": step}
 
 
 def _steps_to_match(dfa: DFA) -> list[int | None]:
@@ -623,12 +611,19 @@ def _shortest(dfa: DFA, steps: list[int | None], state: int) -> int:
 # --- machines ---------------------------------------------------------------------------------------------
 
 
+def _at_the_edge(action: tuple[str, str, int]) -> tuple[str, str, int]:
+    """What a step does on the first cell of a tape with a left end: it does not move left."""
+    state, symbol, move = action
+    return state, symbol, max(move, 0)
+
+
 def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int = 128) -> type[TextProgram]:
     """A Turing machine with a chain of thought: after the word and `:` it writes a token a step, then its answer.
 
     A token of a step is what the step changed: the new state, the symbol written and the move. The position of the head
     is the sum of the moves, and the symbol under it is what was written there last: a head with `latest=True`.
-    `length`: the longest sequence, word and steps together. Endless tapes both ways, as far as the length reaches.
+    `length`: the longest sequence, word and steps together; the tape is as long as that reaches. On a tape with a left
+    end, a step to the left from its first cell stays there, and its token says so.
     """
     machine = TuringMachine.parse(machine) if isinstance(machine, str) else machine
     effects: dict[tuple[str, str, int], int] = {}
@@ -637,12 +632,14 @@ def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int =
     for row in machine.transitions.values():
         for action in row.values():
             effects.setdefault(action, colon + 1 + len(effects))
+            if not machine.two_way:
+                effects.setdefault(_at_the_edge(action), colon + 1 + len(effects))
     accept, reject, end = (colon + 1 + len(effects) + i for i in range(3))
     names = {action: f"{action[0]},{action[1].replace(' ', '_')},{'LSR'[action[2] + 1]}" for action in effects}
     symbols = [*(symbol.replace(" ", "_") for symbol in word_symbols), ":", *names.values(), "accept", "reject", ";"]
-    working, tape = machine.working, list(machine.symbols)
+    working, tape, one_way = machine.working, list(machine.symbols), not machine.two_way
     by_token = {token: action for action, token in effects.items()}
-    bits = _doubling(2 * length)
+    bits = doublings(2 * length)
     size, blank, halting = 1 << bits, tape.index(machine.blank), len(working)
 
     def move(t: int) -> int:
@@ -671,20 +668,23 @@ def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int =
         "ending": cat(4, token=ending),
         "result": cat(len(symbols), default=end),
     }
-    cycle = _summed(body, "at", _doubling(length))
+    cycle = summed(body, "at", doublings(length))
     body["under"] = attend(
         body["at"], body["cell"], body["symbol"], among={body["writes"]: 1}, latest=True, default=blank
     )
     body["output"] = body["result"]
-    rows = [[effects[machine.transitions[q][a]] if q in machine.transitions else end for a in tape] for q in working]
-    flat = [token for row in rows for token in row]
+    flat = [effects[machine.transitions[q][a]] for q in working for a in tape]
+    at_edge = [effects[_at_the_edge(machine.transitions[q][a])] for q in working for a in tape] if one_way else flat
 
     def place(z: Any) -> None:
         z.cell = (z.at - z.moved) % size
 
     def act(z: Any) -> None:
         if z.state < halting:
-            z.result = table(flat)[z.state * len(tape) + z.under]
+            if one_way and z.at == 0:
+                z.result = table(at_edge)[z.state * len(tape) + z.under]
+            else:
+                z.result = table(flat)[z.state * len(tape) + z.under]
         else:
             z.result = accept if z.ending == 1 else reject if z.ending == 2 else end
 
@@ -693,5 +693,5 @@ def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int =
     body["cycle"] = (*cycle, body["place"], body["act"])
     body["layers"] = len(body["cycle"])
     about = f"{machine.name}: {turing_decoder.__doc__}"
-    made: type[TextProgram] = _decoder("turing_decoder", about, symbols, end, length - 1, body)
+    made: type[TextProgram] = text_decoder("turing_decoder", about, symbols, end, length - 1, body)
     return made

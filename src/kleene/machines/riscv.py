@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 
 from kleene.errors import InputError, RangeError
 from kleene.machines.elf import Executable
@@ -234,10 +233,12 @@ class ReferenceMachine(Computer):
 
     def run(self, max_steps: int = 10_000_000) -> RiscvResult:
         """Run at most `max_steps` more instructions."""
+        from kleene.machines.riscv_kernel import DEVICE, FETCH_FAULT, STOPPED, run
+
         end, world = self.steps + max_steps, self.environment
         world.why = None
         while world.why is None and self.steps < end:
-            done, reason = _run(self.cells, self.values, self.size, end - self.steps, False)
+            done, reason = run(self.cells, self.values, self.size, end - self.steps, False)
             self.steps += done
             if reason == FETCH_FAULT:
                 raise RangeError(f"riscv: after {self.steps:,} instructions pc is {self.pc:#x}, outside memory")
@@ -257,6 +258,8 @@ class ReferenceMachine(Computer):
             self.steps += 1
 
     def _device(self) -> None:
+        from kleene.machines.riscv_kernel import run
+
         instruction = int.from_bytes(self.load(self.pc, 4), "little")
         address, stores = access_of(instruction, self.register)
         found = self.environment.before_access(address, stores, self.register(instruction >> 20 & 31), self.pc)
@@ -264,7 +267,7 @@ class ReferenceMachine(Computer):
             return
         if found:
             self.cells[address - DEVICES : address - DEVICES + 4] = np.frombuffer(found, dtype=np.uint8)
-        done, _ = _run(self.cells, self.values, self.size, 1, True)
+        done, _ = run(self.cells, self.values, self.size, 1, True)
         self.steps += done
 
 
@@ -274,161 +277,6 @@ def access_of(instruction: int, register: Any) -> tuple[int, bool]:
     offset = (instruction >> 25 << 5 | instruction >> 7 & 31) if stores else instruction >> 20
     signed = (offset & 0xFFF ^ 0x800) - 0x800
     return (register(instruction >> 15 & 31) + signed) & MASK, stores
-
-
-RAN, STOPPED, DEVICE, FETCH_FAULT = range(4)
-LUI, AUIPC, JAL, JALR, BRANCH = 0b0110111, 0b0010111, 0b1101111, 0b1100111, 0b1100011
-LOAD, STORE, OP_IMM, OP, FENCE = 0b0000011, 0b0100011, 0b0010011, 0b0110011, 0b0001111
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _byte(cells, size, address):  # type: ignore[no-untyped-def]
-    """A byte of memory or of a device; zero elsewhere."""
-    place = np.int64(address) - np.int64(BASE - 16)
-    return np.uint32(cells[place]) if 0 <= place < size + 16 else np.uint32(0)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _compute(f3, other, a, b):  # type: ignore[no-untyped-def]
-    """The result of an arithmetic instruction; `other` chooses subtraction and the arithmetic shift."""
-    shift = b & np.uint32(31)
-    if f3 == 0:
-        return a - b if other else a + b
-    if f3 == 1:
-        return a << shift
-    if f3 == 2:
-        return np.uint32(np.int32(a) < np.int32(b))
-    if f3 == 3:
-        return np.uint32(a < b)
-    if f3 == 4:
-        return a ^ b
-    if f3 == 5:
-        return np.uint32(np.int32(a) >> np.int32(shift)) if other else a >> shift
-    return a | b if f3 == 6 else a & b
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _branches(f3, a, b):  # type: ignore[no-untyped-def]
-    if f3 < 2:
-        return (a == b) != (f3 == 1)
-    if f3 < 6:
-        return (np.int32(a) < np.int32(b)) != (f3 == 5)
-    return (a < b) != (f3 == 7)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _bits(i, low, count):  # type: ignore[no-untyped-def]
-    """Some bits of an instruction."""
-    return (np.uint32(i) >> np.uint32(low)) & np.uint32((1 << count) - 1)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _signed(value, bits):  # type: ignore[no-untyped-def]
-    """Extend the sign of a number of so many bits to 32."""
-    shift = np.int32(32 - bits)
-    return np.uint32(np.int32(np.uint32(value) << np.uint32(shift)) >> shift)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _in_rv32i(opcode, f3, bit25, bit30):  # type: ignore[no-untyped-def]
-    """Whether an instruction is one that the processor executes by itself."""
-    if opcode == OP:
-        return not bit25 and (not bit30 or f3 == 0 or f3 == 5)
-    if opcode == OP_IMM:
-        return (f3 != 1 and f3 != 5) or (not bit25 and (f3 == 5 or not bit30))
-    if opcode == LOAD:
-        return f3 != 3 and f3 < 6
-    if opcode == STORE:
-        return f3 < 3
-    if opcode == BRANCH:
-        return f3 != 2 and f3 != 3
-    if opcode == JALR:
-        return f3 == 0
-    return opcode in (LUI, AUIPC, JAL, FENCE)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _offset(i, opcode):  # type: ignore[no-untyped-def]
-    """The immediate of an instruction."""
-    if opcode == STORE:
-        return _signed(_bits(i, 25, 7) << np.uint32(5) | _bits(i, 7, 5), 12)
-    if opcode == BRANCH:
-        high = _bits(i, 31, 1) << np.uint32(12) | _bits(i, 7, 1) << np.uint32(11)
-        return _signed(high | _bits(i, 25, 6) << np.uint32(5) | _bits(i, 8, 4) << np.uint32(1), 13)
-    if opcode == JAL:
-        high = _bits(i, 31, 1) << np.uint32(20) | _bits(i, 12, 8) << np.uint32(12)
-        return _signed(high | _bits(i, 20, 1) << np.uint32(11) | _bits(i, 21, 10) << np.uint32(1), 21)
-    if opcode in (LUI, AUIPC):
-        return np.uint32(i) & np.uint32(0xFFFFF000)
-    return _signed(_bits(i, 20, 12), 12)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _load(cells, size, address, f3):  # type: ignore[no-untyped-def]
-    count, result = 1 << np.int64(f3 & np.uint32(3)), np.uint32(0)
-    for k in range(count):
-        result |= _byte(cells, size, np.uint32(address + np.uint32(k))) << np.uint32(8 * k)
-    return _signed(result, 8 * count) if f3 < 2 else np.uint32(result)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _store(cells, size, address, f3, value):  # type: ignore[no-untyped-def]
-    for k in range(1 << np.int64(f3)):
-        at = np.int64(np.uint32(address + np.uint32(k))) - (BASE - 16)
-        if 0 <= at < size + 16:
-            cells[at] = np.uint8((value >> np.uint32(8 * k)) & np.uint32(255))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _result(opcode, f3, bit30, a, b, pc, offset):  # type: ignore[no-untyped-def]
-    """What an instruction writes into its register, loads aside."""
-    if opcode == OP:
-        return np.uint32(_compute(f3, bit30, a, b))
-    if opcode == OP_IMM:
-        return np.uint32(_compute(f3, bit30 if f3 == 5 else np.uint32(0), a, offset))
-    if opcode == LUI:
-        return np.uint32(offset)
-    return np.uint32(pc + (offset if opcode == AUIPC else np.uint32(4)))
-
-
-@njit(cache=True, nogil=True)
-def _run(cells, values, size, most, beyond):  # type: ignore[no-untyped-def]
-    """Run instructions; return how many, and why it stops. `beyond`: a load or store may go outside memory.
-
-    Numba adds in 64 bits, so results are cut to 32."""
-    for done in range(most):
-        pc = values[32]
-        place = np.int64(pc) - BASE
-        if not 0 <= place <= size - 4:
-            return done, FETCH_FAULT
-        i = np.uint32(0)
-        for k in range(4):
-            i |= np.uint32(cells[16 + place + k]) << np.uint32(8 * k)
-        opcode, f3, rd = _bits(i, 0, 7), _bits(i, 12, 3), _bits(i, 7, 5)
-        bit30 = _bits(i, 30, 1)
-        if not _in_rv32i(opcode, f3, _bits(i, 25, 1), bit30):
-            return done, STOPPED
-        a, b, offset = values[_bits(i, 15, 5)], values[_bits(i, 20, 5)], _offset(i, opcode)
-        address, following = np.uint32(a + offset), np.uint32(pc + np.uint32(4))
-        if opcode in (LOAD, STORE):
-            if not beyond and not 0 <= np.int64(address) - BASE < size:
-                return done, DEVICE
-            if opcode == STORE:
-                _store(cells, size, address, f3, b)
-            elif rd:
-                values[rd] = _load(cells, size, address, f3)
-        elif opcode == BRANCH:
-            if _branches(f3, a, b):
-                following = np.uint32(pc + offset)
-        elif opcode != FENCE:
-            if rd:
-                values[rd] = _result(opcode, f3, bit30, a, b, pc, offset)
-            if opcode == JAL:
-                following = np.uint32(pc + offset)
-            elif opcode == JALR:
-                following = np.uint32(address & np.uint32(0xFFFFFFFE))
-        values[32] = following
-    return most, RAN
 
 
 def run_reference(

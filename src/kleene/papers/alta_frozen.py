@@ -90,16 +90,13 @@ def learn_one(
     train_each: int,
     test_each: int,
     layers: int,
-    steps: int,
-    every: int,
-    batch: int,
-    rate: float,
-    optimiser: str,
     shape: dict[str, int],
     folder: Path,
     deadline: float | None,
+    **training: Any,
 ) -> dict[str, Any]:
     """One transformer, with a compiled parity network inside or without."""
+    plan = TrainingPlan(seed=seed, **training)
     torch.manual_seed(seeded(seed, -1))
     config = StandardConfig(
         tokens=3,
@@ -115,7 +112,7 @@ def learn_one(
     train_standard(
         net,
         examples(words(trained, train_each, seed=1)),
-        plan=TrainingPlan(steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed, every=every),
+        plan=plan,
         storage=Storage(folder=folder, save_seconds=60, deadline=deadline, device=fast_device()),
     )
     right: dict[str, float] = {}
@@ -126,7 +123,7 @@ def learn_one(
             said = [output[-1] for output in net.run_batch([[START, *word] for word in given])]
             right[str(length)] = sum(a == b for a, b in zip(said, labels)) / len(given)
     last = net.metrics[-1] if net.metrics else {"step": 0}
-    return {"right": right, **last, "metrics": net.metrics, "finished": last["step"] >= steps}
+    return {"right": right, **last, "metrics": net.metrics, "finished": last["step"] >= plan.steps}
 
 
 def by_trained(right: dict[str, float], trained: int) -> list[float]:

@@ -156,17 +156,13 @@ def learn_one(
     longest: int,
     train_each: int,
     test_each: int,
-    steps: int,
-    every: int,
-    batch: int,
-    rate: float,
-    optimiser: str,
     shape: dict[str, int],
     folder: Path,
     deadline: float | None,
+    **training: Any,
 ) -> dict[str, Any]:
     """One transformer, trained on words of up to `trained` bits; what it says of the test words."""
-    device = fast_device()
+    plan = TrainingPlan(seed=seed, **training)
     test = words(longest, test_each, seed=2)
     torch.manual_seed(seeded(seed, -1))
     net = StandardTransformer(
@@ -184,14 +180,14 @@ def learn_one(
     train_standard(
         net,
         examples(words(trained, train_each, seed=1)),
-        plan=TrainingPlan(steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed, every=every),
-        storage=Storage(folder=folder, save_seconds=60, deadline=deadline, device=device),
+        plan=plan,
+        storage=Storage(folder=folder, save_seconds=60, deadline=deadline, device=fast_device()),
     )
     said = "".join(str(output[-1]) for output in net.run_batch([[START, *word] for word in test]))
     last = net.metrics[-1] if net.metrics else {"step": 0}
     parameters = sum(p.numel() for p in net.parameters())
     metrics = net.metrics[:: max(1, len(net.metrics) // 20)]
-    finished = last["step"] >= steps
+    finished = last["step"] >= plan.steps
     return {"said": said, **last, "metrics": metrics, "parameters": parameters, "finished": finished}
 
 

@@ -123,16 +123,13 @@ def learn_one(
     longest: int,
     train_each: int,
     test_each: int,
-    steps: int,
-    every: int,
-    batch: int,
-    rate: float,
     shape: dict[str, int],
     folder: Path,
     deadline: float | None,
+    **training: Any,
 ) -> dict[str, Any]:
     """Parity, with probes or without; then the second task from these weights, and (plain) from none."""
-    device = fast_device()
+    plan, device = TrainingPlan(optimiser="adam", seed=seed, **training), fast_device()
     train, test = words(trained, train_each, seed=1), words(longest, test_each, seed=2)
     sizes = {name: len(v.kind) for name, v in parity_relative.spec.variables.items()}
     known = {name: values.to(device) for name, values in states(train, longest).items()}
@@ -154,7 +151,7 @@ def learn_one(
             net,
             examples(train, modulus),
             extra=extra,
-            plan=TrainingPlan(steps=steps, rate=rate, optimiser="adam", batch=batch, seed=seed, every=every),
+            plan=plan,
             storage=Storage(folder=folder / name, save_seconds=60, deadline=deadline, device=device),
         )
         step += net.metrics[-1]["step"] if net.metrics else 0
@@ -172,7 +169,7 @@ def learn_one(
     if kind == "plain":
         stage("scratch", _fresh(MODULUS, longest, shape, sizes, seed), MODULUS, None)
         stages = 3
-    return {**found, "step": step, "finished": step >= stages * steps}
+    return {**found, "step": step, "finished": step >= stages * plan.steps}
 
 
 def _fresh(classes: int, longest: int, shape: dict[str, int], sizes: dict[str, int], seed: int) -> Probed:

@@ -141,17 +141,14 @@ def learn_one(
     layers: int,
     seed: int,
     data: Path | None,
-    steps: int,
-    every: int,
-    batch: int,
-    rate: float,
-    optimiser: str,
     tested: int | None,
     shape: dict[str, int],
     folder: Path,
     deadline: float | None,
+    **training: Any,
 ) -> dict[str, Any]:
     """One cell of Table 6."""
+    plan = TrainingPlan(seed=seed, **training)
     split, weights, positions = row.split("-")
     train, test = split_pairs(split, data)
     chosen = test if tested is None else test[:: max(1, len(test) // tested)]
@@ -174,7 +171,7 @@ def learn_one(
         net,
         known,
         targets=heard,
-        plan=TrainingPlan(steps=steps, rate=rate, optimiser=optimiser, batch=batch, seed=seed, every=every),
+        plan=plan,
         storage=Storage(folder=folder, save_seconds=60, deadline=deadline, device=fast_device()),
     )
     last = net.metrics[-1] if net.metrics else {"step": 0}
@@ -184,7 +181,7 @@ def learn_one(
         **last,
         "metrics": net.metrics,
         "parameters": sum(p.numel() for p in net.parameters()),
-        "finished": last["step"] >= steps,
+        "finished": last["step"] >= plan.steps,
     }
 
 

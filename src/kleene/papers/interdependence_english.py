@@ -1,7 +1,7 @@
 """Section 4 and the paper's future work: interdependence in English (figures 8 and 9), and controls.
 
-A WikiText-2 language model reads UD English-EWT. Beside it: an untrained one, shuffled sentences, both bias
-rules, a transformer, and a probe for syntax.
+WikiText-2 language models, one a seed, read UD English-EWT. Beside each: an untrained one, shuffled sentences, pairs
+read at the sentence's end, both bias rules, and a probe for syntax; and a transformer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from kleene.evidence.statistics import (
 from kleene.evidence.syntax_probe import attachment, chain, less_proximity, maximum_spanning_tree
 from kleene.evidence.transformer_decomposition import transformer_interdependence
 from kleene.evidence.treebank import Sentence, read_treebank
-from kleene.files import written_atomically
 from kleene.networks.trained.lstm import LanguageModel
 from kleene.networks.trained.transformer_lm import TransformerLanguageModel
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
@@ -50,11 +49,12 @@ SCALES: dict[str, dict[str, Any]] = {
         "types": None,
         "hidden": 200,
         "epochs": 40,
-        "seeds": [1, 2],
+        "seeds": [1, 2, 3, 4, 5],
         "rate": 20.0,
-        "treebank": None,  # English-EWT's test set, or a CoNLL-U file
+        "treebank": None,  # the whole of English-EWT, or a CoNLL-U file
         "sentences": None,
-        "permutations": 300,
+        "trees": 2077,  # sentences of the syntax probe: English-EWT's test set
+        "permutations": 100,
         "transformer": {"width": 128, "layers": 2, "heads": 4, "steps": 8000, "sentences": 600},
     },
     "small": {
@@ -64,8 +64,9 @@ SCALES: dict[str, dict[str, Any]] = {
         "epochs": 6,
         "seeds": [1],
         "rate": 20.0,
-        "treebank": None,  # English-EWT's test set, or a CoNLL-U file
+        "treebank": None,
         "sentences": 300,
+        "trees": 300,
         "permutations": 50,
         "transformer": {"width": 48, "layers": 2, "heads": 4, "steps": 400, "sentences": 100},
     },
@@ -76,73 +77,78 @@ SCALES: dict[str, dict[str, Any]] = {
         "epochs": 2,
         "seeds": [1],
         "rate": 5.0,
-        "treebank": None,  # English-EWT's test set, or a CoNLL-U file
+        "treebank": None,
         "sentences": 40,
+        "trees": 40,
         "permutations": 5,
         "transformer": {"width": 8, "layers": 1, "heads": 2, "steps": 5, "sentences": 10},
     },
 }
 
 
-def treebank_file(data: Path | None, treebank: str | None) -> Path:
-    """The treebank asked for, or English-EWT's test set."""
+def read_sentences(data: Path | None, treebank: str | None, count: int | None) -> list[Sentence]:
+    """The first sentences of the treebank asked for, or of English-EWT: its test set, then the others."""
     if treebank is not None:
-        return Path(treebank)
-    name = "en_ewt-ud-test.conllu"
-    return data_folder(data, "ud-english-ewt", name, "UD English-EWT") / name
+        return read_treebank(treebank)[:count]
+    found: list[Sentence] = []
+    for part in ("test", "dev", "train"):
+        name = f"en_ewt-ud-{part}.conllu"
+        if count is None or len(found) < count:
+            found += read_treebank(data_folder(data, "ud-english-ewt", name, "UD English-EWT") / name)
+    return found[:count]
 
 
 def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
-    """LSTM language models and what is measured on the treebank, and a transformer."""
-    read_treebank(treebank_file(data, config["treebank"]))  # clear errors before any work
+    """LSTM language models, one a seed, and what is measured on the treebank; and a transformer."""
+    read_sentences(data, config["treebank"], 1)  # clear errors before any work
     WikiText(data, tokens=config["tokens"], types=config["types"])
-    settings = {key: value for key, value in config.items() if key != "scale"}
-    return {what: {"what": what, "data": data, "settings": settings} for what in ("lstm", "transformer")}
+    settings = {key: value for key, value in config.items() if key not in ("scale", "seeds")}
+    shared = {"data": data, "settings": settings}
+    lstms = {f"lstm-seed-{seed}": {"what": "lstm", "seed": seed, **shared} for seed in config["seeds"]}
+    return {**lstms, "transformer": {"what": "transformer", "seed": 3, **shared}}
 
 
 def learn(
-    what: str, data: Path | None, settings: dict[str, Any], folder: Path, deadline: float | None
+    what: str, seed: int, data: Path | None, settings: dict[str, Any], folder: Path, deadline: float | None
 ) -> dict[str, Any]:
-    """Train on WikiText-2 and measure on a treebank (English-EWT's test set, or any CoNLL-U file)."""
-    sentences = read_treebank(treebank_file(data, settings["treebank"]))[: settings["sentences"]]
+    """Train on WikiText-2 and measure on a treebank (the whole of English-EWT, or any CoNLL-U file)."""
+    sentences = read_sentences(data, settings["treebank"], settings["sentences"])
     wiki = WikiText(data, tokens=settings["tokens"], types=settings["types"])
     work = learn_lstm if what == "lstm" else learn_transformer
-    return work(sentences, wiki, settings, folder, deadline)
+    return work(sentences, wiki, settings, seed, folder, deadline)
 
 
 # --- LSTM language models, one a seed, and an untrained one -------------------------------------------------
 
 
 def learn_lstm(
-    sentences: list[Sentence], wiki: WikiText, settings: dict[str, Any], folder: Path, deadline: float | None
+    sentences: list[Sentence], wiki: WikiText, settings: dict[str, Any], seed: int, folder: Path, deadline: float | None
 ) -> dict[str, Any]:
-    """What the trained models and the controls say about the treebank."""
-    seeds, device = settings["seeds"], fast_device()
-    stack = Stack(
-        len(seeds), len(wiki.vocabulary), embedding=settings["hidden"], hidden=settings["hidden"], seeds=seeds
-    ).to(device)
+    """What a trained model and its controls say about the treebank."""
+    device = fast_device()
+    stack = Stack(1, len(wiki.vocabulary), embedding=settings["hidden"], hidden=settings["hidden"], seeds=[seed])
+    stack = stack.to(device)
     untrained = stack.take(0, vocabulary=wiki.vocabulary)
     run = train_stack(
         stack,
-        columns([torch.as_tensor(wiki.train)] * len(seeds), 20, device),
+        columns([torch.as_tensor(wiki.train)], 20, device),
         epochs=settings["epochs"],
         rate=settings["rate"],
-        valid=columns([torch.as_tensor(wiki.valid)] * len(seeds), 40, device),
+        valid=columns([torch.as_tensor(wiki.valid)], 40, device),
         anneal=4.0,
-        seed=seeds[0],
-        folder=folder,
-        deadline=deadline,
-        settings={"config": settings},
-        progress=False,
+        seed=seed,
+        settings={"config": settings, "seed": seed},
+        storage=Storage(folder=folder, deadline=deadline),
         title="WikiText-2",
     )
-    made: dict[str, Any] = {"perplexity": [epoch["perplexity"] for epoch in run.metrics], "words": len(wiki.vocabulary)}
+    made: dict[str, Any] = {"perplexity": [epoch["perplexity"][0] for epoch in run.metrics]}
+    made["words"] = len(wiki.vocabulary)
     if len(run.metrics) < settings["epochs"]:
         return {**made, "finished": False}
-    models = [stack.take(m, vocabulary=wiki.vocabulary) for m in range(len(seeds))]
-    models[0].save(folder / "model")
-    made |= _on_treebank(sentences, models, untrained, wiki, settings["permutations"], folder)
-    return {**made, "movement": _movement(sentences, models[0], wiki)}
+    model = stack.take(0, vocabulary=wiki.vocabulary)
+    model.save(folder / "model")
+    made |= _on_treebank(sentences, model, untrained, wiki, settings)
+    return {**made, "movement": _movement(sentences, model, wiki)}
 
 
 def measure(
@@ -165,52 +171,48 @@ def measure(
         return [matrix.cpu().numpy() for matrix in all_pairs(layers, frame, vectors, read, bias_rule)]
 
 
+VARIANTS = ("trained", "read at the end", "bias rule murdoch", "untrained", "shuffled sentences")
+
+
 def _on_treebank(
     sentences: list[Sentence],
-    models: list[LanguageModel],
+    model: LanguageModel,
     untrained: LanguageModel,
     wiki: WikiText,
-    permutations: int,
-    folder: Path,
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
-    """All pairs of words under every model and rule, and the statistics of them."""
+    """All pairs of words under every rule and control, and the statistics of them."""
     words, device = [sentence.words for sentence in sentences], fast_device()
     unknown = sum(word not in wiki.vocabulary.index for sentence in words for word in sentence)
     random = np.random.default_rng(0)
     orders = [random.permutation(len(sentence)) for sentence in words]  # place of each word
     mixed = [[sentence[n] for n in np.argsort(order)] for sentence, order in zip(words, orders)]
     begun = time.time()
-    found = {"trained": measure(models[0], words, device)}
+    found = {"trained": measure(model, words, device)}
     spent = time.time() - begun
-    for number, model in enumerate(models[1:], 2):
-        found[f"trained, seed {number}"] = measure(model, words, device)
-    found["trained, read at the end"] = measure(models[0], words, device, read="end")
-    found["trained, bias rule murdoch"] = measure(models[0], words, device, bias_rule="murdoch")
+    found["read at the end"] = measure(model, words, device, read="end")
+    found["bias rule murdoch"] = measure(model, words, device, bias_rule="murdoch")
     found["untrained"] = measure(untrained, words, device)
     tables = {name: pair_table(sentences, matrices) for name, matrices in found.items()}
-    tables["trained, shuffled sentences"] = pair_table(sentences, measure(models[0], mixed, device), orders)
-    _save_pairs(folder, tables)
+    tables["shuffled sentences"] = pair_table(sentences, measure(model, mixed, device), orders)
     trained = tables["trained"]
-    nine = stratified_means(trained.where(trained.kind >= 0), ["apart", "kind", "tree"])
+    nine = stratified_means(_lines(trained), ["apart", "kind", "tree"])
     return {
         "treebank": {"sentences": len(sentences), "words": sum(map(len, words)), "unknown": unknown},
         "pairs": sum(len(w) * (len(w) - 1) // 2 for w in words),
         "pair_seconds": spent,
-        "figure8": [vars(mean) for mean in stratified_means(trained, ["apart"])],
+        "figure8": [vars(mean) for mean in stratified_means(trained.where(trained.apart <= 30), ["apart"])],
         "figure9": [vars(mean) for mean in nine],
         "lines": [[apart, kind, slope] for (apart, kind), slope in line_slopes(nine).items()],
-        "slopes": {name: _slope(sentences, name, table, permutations) for name, table in tables.items()},
+        "slopes": {name: _slope(sentences, name, table, settings["permutations"]) for name, table in tables.items()},
         "frequency": _frequency(words, trained, wiki),
-        "attachment": _attachment(sentences, found),
+        "attachment": _attachment(sentences[: settings["trees"]], found),
     }
 
 
-def _save_pairs(folder: Path, tables: dict[str, Pairs]) -> None:
-    first = next(iter(tables.values()))
-    columns_: dict[str, Any] = {name: getattr(first, name).astype(np.int32) for name in ("sentence", "left", "right")}
-    columns_ |= {name.replace(", ", "_").replace(" ", "_"): t.value.astype(np.float32) for name, t in tables.items()}
-    with written_atomically(folder / "pairs.npz") as made:
-        np.savez_compressed(made, allow_pickle=False, **columns_)
+def _lines(table: Pairs) -> Pairs:
+    """The pairs of figure 9: both words of a class, at most ten apart."""
+    return table.where((table.kind >= 0) & (table.apart <= 10))
 
 
 def line_slopes(means: Sequence[Mean]) -> dict[tuple[int, int], float]:
@@ -230,9 +232,9 @@ def _slope(sentences: list[Sentence], name: str, table: Pairs, permutations: int
     """The regression on tree distance given distance and class."""
     classed = table.where(table.kind >= 0)
     found: dict[str, Any] = {**vars(regression(classed)), "mean": float(classed.value.mean())}
-    if name in ("trained", "untrained"):
+    if name in ("trained", "read at the end", "untrained"):
         found["p"] = permutation_test(sentences, classed, permutations=permutations)[1]
-    lines = line_slopes(stratified_means(classed, ["apart", "kind", "tree"], samples=2))
+    lines = line_slopes(stratified_means(_lines(table), ["apart", "kind", "tree"], samples=2))
     return {**found, "lines": len(lines), "falling": sum(slope < 0 for slope in lines.values())}
 
 
@@ -258,8 +260,9 @@ def _attachment(sentences: list[Sentence], found: dict[str, list[np.ndarray]]) -
         scores[name] = [attachment(sentences, guess), attachment(sentences, guess, punctuation=False)]
 
     score("adjacent words", lambda n: chain(len(sentences[n])))
-    for name in ("trained", "trained, read at the end", "trained, bias rule murdoch", "untrained"):
-        matrices, plain = found[name], less_proximity(sentences, found[name])
+    for name, every in found.items():
+        matrices = every[: len(sentences)]
+        plain = less_proximity(sentences, matrices)
         score(name, lambda n, m=matrices: maximum_spanning_tree(m[n]))  # type: ignore[misc]
         score(f"{name}, over the mean at its distance", lambda n, m=plain: maximum_spanning_tree(m[n]))  # type: ignore[misc]
     return scores
@@ -288,10 +291,10 @@ def _movement(sentences: list[Sentence], model: LanguageModel, wiki: WikiText) -
 
 
 def learn_transformer(
-    sentences: list[Sentence], wiki: WikiText, settings: dict[str, Any], folder: Path, deadline: float | None
+    sentences: list[Sentence], wiki: WikiText, settings: dict[str, Any], seed: int, folder: Path, deadline: float | None
 ) -> dict[str, Any]:
     """The same measurements on a transformer, before and after training."""
-    torch.manual_seed(3)
+    torch.manual_seed(seed)
     config, length, batch, device = settings["transformer"], 64, 32, fast_device()
     model = TransformerLanguageModel(
         len(wiki.vocabulary),
@@ -310,7 +313,7 @@ def learn_transformer(
     before = matrices()
     windows = torch.as_tensor(wiki.train, device=device)[: len(wiki.train) // length * length].view(-1, length)
     held = torch.as_tensor(wiki.valid, device=device)[: len(wiki.valid) // length * length].view(-1, length)[:1000]
-    order = shuffled(3, len(windows), batch)
+    order = shuffled(seed, len(windows), batch)
 
     def loss(net: torch.nn.Module, rows: Tensor) -> Tensor:
         logits = net(rows[:, :-1])
@@ -327,7 +330,7 @@ def learn_transformer(
         lambda step: windows[order(step).to(device)],
         steps=steps,
         clip=1.0,
-        seed=3,
+        seed=seed,
         schedule=lambda step: 1e-3 * min(1, (step + 1) / 200) * (1 - step / steps),
         settings={"config": config},
         title="transformer",
@@ -353,158 +356,205 @@ def learn_transformer(
 
 def rows(config: Config) -> list[Row]:
     """Language models, figures 8 and 9, regressions and controls, the syntax probe, the transformer."""
-    seeds = [f"trained, seed {number}" for number in range(2, len(config["seeds"]) + 1)]
-    variants = ["trained", *seeds, "trained, read at the end", "trained, bias rule murdoch", "untrained"]
     about = f"one layer, {config['hidden']} units, {config['epochs']} epochs"
     return [
         _row(
+            config,
             "WikiText-2 language model: validation perplexity",
-            "(not given; about 150 or less expected)",
-            lambda run: ", ".join(f"{x:.1f}" for x in run["perplexity"][-1]),
-            lambda run: f"last epoch, seeds {config['seeds']}; {about}, {run['words']:,} words",
+            lambda runs: _each(runs, lambda run: f"{run['perplexity'][-1]:.1f}"),
+            note=lambda runs: f"last epoch; {about}, {runs[0]['words']:,} words",
         ),
-        _row("Treebank", "UD English-EWT", _treebank_text, _unknown_text),
+        _row(config, "Treebank: UD English-EWT", lambda runs: _treebank_text(runs[0]), note=_unknown_text),
         _row(
+            config,
             "All pairs of the treebank, read at the right word",
-            "",
-            lambda run: f"{run['pair_seconds']:.1f} s",
-            lambda run: "float64",
+            lambda runs: _each(runs, lambda run: f"{run['pair_seconds']:.1f} s"),
+            note=lambda runs: "float64",
         ),
         _row(
+            config,
             "Figure 8: closer words are more interdependent",
-            "falls with sequential distance",
             _figure8_text,
-            lambda run: "95 % intervals over sentences",
+            "falls with sequential distance",
+            Criterion(
+                "in each seed the mean falls at every step from distance 1 to 10",
+                lambda runs: all(_steps_that_fall(run) == (9, 9) for run in runs),
+            ),
+            lambda runs: "means of the seeds",
         ),
         _row(
+            config,
             "Figure 9: at one distance and class, interdependence falls with syntactic distance",
+            lambda runs: _each(runs, lambda run: f"{round(_falling(run) * len(run['lines']))} of {len(run['lines'])}"),
             "broadly decreasing",
-            lambda run: f"{sum(slope < 0 for *_, slope in run['lines'])} of {len(run['lines'])} lines fall",
-            lambda run: "weighted slope of each line of at least 3 means of at least 100 pairs, distances 1–10",
-            criterion=Criterion("more than three quarters of the lines fall", lambda run: _falling(run) > 0.75),
+            Criterion(
+                "in each seed more than three quarters of the lines fall",
+                lambda runs: all(_falling(run) > 0.75 for run in runs),
+            ),
+            lambda runs: "lines that fall: weighted slope of at least 3 means of at least 100 pairs, distances 1–10",
         ),
-        _row("Figure 9: clearer for words further apart", "clearer", _clearer_text, lambda run: ""),
-        *(_slope_row(name) for name in [*variants, "trained, shuffled sentences"]),
         _row(
+            config,
+            "Figure 9: clearer for words further apart",
+            lambda runs: _each(runs, lambda run: " / ".join(f"{part:.0%}" for part in _halves(run))),
+            "clearer",
+            Criterion(
+                "in each seed a larger share of lines falls at distances 6–10 than at 1–5",
+                lambda runs: all(far > near for near, far in map(_halves, runs)),
+            ),
+            lambda runs: "lines that fall at distances 1–5 / 6–10",
+        ),
+        *(_slope_row(config, name) for name in VARIANTS),
+        _row(
+            config,
             "Correlation of interdependence with raw word frequency",
+            _frequency_text,
             "no clear correlation",
-            lambda run: "; ".join(f"{name} {value:+.2f}" for name, value in run["frequency"].items()),
-            lambda run: "Spearman with log frequency in WikiText-2",
-            criterion=Criterion(
-                "all correlations are below 0.1 in size",
-                lambda run: all(abs(value) < 0.1 for value in run["frequency"].values()),
+            Criterion(
+                "in each seed all correlations are below 0.1 in size",
+                lambda runs: all(abs(value) < 0.1 for run in runs for value in run["frequency"].values()),
             ),
+            lambda runs: "Spearman with log frequency in WikiText-2; means of the seeds",
         ),
         _row(
+            config,
             "Syntax probe: unlabelled undirected attachment of the maximum spanning tree",
-            "(future work)",
-            lambda run: "; ".join(
-                f"{n} {a:.1%} ({b:.1%} without punctuation)" for n, (a, b) in run["attachment"].items()
-            ),
-            lambda run: "",
+            _attachment_text,
+            note=lambda runs: f"the first {config['trees']:,} sentences; means of the seeds",
         ),
         _row(
+            config,
             "How far v_β moves when all words out of focus are replaced (section 2.1)",
-            "(named, not measured)",
-            _movement_text,
-            lambda run: f"one word in focus, read at the end, {len(run['movement']['relevant'])} sentences",
+            lambda runs: _each(runs, _movement_text),
+            note=lambda runs: f"one word in focus, read at the end, {len(runs[0]['movement']['relevant'])} sentences",
         ),
         _transformer_row("trained"),
         _transformer_row("untrained"),
     ]
 
 
-Text = Callable[[dict[str, Any]], str]
+Run = dict[str, Any]
 
 
-def _falling(run: dict[str, Any]) -> float:
+def _each(runs: list[Run], text: Callable[[Run], str]) -> str:
+    """What each seed gave."""
+    return "; ".join(map(text, runs))
+
+
+def _falling(run: Run) -> float:
     """The share of figure 9's lines that fall."""
     slopes = [float(slope) for *_, slope in run["lines"]]
     return sum(slope < 0 for slope in slopes) / max(1, len(slopes))
 
 
-def _row(name: str, paper: str, text: Text, note: Text, task: str = "lstm", criterion: Criterion | None = None) -> Row:
-    """A row that is read off one finished task."""
+def _halves(run: Run) -> tuple[float, float]:
+    """The share of lines that fall at distances 1–5, and at 6–10."""
+    near, far = ([slope < 0 for apart, _, slope in run["lines"] if lo <= apart <= hi] for lo, hi in ((1, 5), (6, 10)))
+    return sum(near) / max(1, len(near)), sum(far) / max(1, len(far))
+
+
+def _row(
+    config: Config,
+    name: str,
+    text: Callable[[list[Run]], str],
+    paper: str = "",
+    criterion: Criterion | None = None,
+    note: Callable[[list[Run]], str] = lambda runs: "",
+) -> Row:
+    """A row that is read off the finished LSTMs, one a seed."""
 
     def measure_row(runs: Runs) -> Measured | None:
-        run = runs.get(task)
-        if run is None or ("treebank" if task == "lstm" else "trained") not in run:
+        names = [f"lstm-seed-{seed}" for seed in config["seeds"]]
+        done = [each for each in names if "treebank" in runs.get(each, {})]
+        if not done:
             return None
-        seeds = len(run["perplexity"][-1]) if task == "lstm" else 1
-        return Measured(text(run), run, seeds=seeds, note=note(run), runs=(task,))
+        found = [runs[each] for each in done]
+        said = ". ".join(part for part in (f"{len(done)} of {len(names)} seeds", note(found)) if part)
+        return Measured(text(found), found, len(done), note=said, runs=tuple(done))
 
     return Row(name, measure_row, paper, criterion=criterion)
 
 
-def _treebank_text(run: dict[str, Any]) -> str:
+def _treebank_text(run: Run) -> str:
     return f"{run['treebank']['sentences']:,} sentences, {run['treebank']['words']:,} words, {run['pairs']:,} pairs"
 
 
-def _unknown_text(run: dict[str, Any]) -> str:
-    return f"{run['treebank']['unknown'] / run['treebank']['words']:.1%} of words are unknown"
+def _unknown_text(runs: list[Run]) -> str:
+    return f"{runs[0]['treebank']['unknown'] / runs[0]['treebank']['words']:.1%} of words are unknown"
 
 
-def _figure8_text(run: dict[str, Any]) -> str:
+def _steps_that_fall(run: Run) -> tuple[int, int]:
+    """Of the steps of figure 8 from distance 1 to 10: how many fall, and how many there are."""
     near = run["figure8"][:10]
-    falls = sum(a["mean"] > b["mean"] for a, b in pairwise(near))
-    means = ", ".join(f"{m['key'][0]}: {m['mean']:.3f} [{m['low']:.3f}, {m['high']:.3f}]" for m in near)
-    return f"{falls} of {len(near) - 1} steps of the first {len(near)} fall; {means}"
+    return sum(a["mean"] > b["mean"] for a, b in pairwise(near)), len(near) - 1
 
 
-def _clearer_text(run: dict[str, Any]) -> str:
-    halves = [[slope < 0 for apart, _, slope in run["lines"] if lo <= apart <= hi] for lo, hi in ((1, 5), (6, 10))]
-    if not all(halves):
-        return "too few lines"
-    a, b = (float(np.mean(half)) for half in halves)
-    return f"{a:.0%} of lines fall at distances 1–5, {b:.0%} at 6–10"
+def _figure8_text(runs: list[Run]) -> str:
+    falls = _each(runs, lambda run: "{} of {}".format(*_steps_that_fall(run)))
+    near = [m["key"][0] for m in runs[0]["figure8"][:10]]
+    means = [np.mean([run["figure8"][at]["mean"] for run in runs]) for at in range(len(near))]
+    return f"steps that fall: {falls}. " + ", ".join(f"{apart}: {mean:.3f}" for apart, mean in zip(near, means))
 
 
-def _slope_row(name: str) -> Row:
-    def text(run: dict[str, Any]) -> str:
+def _frequency_text(runs: list[Run]) -> str:
+    names = runs[0]["frequency"]
+    return "; ".join(f"{name} {np.mean([run['frequency'][name] for run in runs]):+.2f}" for name in names)
+
+
+def _attachment_text(runs: list[Run]) -> str:
+    means = {name: np.mean([run["attachment"][name] for run in runs], axis=0) for name in runs[0]["attachment"]}
+    return "; ".join(f"{name} {a:.1%} ({b:.1%} without punctuation)" for name, (a, b) in means.items())
+
+
+def _slope_row(config: Config, name: str) -> Row:
+    def one(run: Run) -> str:
         found = run["slopes"][name]
-        said = f"{found['slope']:+.2e} an edge [{found['low']:+.2e}, {found['high']:+.2e}]"
-        said += f", {found['slope'] / found['mean']:+.2%} of the mean"
-        said += f"; permutation of trees p = {found['p']:.4f}" if "p" in found else ""
-        return f"{said}; {found['falling']} of {found['lines']} lines of figure 9 fall"
+        said = f"{found['slope'] / found['mean']:+.2%} [{found['low'] / found['mean']:+.2%}, "
+        said += f"{found['high'] / found['mean']:+.2%}]" + (f", p = {found['p']:.3f}" if "p" in found else "")
+        return f"{said}, {found['falling']} of {found['lines']} lines fall"
 
-    expected = "falls" if name.startswith("trained") and "shuffled" not in name else "(control)"
+    criterion = Criterion(
+        "in each seed the whole interval of the slope is below 0",
+        lambda runs: all(run["slopes"][name]["high"] < 0 for run in runs),
+    )
+    control = name in ("untrained", "shuffled sentences")
     return _row(
-        f"Regression on tree distance given distance and class: {name}",
-        expected,
-        text,
-        lambda run: f"{run['slopes'][name]['pairs']:,} pairs; interval over sentences",
+        config,
+        f"Regression on tree distance given distance and class: {name}{' (control)' if control else ''}",
+        lambda runs: _each(runs, one),
+        "" if control else "falls",
+        None if control else criterion,
+        lambda runs: "of the mean, an edge; intervals over sentences; p: permutation of trees",
     )
 
 
-def _movement_text(run: dict[str, Any]) -> str:
+def _movement_text(run: Run) -> str:
     moved, whole = run["movement"]["relevant"], run["movement"]["logits"]
-    low, high = np.percentile(moved, 25), np.percentile(moved, 75)
-    return (
-        f"median {np.median(moved):.3f} of ‖v_β‖ (quartiles {low:.3f}–{high:.3f}); "
-        f"the logits themselves move by {np.median(whole):.3f}"
-    )
+    return f"median {np.median(moved):.3f} of ‖v_β‖, the logits themselves {np.median(whole):.3f}"
 
 
 def _transformer_row(name: str) -> Row:
-    def text(run: dict[str, Any]) -> str:
+    def measure_row(runs: Runs) -> Measured | None:
+        run = runs.get("transformer", {})
+        if "trained" not in run:
+            return None
         found = run[name]
         slope, near = found["slope"], ", ".join(f"{m['key'][0]}: {m['mean']:.3f}" for m in found["distances"])
-        return (
+        text = (
             f"by distance {near}; {slope['slope']:+.2e} an edge [{slope['low']:+.2e}, {slope['high']:+.2e}]; "
             f"attachment {found['attachment']:.1%} (adjacent words {run['adjacent']:.1%})"
         )
-
-    def note(run: dict[str, Any]) -> str:
         last = f"validation perplexity {run['metrics'][-1]['perplexity']:.0f}" if name == "trained" else "control"
-        return f"{run['sentences']} sentences; {last}"
+        note = f"1 seed, {run['sentences']} sentences; {last}"
+        return Measured(text, seeds=1, note=note, runs=("transformer",))
 
-    return _row(f"Transformer language model, {name}", "(future work)", text, note, "transformer")
+    return Row(f"Transformer language model, {name}", measure_row)
 
 
 def draw(folder: Path, config: Config, runs: Runs) -> None:
-    """Figures 8 and 9 as PNG, with intervals."""
-    run = runs.get("lstm", {})
-    if "figure8" not in run:
+    """Figures 8 and 9 of the first seed as PNG, with intervals."""
+    run = next((run for run in runs.values() if "figure8" in run), None)
+    if run is None:
         return
     with plot(folder / "figure8.png", 1, width=5) as (axis,):
         rows = [row for row in run["figure8"] if row["key"][0] <= 30]

@@ -1,8 +1,11 @@
-"""Sections 5 and 6: familiar and unfamiliar conduits of natural text, and a short-to-long curriculum."""
+"""Sections 5 and 6: familiar and unfamiliar conduits of natural text, and a short-to-long curriculum.
+
+Beside the artificial rules: pairs that English has, such as either … or, in the models of plain text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,13 @@ import torch
 
 from kleene.evidence.rule_probe import probe
 from kleene.papers.interdependence_synthetic import first_above
-from kleene.papers.protocol import Config, Experiment, Measured, Row, Runs
+from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
-from kleene.papers.wikitext import END, WikiText, by_sentences, natural_corpus, natural_windows
+from kleene.papers.wikitext import END, WikiText, by_sentences, natural_corpus, natural_windows, pair_windows
 from kleene.training.language_model import Stack, columns, train_stack
 from kleene.training.loop import seeded
+from kleene.training.options import Storage
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -24,7 +28,7 @@ SCALES: dict[str, dict[str, Any]] = {
         "types": 5000,
         "hidden": 200,
         "epochs": 20,
-        "seeds": [1, 2],
+        "seeds": [1, 2, 3, 4, 5],
         "lengths": [2, 4],
         "windows": 1000,
         "rate": 20.0,
@@ -51,6 +55,7 @@ SCALES: dict[str, dict[str, Any]] = {
     },
 }
 PROBED = ("whole", "open", "interdependence")
+PAIRS = (("either", "or"), ("from", "to"), ("between", "and"), ("both", "and"))
 
 
 def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
@@ -82,10 +87,8 @@ def learn(
         valid=columns([torch.as_tensor(wiki.valid)] * len(texts), 40, device),
         anneal=4.0,
         evaluate=evaluate,
-        folder=folder,
-        deadline=deadline,
         settings={"config": settings},
-        progress=False,
+        storage=Storage(folder=folder, deadline=deadline),
         title=f"WikiText-2, {what}",
     )
     return {"models": jobs, "epochs": run.metrics, "finished": len(run.metrics) >= settings["epochs"]}
@@ -118,13 +121,44 @@ def conduits(wiki: WikiText, settings: dict[str, Any]) -> tuple[list[Job], list[
     return list(jobs), [corpus.tokens for corpus in corpora], evaluate
 
 
-def curriculum(wiki: WikiText, settings: dict[str, Any]) -> tuple[list[Job], list[np.ndarray], None]:
-    """Sentences short to long, in every epoch, against the same sentences shuffled: (sorted, seed) of each model."""
+def curriculum(wiki: WikiText, settings: dict[str, Any]) -> tuple[list[Job], list[np.ndarray], Evaluate]:
+    """Sentences short to long, in every epoch, against the same sentences shuffled: (sorted, seed) of each model.
+
+    Both are models of plain text, so that natural pairs are measured on them.
+    """
     stops = [wiki.vocabulary.index[word] for word in (".", END) if word in wiki.vocabulary.index]
     jobs = [(sort, seed) for sort in (False, True) for seed in settings["seeds"]]
     texts = [by_sentences(wiki.train, stops, 20, sort=sort, seed=seed) for sort, seed in jobs]
     length = min(map(len, texts)) // 20  # each text is 20 columns: cut them all to one height
-    return list(jobs), [text.reshape(20, -1)[:, :length].reshape(-1) for text in texts], None
+    texts = [text.reshape(20, -1)[:, :length].reshape(-1) for text in texts]
+    return list(jobs), texts, natural_pairs(wiki, settings, len(jobs))
+
+
+def natural_pairs(wiki: WikiText, settings: dict[str, Any], models: int) -> Evaluate:
+    """Whether "or" is expected after "either" and a phrase: P(ω) with α and without, α with the phrase decomposed."""
+    kinds = [(k, familiar) for k in settings["lengths"] for familiar in (False, True)]
+    known = [pair for pair in PAIRS if set(pair) <= wiki.vocabulary.index.keys()]
+    places = {
+        (opener, k, familiar): pair_windows(wiki, opener, k, familiar=familiar, count=settings["windows"])
+        for opener in {None, *(opener for opener, _ in known)}
+        for k, familiar in kinds
+    }
+
+    def evaluate(now: Stack) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for opener, closer in known:
+            for k, familiar in kinds:
+                name = f"{opener}-{closer}.{k}.{'familiar' if familiar else 'unfamiliar'}"
+                omega = wiki.vocabulary.index[closer]
+                with_, without = (
+                    probe(now, [places[which, k, familiar]] * models, omega=omega) for which in (opener, None)
+                )
+                found[f"{name}.with"] = [p.whole for p in with_]
+                found[f"{name}.without"] = [p.whole for p in without]
+                found[f"{name}.interdependence"] = [p.interdependence for p in with_]
+        return found
+
+    return evaluate
 
 
 # --- the table --------------------------------------------------------------------------------------------
@@ -148,7 +182,38 @@ def rows(config: Config) -> list[Row]:
     found = [_conduit_row(k, *compared) for k in config["lengths"] for compared in COMPARED]
     found.append(_curriculum_row("after one epoch", "curriculum better early", lambda curves: curves[0]))
     best = f"best of {config['epochs']} epochs"
-    return [*found, _curriculum_row(best, "curriculum worse in the end", lambda curves: curves.min(0))]
+    found.append(_curriculum_row(best, "curriculum worse in the end", lambda curves: curves.min(0)))
+    return [*found, *(_pair_row(*pair, k) for pair in PAIRS for k in config["lengths"])]
+
+
+def _pair_row(opener: str, closer: str, k: int) -> Row:
+    def measure(runs: Runs) -> Measured | None:
+        if not runs.get("curriculum", {}).get("epochs"):
+            return None
+        plain = [m for m, job in enumerate(runs["curriculum"]["models"]) if not job[0]]
+        last = runs["curriculum"]["epochs"][-1]
+        parts = []
+        for kind in ("unfamiliar", "familiar"):
+            name = f"{opener}-{closer}.{k}.{kind}"
+            if f"{name}.with" not in last:
+                return None
+            ratios, depend = zip(
+                *(
+                    (last[f"{name}.with"][m] / last[f"{name}.without"][m], last[f"{name}.interdependence"][m])
+                    for m in plain
+                )
+            )
+            parts.append(f"{kind} × {_spread(ratios)}, interdependence of α and phrase {_spread(depend)}")
+        return Measured("; ".join(parts), seeds=len(plain), runs=("curriculum",))
+
+    note = "mean and extremes of the seeds, models of shuffled sentences; unfamiliar: not in the training text"
+    return Row(
+        f"Natural pair {opener} … {closer}, {k} words between: P(ω) with α over P(ω) without", measure, note=note
+    )
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 
 
 def _conduit_row(k: int, what: str, name: str, paper: str, reduce: Callable[[np.ndarray], Any] | None) -> Row:
@@ -164,10 +229,23 @@ def _conduit_row(k: int, what: str, name: str, paper: str, reduce: Callable[[np.
             else epochs_to_half(curve[:, a], curve[:, b])
             for a, b in zip(plain, known)
         ]
-        return Measured("; ".join(f"{a:.3g} / {b:.3g}" for a, b in pairs), seeds=len(pairs), runs=("conduits",))
+        return Measured("; ".join(f"{a:.3g} / {b:.3g}" for a, b in pairs), pairs, len(pairs), runs=("conduits",))
 
     note = "seeds; unfamiliar (phrases seen once) / familiar (the most frequent)"
-    return Row(f"Natural conduits, k = {k}: {what}", measure, paper, note=note)
+    return Row(f"Natural conduits, k = {k}: {what}", measure, paper, criterion=_one_side(paper), note=note)
+
+
+def _one_side(paper: str) -> Criterion | None:
+    """The criterion of a comparison seed by seed: all five on the side that the paper claims (chance: 1 in 32)."""
+    if not paper:
+        return None
+    more = paper.startswith(("higher", "curriculum worse"))
+    side = "greater" if more else "smaller"
+    return Criterion(
+        f"the second figure is {side} than the first in each of five seeds",
+        lambda pairs: all((b > a) if more else (b < a) for a, b in pairs),
+        seeds=5,
+    )
 
 
 def _curriculum_row(name: str, paper: str, reduce: Callable[[np.ndarray], np.ndarray]) -> Row:
@@ -178,10 +256,11 @@ def _curriculum_row(name: str, paper: str, reduce: Callable[[np.ndarray], np.nda
         curves = np.array([epoch["perplexity"] for epoch in runs["curriculum"]["epochs"]])
         shuffled, sorted_ = (reduce(curves[:, [m for m, job in enumerate(jobs) if job[0] == s]]) for s in (False, True))
         text = "; ".join(f"{x:.1f} / {y:.1f}" for x, y in zip(shuffled, sorted_))
-        return Measured(text, seeds=len(shuffled), runs=("curriculum",))
+        return Measured(text, list(zip(shuffled, sorted_)), len(shuffled), runs=("curriculum",))
 
     full = f"Short-to-long curriculum against shuffled sentences: {name} (section 5)"
-    return Row(full, measure, paper, note="seeds; validation perplexity, shuffled / curriculum")
+    note = "seeds; validation perplexity, shuffled / curriculum"
+    return Row(full, measure, paper, criterion=_one_side(paper), note=note)
 
 
 def epochs_to_half(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row,
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks
 from kleene.training.language_model import Stack, columns, train_stack
+from kleene.training.options import Storage
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -180,10 +181,8 @@ def train_length(k: int, config: dict[str, Any], folder: Path, deadline: float |
         clip=config["clip"],
         seed=config["seeds"][0],
         evaluate=evaluate,
-        folder=folder,
-        deadline=deadline,
         settings={"k": k, "config": config},
-        progress=False,
+        storage=Storage(folder=folder, deadline=deadline),
     )
     counted = [count_orphans(corpus.tokens, k, corpus.types) for corpus in texts]
     return {

@@ -6,7 +6,7 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,7 +101,18 @@ def _verdict(row: Mapping[str, Any]) -> str:
 
 def command() -> str:
     """The command line that is running, without this machine's folders."""
-    return shlex.join([Path(sys.argv[0]).stem.replace("__main__", "kleene"), *sys.argv[1:]])
+    return without_folders([Path(sys.argv[0]).stem.replace("__main__", "kleene"), *sys.argv[1:]])
+
+
+def without_folders(words: Sequence[str]) -> str:
+    """A command line without the options that name a folder of the machine it ran on.
+
+    >>> without_folders(["kleene", "reproduce", "alta.scan", "--data", "/data", "-o", "/tmp/runs"])
+    'kleene reproduce alta.scan'
+    """
+    folders = ("-o", "--output", "--data", "--storage")
+    kept = [word for before, word in zip(("", *words), words) if word not in folders and before not in folders]
+    return shlex.join(kept)
 
 
 def device() -> str:

@@ -91,6 +91,31 @@ def natural_windows(
     return Windows(text, begin, k)
 
 
+def pair_windows(
+    wiki: WikiText, opener: str | None, k: int, *, familiar: bool, count: int, seed: int = 0, length: int = 35
+) -> Windows:
+    """Windows of validation text that end with an opening word such as "either" and a phrase of k words.
+
+    The phrases are the most frequent of the training text, or phrases of the validation text that the training text
+    does not have. Without an opening word the text's own word stays in its place: the control.
+    """
+    random = np.random.default_rng([seed, k, familiar, 79])  # the same windows for every opening word
+    barred = [wiki.vocabulary.index[word] for word in (UNKNOWN, END) if word in wiki.vocabulary.index]
+    if familiar:
+        phrases = phrases_by_frequency(wiki.train, k, 100, barred, True, random)
+    else:
+        held = phrases_by_frequency(wiki.valid, k, len(wiki.valid), barred, False, random)
+        seen = {tuple(gram) for gram in np.lib.stride_tricks.sliding_window_view(wiki.train, k).tolist()}
+        phrases = np.array([gram for gram in held.tolist() if tuple(gram) not in seen][:count])
+    starts = random.integers(len(wiki.valid) - length, size=count)
+    text = wiki.valid[starts[:, None] + np.arange(length)]
+    begin = np.full(count, length - k - 1)
+    text[:, length - k :] = phrases[np.arange(count) % len(phrases)]
+    if opener is not None:
+        text[:, length - k - 1] = wiki.vocabulary.index[opener]
+    return Windows(text, begin, k)
+
+
 def by_sentences(text: np.ndarray, stops: Sequence[int], columns: int, *, sort: bool, seed: int) -> np.ndarray:
     """The text's sentences short to long, or shuffled, dealt out to columns that all go the same way."""
     ends = np.flatnonzero(np.isin(text, stops)) + 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -304,11 +303,9 @@ def train_stack(
     valid: Tensor | None = None,
     anneal: float = 1.0,
     evaluate: Callable[[Stack], Metrics] | None = None,
-    folder: str | Path | None = None,
-    deadline: float | None = None,
     settings: dict[str, Any] | None = None,
-    progress: bool = True,
     title: str = "language models",
+    storage: Storage | None = None,
 ) -> Run:
     """Train on columns of text (time, models, batch), evaluated after every epoch.
 
@@ -351,5 +348,5 @@ def train_stack(
         settings={**(settings or {}), "text": fingerprint(text), "rate": rate, "clip": clip, "bptt": bptt},
         title=title,
         evaluation=Evaluation(measure=measure, every=per_epoch),
-        storage=Storage(folder=folder, save_seconds=20, deadline=deadline, progress=progress),
+        storage=storage or Storage(),
     )

@@ -95,7 +95,7 @@ class CausalGraph:
         return "\n".join([*lines, "}", ""])
 
 
-class _HeldLayer(RunningLayer):
+class HeldLayer(RunningLayer):
     """A layer in which some heads have a given output."""
 
     held: dict[tuple[str, int], HeadOutput] = {}
@@ -107,7 +107,7 @@ class _HeldLayer(RunningLayer):
 
 def _run(part: ProgramClass | LayerProgram, states: States, number: int, held: Any = None) -> States | None:
     """The states after one layer; None where the program raises."""
-    layer = _HeldLayer(part.spec, states, number)
+    layer = HeldLayer(part.spec, states, number)
     layer.held = held or {}
     try:
         return [run_step(part, layer, position) for position in range(len(states))]

@@ -5,16 +5,19 @@ artificial to real:
 
 - compiled: the automaton compiled to an LSTM or a GRU, the program to a transformer; certified;
 - superposed (programs): rotated, in fewer dimensions than there are features, outputs the same within a bound;
+- interchange (programs): a small transformer trained so that its circuit is the program's;
 - softened: the same with all weights of the cell divided, so that gates are open to five digits only and gradients
   pass; its answers are compared with the automaton's on 2,000 random words;
-- trained: an LSTM trained end to end on the language. Many train at once, in one batch.
+- trained: an LSTM trained end to end on the language, or a small transformer on what the program gives. Many train at
+  once, in one batch.
 
 `truth.json` holds the automaton, the units of each state, and words with their exact Shapley values and interactions;
-for a program the heads of each layer that are in its circuit, with their effects.
+for a program the heads and variables of each layer that are in its circuit, with their effects.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -35,14 +38,19 @@ from kleene.files import read_json, write_json
 from kleene.machines.automata.dfa import DFA
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.gated import load as load_gated
+from kleene.networks.trained.stacked_transformer import load_stacked
 from kleene.networks.transformer.files import load_transformer
-from kleene.truth.random_programs import Size, nodes_of, random_program, superposed
+from kleene.truth.interchange import effects_of
+from kleene.truth.program_models import INPUTS, VERSION, drawn_program, tasks_of, train_models, truth_about
+from kleene.truth.program_tables import Tables
+from kleene.truth.random_programs import superposed
 from kleene.truth.shapley import interactions, shapley
 
-LEVELS = {"automaton": ("compiled", "softened", "trained"), "program": ("compiled", "superposed")}
-INPUTS = 4  # of a program, in its truth file
+LEVELS = {
+    "automaton": ("compiled", "softened", "trained"),
+    "program": ("compiled", "superposed", "interchange", "trained"),
+}
 CELLS = ("lstm", "gru")
-VERSION = 1
 SOFT = 64.0  # the factor between saturated gates and soft ones: a gate's input is then about 12 or −12
 
 
@@ -61,6 +69,13 @@ class Order:
     steps: int = 3000  # of training
     kind: str = "automaton"  # or "program"
     depth: int = 3  # layers of a program
+    batch: int = 256  # pairs of inputs a step, where transformers train
+    together: int = 32  # transformers in one stack
+
+    @property
+    def stacks(self) -> bool:
+        """Whether its models are transformers that train in stacks."""
+        return self.kind == "program" and self.level in ("interchange", "trained")
 
     def check(self) -> None:
         """Refuse what cannot be made."""
@@ -136,26 +151,19 @@ def circuit_of(dfa: DFA) -> dict[str, Any]:
 
 def _program(order: Order, index: int, folder: Path) -> dict[str, Any]:
     """Make one transformer of a random program, certify it, and save it with its truth."""
-    rng = np.random.default_rng([order.seed, index])
-    program = random_program(rng, Size(layers=order.depth))
-    inputs = [rng.integers(program.spec.tokens, size=order.length[0]).tolist() for _ in range(INPUTS)]
+    program, rng = drawn_program(order.seed, index, order.depth, order.length[0])
+    inputs = rng.integers(program.spec.tokens, size=(INPUTS, order.length[0])).tolist()
+    tables = Tables.of([program], order.length[0])
     net, error = compile_program(program), 0.0
     certified = bool(certify_transformer(net).holds)
     if order.level == "superposed":
         net, error = superposed(net, rng, 5)
-    about: dict[str, Any] = {
-        "version": VERSION,
-        "kind": "program",
-        "level": order.level,
-        "seed": order.seed,
-        "index": index,
+    about = truth_about(order.level, order.seed, index, program, tables, effects_of(tables)[0], inputs)
+    about |= {
         "cell": "transformer",
-        "states": order.depth,
         "certified": certified and order.level == "compiled",
         "residual": net.config.dim,
         "error": error,
-        "inputs": inputs,
-        "nodes": nodes_of(program, inputs),
     }
     net.save(folder)
     write_json(folder / "truth.json", about)
@@ -289,8 +297,22 @@ def _as_network(machine: DFA, units: int, w: Any, v: Any, b: Any, out: Any, bias
 # --- the factory ------------------------------------------------------------------------------------------
 
 
+Tasks = dict[str, dict[str, Any]]
+Runner = Callable[[Callable[..., dict[str, Any]], Tasks, Path], dict[str, dict[str, Any]]]
+
+
+def one_by_one(work: Callable[..., dict[str, Any]], tasks: Tasks, folder: Path) -> dict[str, dict[str, Any]]:
+    """Run tasks in this process, each in a folder of its own."""
+    return {name: work(**arguments, folder=folder / name) for name, arguments in tasks.items()}
+
+
 def build(
-    order: Order, folder: str | Path, *, workers: int = 1, progress: Callable[[int], None] = lambda done: None
+    order: Order,
+    folder: str | Path,
+    *,
+    workers: int = 1,
+    progress: Callable[[int], None] = lambda done: None,
+    runner: Runner = one_by_one,
 ) -> list[dict[str, Any]]:
     """Make the models of an order in a folder, one subfolder each; what each is, in brief.
 
@@ -298,9 +320,12 @@ def build(
     - `folder`: where; it must be new or empty. A model that is there is complete: its truth file is written last.
     - `workers`: processes for compiled models.
     - `progress`: called with how many are done; for trained models with the step.
+    - `runner`: runs the tasks where transformers train in stacks. Such a folder may hold a part: a second call goes on.
     """
     order.check()
     target = Path(folder)
+    if order.stacks:
+        return _build_stacks(order, target, runner)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileError(f"{target}: not a new or empty folder")
     try:
@@ -325,6 +350,22 @@ def _build(order: Order, target: Path, workers: int, progress: Callable[[int], N
     for index, place in enumerate(places):
         made.append(_compiled(order, index, place))
         progress(index + 1)
+    return made
+
+
+def _build_stacks(order: Order, target: Path, runner: Runner) -> list[dict[str, Any]]:
+    """Train stacks, one task each, and put the models of those that are done in place."""
+    others = [path for path in target.iterdir() if path.name != "training"] if target.is_dir() else []
+    if (target.exists() and not target.is_dir()) or (others and not (target / "training").is_dir()):
+        raise FileError(f"{target}: not a new or empty folder, nor one that this command began")
+    asked = {name: getattr(order, name) for name in ("level", "seed", "depth", "steps", "batch")}
+    tasks = tasks_of({**asked, "length": order.length[0]}, order.count, order.together)
+    done, made = runner(train_models, tasks, target / "training"), []
+    for name, result in done.items():
+        for place in sorted((target / "training" / name / "models").glob("*")):
+            shutil.rmtree(target / place.name, ignore_errors=True)
+            os.replace(place, target / place.name)
+        made += [{**one, "agreement": one["accuracy"], "certified": False} for one in result["models"]]
     return made
 
 
@@ -374,7 +415,9 @@ def models_in(folder: str | Path) -> Iterator[Model]:
         truth = read_json(file)
         if not isinstance(truth, dict) or truth.get("version") != VERSION or truth.get("kind") not in LEVELS:
             raise FileError(f"{file}: not a truth file of version {VERSION}")
-        net: Any = (load_gated if truth["kind"] == "automaton" else load_transformer)(file.parent).eval().double()
+        load: Any = load_gated if truth["kind"] == "automaton" else load_transformer
+        load = load_stacked if truth["cell"] == "small transformer" else load
+        net: Any = load(file.parent).eval().double()
         for parameter in net.parameters():
             parameter.requires_grad_(False)
         yield Model(str(file.parent.relative_to(root)), net, truth)
@@ -382,6 +425,16 @@ def models_in(folder: str | Path) -> Iterator[Model]:
 
 def describe(made: list[dict[str, Any]]) -> str:
     """How many were made, and how many are certified or agree."""
+    if not made:
+        return "no stack of models is done; the same command goes on"
     certified = sum(one["certified"] for one in made)
     agreement = min(one["agreement"] for one in made)
-    return f"{len(made)} models, {certified} certified; the least agreement on random words is {agreement:.4f}"
+    said = f"{len(made)} models, {certified} certified; the least agreement on random words is {agreement:.4f}"
+    if "interchange" not in made[0]:
+        return said
+    good = [one for one in made if (one["interchange"] or 0) >= 0.99 and (one["off_circuit"] or 0) <= 0.01]
+    means = [np.mean([one[name] or 0.0 for one in made]) for name in ("interchange", "off_circuit")]
+    return (
+        f"{len(made)} models; the least agreement with the program is {agreement:.4f}; mean interchange accuracy "
+        f"{means[0]:.4f}, mean effect off the circuit {means[1]:.4f}; {len(good)} models reach 0.99 and 0.01"
+    )

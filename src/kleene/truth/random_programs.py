@@ -1,12 +1,11 @@
-"""Random attention programs of a size and depth that is asked for, and their circuits.
+"""Random attention programs of a size and depth that is asked for; and networks rotated into fewer dimensions.
 
-Every variable is rewritten in every layer from a variable and a head. Only some of them reach the output: the others
-are decoys, and a head that matters in the first layer may not matter in the last.
+Every variable is rewritten in every layer from another variable and a head. Only some of them reach the output: the
+others are decoys, and a head that matters in the first layer may not matter in the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -18,7 +17,6 @@ from kleene.lowering.symbolic import table
 from kleene.machines.declarations import attend, cat, relative
 from kleene.machines.program import Program, ProgramClass
 from kleene.networks.transformer.model import Transformer
-from kleene.truth.causal_graph import causal_graph
 
 
 @dataclass(frozen=True)
@@ -57,12 +55,12 @@ def random_program(rng: np.random.Generator, size: Size = MEDIUM) -> ProgramClas
     rules = [
         (
             name,
-            f"v{rng.integers(size.variables)}",
+            f"v{(place + rng.integers(1, size.variables)) % size.variables}",
             f"h{rng.integers(size.heads)}",
             int(rng.integers(1, size.values)),
             tuple(rng.integers(size.values, size=size.values).tolist()),
         )
-        for name in variables
+        for place, name in enumerate(variables)
     ]
 
     def step(z: Any) -> None:
@@ -78,40 +76,32 @@ def random_program(rng: np.random.Generator, size: Size = MEDIUM) -> ProgramClas
     return made
 
 
-def nodes_of(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """Each head in each layer: how often an intervention on it changes the output, over inputs and positions."""
-    effects: dict[tuple[int, str], list[float]] = {}
-    for tokens in inputs:
-        graph = causal_graph(program, tokens)
-        for node in graph.heads:
-            effects.setdefault((node.layer, node.name), []).append(graph.effects[node])
-    return [
-        {"name": f"{name}@{layer}", "layer": layer, "head": name, "effect": float(np.mean(found)), "in": max(found) > 0}
-        for (layer, name), found in sorted(effects.items())
-    ]
+def _span(net: Transformer) -> torch.Tensor:
+    """Vectors that span every state of the stream in which each variable has a value, and each head has one or none."""
+    every, first = [], torch.zeros(net.config.dim, dtype=torch.float64)
+    for segment in net.layout:
+        if segment.kind == "variable" and segment.coding == "one-hot":
+            first[segment.start] = 1
+    for segment in net.layout:
+        for place in range(segment.start, segment.stop):
+            state = first.clone()
+            if segment.kind == "variable" and segment.coding == "one-hot":
+                state[segment.start] = 0
+            state[place] = 1
+            every.append(state)
+    return torch.stack([first, *every])
 
 
 def superposed(net: Transformer, rng: np.random.Generator, length: int) -> tuple[Transformer, float]:
     """The network rotated, in fewer dimensions than it has features; and how far its outputs are off.
 
-    The states that the network can be in span fewer dimensions than it has: a variable's one-hot sums to 1. A random
-    basis of that span is the new residual stream. The error is the largest difference of logits over all inputs of a
-    length.
+    The states that the network can be in, also under interchanges, span fewer dimensions than it has: a variable's
+    one-hot sums to 1. A random basis of that span is the new residual stream. The error is the largest difference of
+    logits over all inputs of a length.
     """
     wide = net.double()
     tokens = torch.tensor(list(product(range(net.config.tokens), repeat=length)))
-    states, x, mask = [], wide.embed(tokens), torch.ones_like(tokens, dtype=torch.bool)
-    states.append(x)
-    for layer in range(net.config.layers or 1):
-        block = wide.block(layer)
-        keys, values = block.keys_values(x)
-        for part in (lambda y, b=block, k=keys, v=values: b.attend(y, b.scores(y, k, mask), v), block.first_half):
-            x = part(x)
-            states.append(x)
-        x = block.second_half(x)
-        states.append(x)
-    every = torch.cat([state.reshape(-1, state.shape[-1]) for state in states]).unique(dim=0)
-    _, sizes, rows = torch.linalg.svd(every, full_matrices=False)
+    _, sizes, rows = torch.linalg.svd(_span(net), full_matrices=False)
     span = rows[sizes > 1e-9 * sizes[0]]  # (dims, features)
     turn = torch.linalg.qr(torch.from_numpy(rng.standard_normal((len(span), len(span)))))[0]
     basis = turn @ span

@@ -1,12 +1,14 @@
 """The scoreboard: how well methods find what is true.
 
 For each word of each model a method's scores are compared with the exact Shapley values of the automaton, or with the
-sizes of its exact interactions; for a program, with the effects of its heads by layer. Three numbers:
+sizes of its exact interactions; for a program, with the effects of interchanging its nodes or edges. Five numbers:
 
-- rank correlation with the truth: of signed scores for symbols, of sizes for pairs;
+- rank correlation with the truth: of signed scores for symbols, of sizes for pairs, nodes and edges;
 - AUROC: whether the sizes of scores find the symbols (pairs) whose true size is above the word's median, or the nodes
-  of a program's circuit;
-- top: whether the largest score is a largest true one.
+  (edges) of a program's circuit; where a network was trained end to end, those above the median;
+- top: whether the largest score is a largest true one;
+- faithfulness: how much of the answer stays where only the parts with the largest scores are kept;
+- completeness: how much of the answer is lost where these parts are taken away (`kleene.truth.keeping`).
 
 A method that gives every symbol the same score has no opinion: correlation 0, AUROC ½. The numbers of a model are means
 over its words and seeds; intervals are of the mean over models, by bootstrap of models.
@@ -26,13 +28,21 @@ import numpy as np
 import torch
 
 from kleene.errors import InputError
-from kleene.evidence.methods import Array, Method, Reading, Running, method_named
+from kleene.evidence import circuit_methods  # noqa: F401  (registers methods for nodes and edges)
+from kleene.evidence.circuit_graph import CircuitGraph, parts_of
+from kleene.evidence.methods import EDGES, NODES, PAIRS, TOKENS, Array, Method, Reading, method_named
 from kleene.evidence.statistics import ranks, spearman
 from kleene.files import write_json, write_text
 from kleene.truth.factory import Model, folders_in, models_in, one_thread
+from kleene.truth.interchange import EDGE_PAIRS, MOST_PAIRS, pairs_among
+from kleene.truth.keeping import NOTHING_KEPT, keep_edges, keep_nodes, keep_pairs, keep_symbols
 from kleene.truth.shapley import interactions, shapley
 
-MEASURES = ("correlation", "auroc", "top")
+MEASURES = ("correlation", "auroc", "top", "faithfulness", "completeness")
+TITLES = {"tokens": "Symbols", "pairs": "Pairs", "nodes": "Nodes", "edges": "Edges"}
+NULL_DRAWS = 20  # of the random method, for each seed
+MOST_KEPT = 5  # draws of a method for which faithfulness is measured
+BATCH = 32  # pairs of inputs that a method for nodes or edges gets
 SAMPLES = 1000  # of the bootstrap
 DIGITS = 9  # closer numbers are ties
 
@@ -84,15 +94,40 @@ def _exact(kind: str) -> Method:
     return method
 
 
+@torch.no_grad()
+def interchanged(graph: CircuitGraph, kind: str) -> Array:
+    """The planted method for nodes and edges: how often an interchange changes the network's answer at a position."""
+    tokens, length = int(graph.tokens), graph.inputs.shape[1]
+    wide = graph.on(*pairs_among(tokens, length, MOST_PAIRS if kind == "nodes" else EDGE_PAIRS))
+    before, found = wide.clean.logits.argmax(-1), []
+    for chosen in np.eye(wide.nodes if kind == "nodes" else len(wide.edges)):
+        if kind == "nodes":
+            logits = wide.with_nodes(torch.from_numpy(chosen > 0))
+        else:
+            logits = wide.with_edges(wide.edge_mask(chosen))
+        found.append(float((logits.argmax(-1) != before).double().mean()))
+    return np.array(found)
+
+
+def _interchanges(kind: str) -> Method:
+    return lambda graph, rng: interchanged(graph, kind)
+
+
 def chosen(names: Iterable[str]) -> list[tuple[str, str, Method]]:
     """(kind, name, method) of the methods asked for; "exact" is the planted one."""
     found = []
     for name in names:
         if name == "exact":
             found += [("tokens", name, _exact("tokens")), ("pairs", name, _exact("pairs"))]
+            found += [(kind, name, _interchanges(kind)) for kind in ("nodes", "edges")]
         else:
             found += [(kind, name, method) for kind, method in method_named(name)]
     return found
+
+
+def every_method() -> list[str]:
+    """The names of all methods, the planted one last."""
+    return list(dict.fromkeys([*TOKENS, *PAIRS, *NODES, *EDGES, "exact"]))
 
 
 @dataclass
@@ -111,13 +146,9 @@ class Board:
         rows = []
         for key, models in groups.items():
             row: dict[str, Any] = dict(zip(("kind", "method", *by), key)) | {"models": len(models)}
-            words = [sum(e["words"] for e in entries) for entries in models.values()]
             for measure in MEASURES:
-                values = [
-                    sum(e[measure] * e["words"] for e in entries) / count
-                    for entries, count in zip(models.values(), words)
-                ]
-                row[measure] = _interval(np.array(values))
+                values = [_mean(entries, measure) for entries in models.values()]
+                row[measure] = _interval(np.array([value for value in values if value is not None]))
             rows.append(row)
         return sorted(rows, key=lambda row: (row["kind"], *(str(row[n]) for n in by), -row["correlation"]["mean"]))
 
@@ -129,12 +160,13 @@ class Board:
     def table(self) -> str:
         """The scores by level, in Markdown."""
         lines = []
-        for kind, title in (("tokens", "Symbols"), ("pairs", "Pairs"), ("nodes", "Nodes")):
+        for kind, title in TITLES.items():
             rows = [row for row in self.rows("level") if row["kind"] == kind]
             for level in dict.fromkeys(row["level"] for row in rows):
                 mine = [row for row in rows if row["level"] == level]
                 lines += [f"## {title}, {level} ({mine[0]['models']} models)", ""]
-                lines += ["| method | rank correlation | AUROC | finds the largest |", "|---|---|---|---|"]
+                lines += ["| method | rank correlation | AUROC | finds the largest | faithfulness | completeness |"]
+                lines += ["|---|---|---|---|---|---|"]
                 lines += [f"| {row['method']} | {' | '.join(_shown(row[m]) for m in MEASURES)} |" for row in mine]
                 lines.append("")
         return "\n".join(lines)
@@ -154,42 +186,86 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _interval(values: Array) -> dict[str, float]:
+def _mean(entries: list[dict[str, Any]], measure: str) -> float | None:
+    """The mean over the words of a model; None where no word has the measure."""
+    known = [(entry[measure], entry["words"]) for entry in entries if entry[measure] is not None]
+    words = sum(count for _, count in known)
+    return sum(value * count for value, count in known) / words if words else None
+
+
+def _interval(values: Array) -> dict[str, float] | None:
+    if not len(values):
+        return None
     drawn = np.random.default_rng(0).integers(len(values), size=(SAMPLES, len(values)))
     low, high = np.quantile(values[drawn].mean(1), [0.025, 0.975])
     return {"mean": round(float(values.mean()), 4), "low": round(float(low), 4), "high": round(float(high), 4)}
 
 
-def _shown(found: dict[str, float]) -> str:
-    return f"{found['mean']:.3f} ({found['low']:.3f} … {found['high']:.3f})"
+def _shown(found: dict[str, float] | None) -> str:
+    return "" if found is None else f"{found['mean']:.3f} ({found['low']:.3f} … {found['high']:.3f})"
+
+
+def _means(measured: list[dict[str, float | None]]) -> dict[str, float | None]:
+    """The mean of each measure over words and seeds, where it is known."""
+    found: dict[str, float | None] = {}
+    for measure in MEASURES:
+        known = [value for one in measured if (value := one[measure]) is not None]
+        found[measure] = float(np.mean(known)) if known else None
+    return found
+
+
+def truth_of_graph(model: Model, graph: CircuitGraph, kind: str) -> tuple[Array, Array | None]:
+    """The true effect of each node or edge, and whether it is in the circuit.
+
+    The program's, where the network has its circuit; else that of interchanges in the network, and no circuit.
+    """
+    if model.truth["level"] == "trained":
+        return interchanged(graph, kind), None
+    if kind == "nodes":
+        known = {node["name"]: node["effect"] for node in model.truth["nodes"]}
+        effect = np.array([known[name] for name in graph.names])
+    else:
+        edges = {(edge["from"], edge["to"]): edge["effect"] for edge in model.truth["edges"]}
+        effect = np.array([edges.get(name, 0.0) for name in graph.edge_names])
+    return effect, effect > 0
+
+
+def graph_of(model: Model, batch: int = BATCH, seed: int = 0) -> CircuitGraph:
+    """A program's network on random pairs of inputs."""
+    truth = model.truth
+    tokens, names = truth["program"]["spec"]["tokens"], [node["of"] for node in truth["nodes"] if node["layer"] == 1]
+    rng = np.random.default_rng([truth["index"], seed])
+    inputs, others = torch.from_numpy(rng.integers(tokens, size=(2, batch, len(truth["inputs"][0]))))
+    return CircuitGraph(parts_of(model.network, names), inputs, others, tokens)
 
 
 def _score_program(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
     """The entries of a program's network."""
-    truth = model.truth
-    effect, inside = (np.array([node[key] for node in truth["nodes"]]) for key in ("effect", "in"))
-    inputs, rng = torch.tensor(truth["inputs"]), np.random.default_rng(truth["index"])
-    inputs = inputs.repeat(8, 1)
-    others = torch.from_numpy(rng.integers(model.network.config.tokens, size=inputs.shape))
-    running, entries = Running(model.network, inputs, others), []
+    graph, fresh, entries = graph_of(model), graph_of(model, 64, seed=1), []
+    truths = {kind: truth_of_graph(model, graph, kind) for kind in {kind for kind, _, _ in methods}}
     for kind, name, method in methods:
-        runs = [method(running, np.random.default_rng([seed, truth["index"]])) for seed in range(seeds)]
-        measured = [found for run in runs if (found := compare(run.ravel(), effect, False, inside)) is not None]
+        effect, inside = truths[kind]
+        keep = keep_nodes if kind == "nodes" else keep_edges
+        measured: list[dict[str, float | None]] = []
+        for seed in range(seeds):
+            scores = method(graph, np.random.default_rng([seed, model.truth["index"]]))
+            found = compare(scores, effect, False, inside)
+            if found is not None:
+                measured.append({**found, **(keep(fresh, scores) if seed < MOST_KEPT else NOTHING_KEPT)})
         if measured:
-            about = {"model": model.name, **{key: truth[key] for key in ("level", "cell", "states")}}
-            means = {m: float(np.mean([one[m] for one in measured])) for m in MEASURES}
-            length = inputs.shape[1]
-            entries.append({**about, "kind": kind, "method": name, "length": length, "words": len(measured), **means})
+            about = {"model": model.name, **{key: model.truth[key] for key in ("level", "cell", "states")}}
+            about |= {"kind": kind, "method": name, "length": graph.inputs.shape[1], "words": len(measured)}
+            entries.append({**about, **_means(measured)})
     return entries
 
 
 def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
     """The entries of one model."""
-    methods = [one for one in methods if (one[0] == "nodes") == (model.truth["kind"] == "program")]
+    methods = [one for one in methods if (one[0] in ("nodes", "edges")) == (model.truth["kind"] == "program")]
     if model.truth["kind"] == "program":
         return _score_program(model, methods, seeds)
     number = {symbol: code for code, symbol in enumerate(model.network.alphabet)}
-    kept: dict[tuple[str, str, int], list[dict[str, float]]] = {}
+    kept: dict[tuple[str, str, int], list[dict[str, float | None]]] = {}
     for place, word in enumerate(model.truth["words"]):
         codes = tuple(number[symbol] for symbol in word["word"])
         reading = Reading.of(model.network, codes)
@@ -201,7 +277,10 @@ def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int
                 scores = found if kind == "tokens" else found[upper]
                 measured = compare(scores, truths[kind], kind == "tokens")
                 if measured is not None:
-                    kept.setdefault((kind, name, len(codes)), []).append(measured)
+                    keep = keep_symbols if kind == "tokens" else keep_pairs
+                    kept.setdefault((kind, name, len(codes)), []).append(
+                        {**measured, **(keep(reading, found) if seed < MOST_KEPT else NOTHING_KEPT)}
+                    )
     about = {"model": model.name, **{key: model.truth[key] for key in ("level", "cell", "states")}}
     return [
         {
@@ -210,7 +289,7 @@ def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int
             "method": name,
             "length": length,
             "words": len(measured),
-            **{m: float(np.mean([one[m] for one in measured])) for m in MEASURES},
+            **_means(measured),
         }
         for (kind, name, length), measured in kept.items()
     ]
@@ -220,9 +299,15 @@ def _score_folder(folder: Path, root: Path, names: list[str], seeds: int) -> lis
     """The entries of the model in one folder; methods that draw at random run once a seed."""
     (model,) = models_in(folder)
     taken = chosen(names)
-    random = [one for one in taken if "random" in one[1] or "sampl" in one[1]]
+    random = [one for one in taken if any(word in one[1] for word in ("random", "sampl", "pruning"))]
     steady = [one for one in taken if one not in random]
-    entries = score_model(model, steady, 1) + score_model(model, random, seeds)
+    null = [one for one in random if one[1] == "random"]
+    drawn = [one for one in random if one not in null]
+    entries = [
+        *score_model(model, steady, 1),
+        *score_model(model, drawn, seeds),
+        *score_model(model, null, seeds * NULL_DRAWS),
+    ]
     return [{**entry, "model": str(folder.relative_to(root))} for entry in entries]
 
 
@@ -270,7 +355,7 @@ def plot(board: Board, path: Path) -> None:
     from matplotlib import pyplot
 
     rows = board.rows("level")
-    kinds = [kind for kind in ("tokens", "pairs", "nodes") if any(row["kind"] == kind for row in rows)]
+    kinds = [kind for kind in TITLES if any(row["kind"] == kind for row in rows)]
     figure, axes = pyplot.subplots(1, len(kinds), figsize=(7 * len(kinds), 6), squeeze=False)
     for axis, kind in zip(axes[0], kinds):
         mine = [row for row in rows if row["kind"] == kind]
@@ -287,7 +372,7 @@ def plot(board: Board, path: Path) -> None:
         axis.set_yticks(range(len(names)), names)
         axis.axvline(0, color="grey", lw=0.5)
         axis.set_xlabel("rank correlation with the truth")
-        axis.set_title({"tokens": "symbols", "pairs": "pairs of symbols", "nodes": "heads by layer"}[kind])
+        axis.set_title(TITLES[kind].lower())
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

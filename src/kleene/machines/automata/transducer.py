@@ -230,9 +230,10 @@ class Transducer:
 
         States are merged that have the same outputs, ends and missing moves, now and after every word.
         """
-        reach = [self.start]
+        reach, seen = [self.start], {self.start}
         for q in reach:
-            reach += [r for r in dict.fromkeys(self.table[q].tolist()) if r >= 0 and r not in reach]
+            reach += [r for r in dict.fromkeys(self.table[q].tolist()) if r >= 0 and r not in seen]
+            seen.update(reach[len(seen) :])
         classes = dict.fromkeys(reach, 0)
         keys: dict[Any, int] = {}
         while True:
@@ -344,7 +345,7 @@ class Transducer:
         """Read `.json`, `.jff` (JFLAP's Mealy and Moore machines) or `.att` (AT&T, deterministic on its input)."""
         path = as_path(path)
         if path.suffix == ".json":
-            return _from_json(read_json(path), str(path))
+            return from_json(read_json(path), str(path))
         if path.suffix in (".jff", ".jflap"):
             from kleene.files import read_text
             from kleene.machines.automata.jflap import parse, read_transducer
@@ -409,7 +410,7 @@ def _to_an_end(left: Transducer, right: Transducer, key: Any, alive_l: Any, aliv
     raise AssertionError("two machines that differ differ at some end")
 
 
-def _from_json(data: Any, where: str) -> Transducer:
+def from_json(data: Any, where: str) -> Transducer:
     if not isinstance(data, dict) or data.get("kind") != "transducer" or data.get("version") != 1:
         raise FileError(f"{where}: not a transducer of version 1; it should be what Transducer.save writes")
     try:

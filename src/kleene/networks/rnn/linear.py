@@ -253,20 +253,28 @@ class LinearRNN(nn.Module):
             ends.append(end)
         return torch.cat(ends)
 
+    def begin(self, rows: int) -> list[Tensor]:
+        """The states before the first symbol, one tensor a layer: (rows, d)."""
+        return [layer.start.expand(rows, -1).clone() for layer in self.stack]
+
+    def after(self, states: list[Tensor], codes: Tensor) -> list[Tensor]:
+        """The states after one more symbol in each row."""
+        features, found = self.one_hot(codes), []
+        for layer, h in zip(self.stack, states):
+            found.append(layer.step(layer.units(features), h))
+            features = torch.cat([features, h], dim=1)
+        return found
+
     @torch.no_grad()
     def weights(self, words: Sequence[Word]) -> np.ndarray:
         """The output after each word; words of all lengths run side by side, symbol by symbol."""
         check_format("linear RNN", self.out.weight, DTYPES[self.dtype])
         codes, offsets = encode_batch(words, self.alphabet)
         packed, device = Packed(codes, offsets), self.out.weight.device
-        states = [layer.start.expand(len(words), -1).clone() for layer in self.stack]
+        states = self.begin(len(words))
         for t, count in enumerate(packed.counts.tolist()):
-            features = self.one_hot(torch.from_numpy(packed.at(t).astype(np.int64)).to(device))
-            after = []
-            for layer, h in zip(self.stack, states):
-                after.append(layer.step(layer.units(features), h[:count]))
-                features = torch.cat([features, h[:count]], dim=1)
-            for h, new in zip(states, after):
+            read = torch.from_numpy(packed.at(t).astype(np.int64)).to(device)
+            for h, new in zip(states, self.after([h[:count] for h in states], read)):
                 h[:count] = new
         found = np.empty(len(words))
         if len(words):

@@ -11,8 +11,9 @@ from kleene.common.output import Output
 from kleene.errors import DidNotHalt
 from kleene.networks.transformer.active_rows import Array
 from kleene.networks.transformer.model import Block, Transformer
-from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
+from kleene.networks.transformer.pausable import PausableRun
 from kleene.networks.transformer.read_checks import check_moves, check_reads
+from kleene.networks.transformer.stops import HALTED, PAUSED, WATCHED, Watch
 
 Watcher = Callable[[int, Tensor, Tensor], None]  # called with the layer, the rows of the batch, and the residual stream
 

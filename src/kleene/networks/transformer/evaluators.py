@@ -1,13 +1,14 @@
 """Choose the evaluator that runs a transformer.
 
-Six evaluators run the same weights, and tests compare their results:
+Seven evaluators run the same weights, and tests compare their results:
 
 - dense: softmax over all tokens, for every row; many inputs at once, on any device (dense.py);
 - sparse: the same weights without their zeros, many inputs at once on a CPU (sparse.py);
 - rows: softmax over all tokens, for the rows that can change (rows.py, active_rows.py);
 - lookup: attention as exact lookup, units without their zeros (lookup.py);
 - generated: code generated from the weights that are not zero (generated.py);
-- lanes: C code generated from the weights, in vectors (lanes.py).
+- lanes: C code generated from the weights, on packed bits (lanes.py);
+- lanes-numba: the same code, compiled by Numba.
 
 All but sparse can pause in the middle of a run (pausable.py).
 """
@@ -17,23 +18,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+import numpy as np
+
 from kleene.common.output import Output
 from kleene.errors import DidNotHalt, NotSupported, RangeError
 from kleene.networks.formats import check_transformer
 from kleene.networks.transformer.dense import DenseRun, Watcher, run_dense
 from kleene.networks.transformer.model import Transformer
-from kleene.networks.transformer.pausable import HALTED, PausableRun
+from kleene.networks.transformer.pausable import PausableRun
+from kleene.networks.transformer.stops import EVALUATORS, HALTED, Array
 
-EVALUATORS = ("dense", "rows", "lookup", "generated", "lanes")  # those that can pause
 WORTH_SPARSE = 10_000  # values in the residual streams; below this, the start-up of sparse costs more than it saves
 
 
-def start(net: Transformer, tokens: Sequence[int], evaluator: str = "dense") -> PausableRun:
-    """Begin a run that can pause; it computes nothing yet."""
+def start(net: Transformer, tokens: Sequence[int] | Array, evaluator: str = "dense") -> PausableRun:
+    """Begin a run that can pause; it computes nothing yet. Tokens may be an array, which is quicker to check."""
     if evaluator not in EVALUATORS:
         raise NotSupported(f"there is no evaluator {evaluator!r} that can pause; there are {', '.join(EVALUATORS)}")
     check_transformer(net)
+    if isinstance(tokens, np.ndarray):
+        return _pausable(evaluator)(net, tokens if _in_range(net, tokens) else net.check_input(tokens.tolist()))
     return _pausable(evaluator)(net, net.check_input(tokens))
+
+
+def _in_range(net: Transformer, tokens: Array) -> bool:
+    """Whether an array is a list of tokens of this network; otherwise `check_input` says what is wrong."""
+    fits = tokens.ndim == 1 and tokens.dtype.kind in "iu" and 0 < len(tokens) <= (net.longest or len(tokens))
+    return fits and int(tokens.min()) >= 0 and int(tokens.max()) < net.config.tokens
 
 
 def _pausable(evaluator: str) -> type[PausableRun]:
@@ -54,6 +65,10 @@ def _pausable(evaluator: str) -> type[PausableRun]:
         from kleene.networks.transformer.lanes import LanesRun
 
         return LanesRun
+    if evaluator == "lanes-numba":
+        from kleene.networks.transformer.lanes import NumbaLanesRun
+
+        return NumbaLanesRun
     return DenseRun
 
 

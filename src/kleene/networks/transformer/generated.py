@@ -18,7 +18,7 @@ from torch import Tensor
 from kleene.networks.transformer.active_rows import Array, LookupHead
 from kleene.networks.transformer.lookup import WholeNumberRun, written_dims
 from kleene.networks.transformer.model import Block
-from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, Watch
+from kleene.networks.transformer.stops import HALTED, PAUSED, WATCHED, Watch
 
 Item = tuple[int, int]  # (dimension, weight)
 Term = tuple[str, int, int]  # (row, source dimension, weight)

@@ -10,7 +10,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from kleene.errors import NotSupported, RangeError
+from kleene.errors import NotSupported
 from kleene.networks.transformer.active_rows import (
     ActiveRows,
     Array,
@@ -21,7 +21,8 @@ from kleene.networks.transformer.active_rows import (
     words_held,
 )
 from kleene.networks.transformer.model import Block, Transformer
-from kleene.networks.transformer.pausable import HALTED, PAUSED, WATCHED, PausableRun, Watch
+from kleene.networks.transformer.pausable import PausableRun
+from kleene.networks.transformer.stops import HALTED, PAUSED, WATCHED, Watch, check_broken
 
 ROWS_AT_ONCE = 1 << 15
 
@@ -73,12 +74,7 @@ class WholeNumberRun(PausableRun):
 
     def check_broken(self, broken: int) -> None:
         """Raise where a run leaves what is known to be exact; the interpreter raises there, or before."""
-        where = f"{self.net.config.name}: in layer {self.layers + 1:,}"
-        if broken in (1, 3):
-            kind = "at rest" if broken == 1 else "that works"
-            raise NotSupported(f"{where} a row {kind} holds something else than zeros and ones; use 'dense'")
-        if broken:
-            raise RangeError(f"{where} a head looks for a word that no row has")
+        check_broken(self.net.config.name, self.layers, broken)
 
 
 def check_whole(net: Transformer, known: ActiveRows) -> None:

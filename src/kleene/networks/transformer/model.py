@@ -38,7 +38,7 @@ from kleene.networks.transformer.by_name import (
 if TYPE_CHECKING:
     from kleene.networks.transformer.sparse import SparseTransformer
 
-Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated", "lanes"]
+Evaluator = Literal["dense", "sparse", "rows", "lookup", "generated", "lanes", "lanes-numba"]
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 MAX_LAYERS = 10_000  # of net(x)

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from kleene.networks.transformer.active_rows import Array, words_held
 from kleene.networks.transformer.model import Transformer
-
-HALTED, WATCHED, PAUSED = "halted", "watched", "paused"
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Stop after a layer of this place in the cycle if a dimension of a row is 1."""
-
-    place: int
-    row: int
-    dim: int
-
-    def sees(self, place: int, row: Callable[[int], Array]) -> bool:
-        """Whether to stop after a layer of this place."""
-        return self.place == place and bool(row(self.row)[self.dim] == 1)
+from kleene.networks.transformer.stops import Watch
 
 
 class PausableRun:
@@ -32,9 +17,9 @@ class PausableRun:
 
     evaluator: str
 
-    def __init__(self, net: Transformer, tokens: list[int]) -> None:
+    def __init__(self, net: Transformer, tokens: list[int] | Array) -> None:
         self.net, self.layers, self.halted = net, 0, False
-        self.begin_with(torch.tensor(tokens))
+        self.begin_with(torch.as_tensor(tokens, dtype=torch.int64))
 
     def begin_with(self, tokens: Tensor) -> None:
         """Begin with the embedding of these tokens."""

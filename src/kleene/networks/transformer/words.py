@@ -2,6 +2,8 @@
 
 `description["words"]` says how a word becomes tokens: the alphabet; tokens `before` and `after` the word; `copies`,
 where each symbol is given once for every state; and where the `answer` stands, at the last position or a certain one.
+A decoder has no answer of its own: `allowed` names the variable that holds the tokens which may come next, and lists
+its values that hold the end. A word is accepted where it may end.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from kleene.common.alphabet import Word, encode_batch
 from kleene.common.decision import Decision
@@ -53,10 +56,30 @@ def accepts_batch(net: Transformer, given: Sequence[Word]) -> np.ndarray:
         width = max(1, int(lengths[order[begin]]) * int(words["copies"]) + 2)
         rows = order[begin : begin + max(1, POSITIONS_AT_ONCE // width)]
         tokens = [tokens_of(words, codes[offsets[r] : offsets[r + 1]].tolist()) for r in rows]
-        outputs = net.run_batch(tokens, max_layers=max(10_000, 2 * int(lengths.max()) + 2))
-        answers[rows] = [bool(output[-1 if answer is None else answer]) for output in outputs]
+        if "allowed" in words:
+            answers[rows] = _may_end(net, words["allowed"], tokens)
+        else:
+            outputs = net.run_batch(tokens, max_layers=max(10_000, 2 * int(lengths.max()) + 2))
+            answers[rows] = [bool(output[-1 if answer is None else answer]) for output in outputs]
         begin += len(rows)
     return answers
+
+
+@torch.no_grad()
+def _may_end(net: Transformer, allowed: dict[str, Any], inputs: list[list[int]]) -> np.ndarray:
+    """Whether a decoder allows each of some inputs to end: one pass, and the variable at the last position."""
+    last = torch.tensor([len(tokens) - 1 for tokens in inputs])
+    padded = torch.zeros(len(inputs), int(last.max()) + 1, dtype=torch.long)
+    for row, tokens in enumerate(inputs):
+        padded[row, : len(tokens)] = torch.tensor(tokens)
+    padded, last = padded.to(net.unembedding.device), last.to(net.unembedding.device)
+    mask = torch.arange(padded.shape[1], device=padded.device) <= last[:, None]
+    x = net.embed(padded)
+    for layer in range(net.config.layers or 0):
+        x = net.block(layer)(x, mask)
+    held = x[torch.arange(len(inputs), device=x.device), last][:, net.layout[allowed["variable"]].slice].argmax(dim=1)
+    ends: np.ndarray = np.isin(held.cpu().numpy(), allowed["values"])
+    return ends
 
 
 # --- bounded tapes ----------------------------------------------------------------------------------------
@@ -84,6 +107,8 @@ def tape_tokens(tape: dict[str, Any], word: Word) -> list[int]:
 def decide(net: Transformer, word: Word, max_steps: int) -> Decision:
     """Run a Turing machine's network on a word: a layer a step, and one in which every cell hears of the end."""
     tape = net.description.get("tape")
+    if isinstance(net.description.get("chain"), dict):
+        return _decide_by_tokens(net, net.description["chain"], word, max_steps)
     if not isinstance(tape, dict):
         raise NotSupported(f"{net.config.name}: it was not compiled from a Turing machine; use run")
     try:
@@ -93,3 +118,16 @@ def decide(net: Transformer, word: Word, max_steps: int) -> Decision:
     if output[0] == 3:
         raise NotSupported(f"tape: the head leaves the {tape['cells']:,} cells; compile with a larger tape=")
     return Decision("accept" if output[0] == 2 else "reject", output.layers - 1)
+
+
+def _decide_by_tokens(net: Transformer, chain: dict[str, Any], word: Word, max_steps: int) -> Decision:
+    """Run a decoder whose tokens are the steps of a Turing machine: those before its answer are counted."""
+    codes, _ = encode_batch([word], tuple(chain["alphabet"]))
+    if len(word) + 1 > chain["length"]:
+        raise InputError(f"word of {len(word):,} symbols: {net.config.name} reads up to {chain['length'] - 1:,}")
+    made = net.run([*codes.tolist(), len(chain["alphabet"])])
+    answers = {chain["accept"]: "accept", chain["reject"]: "reject"}
+    for steps, token in enumerate(made[: chain["length"] - len(word) - 1]):
+        if token in answers:
+            return Decision(answers[token], steps) if steps <= max_steps else Decision(None, max_steps)
+    return Decision(None, min(max_steps, chain["length"] - len(word) - 1))

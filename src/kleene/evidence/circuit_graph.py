@@ -1,0 +1,335 @@
+"""A transformer as a graph of nodes that write into one residual stream, on inputs and on others to interchange with.
+
+Sources are the input (the embedding) and the nodes: heads and groups of units, by layer. Targets are the nodes and the
+output. An edge goes from a source to every target that reads the stream later. A node is interchanged where it writes
+what it writes on the other input; an edge, where its target alone sees that.
+
+Two kinds of networks are seen so: compiled transformers, whose groups are the units that write a variable, and small
+trained ones. In a compiled network some units only clear old values; they belong to the stream, not to a node: what a
+source has written is gone from the stream once it is cleared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kleene.errors import InputError
+from kleene.networks.trained.stacked_transformer import StackedTransformer
+from kleene.networks.transformer.model import Transformer
+
+Array = np.ndarray[Any, Any]
+
+
+class Parts(Protocol):
+    """A network in parts. Streams are (batch, position, dim); what nodes see and write (batch, node, position, dim)."""
+
+    layers: int
+    heads: tuple[str, ...]
+    groups: tuple[str, ...]
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """What the input writes."""
+
+    def attend(self, layer: int, x: Tensor) -> Tensor:
+        """What each head writes, from what each sees."""
+
+    def fire(self, layer: int, x: Tensor) -> Tensor:
+        """What each group writes, from what each sees."""
+
+    def clear(self, layer: int, stream: Tensor, written: Tensor) -> Tensor:
+        """What is left of what each source has written, after the units of a layer that clear."""
+
+    def constant(self, layer: int) -> Tensor | float:
+        """What a layer adds to the stream whatever it sees."""
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The logits of a stream."""
+
+
+class CompiledParts:
+    """A compiled transformer of a program without predicates, in parts."""
+
+    def __init__(self, network: Transformer) -> None:
+        self.network, config = network, network.config
+        if config.hidden[0] or config.layers is None or len(config.cycle) != 1:
+            raise InputError(f"{config.name}: its layers have predicates, take turns or halt; a graph needs plain ones")
+        self.layers = config.layers
+        purposes = [(str(purpose), str(why)) for purpose, why in network.described(0)["units"][-1]]
+        if any(why.startswith("old") for _, why in purposes):
+            raise InputError(f"{config.name}: a variable changes in place; a graph needs variables that are rewritten")
+        self.groups = tuple(segment.name for segment in network.layout if segment.kind == "variable")
+        self.members = [
+            [k for k, (purpose, why) in enumerate(purposes) if purpose == name and not why.startswith("clear")]
+            for name in self.groups
+        ]
+        self.clearing = [k for k, (_, why) in enumerate(purposes) if why.startswith("clear")]
+        self.heads, self.values = self._heads()
+
+    def _heads(self) -> tuple[tuple[str, ...], list[tuple[int, slice]]]:
+        """The program's heads, and for each the head of the network and the dimensions of its values.
+
+        Heads that select alike share a head of the network: their values lie side by side.
+        """
+        sizes = {segment.name: segment.stop - segment.start for segment in self.network.layout}
+        found = {}
+        for k, shared in enumerate(self.network.config.heads):
+            at = 0
+            for name in shared.split("+"):
+                found[name] = (k, slice(at, at + sizes[name]))
+                at += sizes[name]
+        names = tuple(segment.name for segment in self.network.layout if segment.name in found)
+        return names, [found[name] for name in names]
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return self.network.embed(tokens)
+
+    def attend(self, layer: int, x: Tensor) -> Tensor:
+        block, n = self.network.block(layer), x.shape[2]
+        offsets = torch.arange(n)[None, :] - torch.arange(n)[:, None]
+        reach = block.window + 1
+        found = []
+        for k, (head, values) in enumerate(self.values):
+            query = x[:, k] @ block.query[head].T + block.query_bias[head]
+            key = x[:, k] @ block.key[head].T + block.key_bias[head]
+            scores = query @ key.transpose(-1, -2) + block.relative[head, offsets.clamp(-reach, reach) + reach]
+            if block.causal:
+                scores = scores.masked_fill(offsets > 0, -torch.inf)
+            scores = torch.cat([scores, block.null_score[head].expand(len(x), n, 1)], -1)
+            value = x[:, k] @ block.value[head, values].T
+            value = torch.cat([value, block.null_value[head, values].expand(len(x), 1, -1)], 1)
+            found.append(scores.softmax(-1) @ value @ block.out[head][:, values].T)
+        return torch.stack(found, 1)
+
+    def fire(self, layer: int, x: Tensor) -> Tensor:
+        block = self.network.block(layer)
+        found = [
+            (x[:, k] @ block.in2[units].T + block.bias2[units]).clamp(0, 1) @ block.out2[:, units].T
+            for k, units in enumerate(self.members)
+        ]
+        return torch.stack(found, 1)
+
+    def clear(self, layer: int, stream: Tensor, written: Tensor) -> Tensor:
+        block, units = self.network.block(layer), self.clearing
+        full = stream @ block.in2[units].T  # a clearing unit has no bias
+        slope = torch.where(full.abs() > 1e-9, full.clamp(0, 1) / torch.where(full == 0, 1.0, full), 0.0).detach()
+        parts = written @ block.in2[units].T * slope[:, None]
+        return written + parts @ block.out2[:, units].T
+
+    def constant(self, layer: int) -> Tensor | float:
+        return 0.0
+
+    def logits(self, x: Tensor) -> Tensor:
+        return self.network.logits(x)
+
+
+class SmallParts:
+    """One small trained transformer, in parts."""
+
+    def __init__(self, network: StackedTransformer, names: Sequence[str]) -> None:
+        self.network, shape = network, network.shape
+        self.layers, self.shape = shape.layers, shape
+        self.heads, self.groups = tuple(names[: shape.heads]), tuple(names[shape.heads :])
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return self.network.embed(tokens[None])[0]
+
+    def attend(self, layer: int, x: Tensor) -> Tensor:
+        net, shape = self.network, self.shape
+        into = net.into_heads[layer][0].view(shape.dim, 3, shape.heads, shape.key)
+        bias = net.heads_bias[layer][0].view(3, shape.heads, 1, shape.key)
+        query, key, value = torch.einsum("bhnd,dwhk->wbhnk", x, into) + bias[:, None]
+        mixed = (query @ key.transpose(-1, -2) * shape.key**-0.5).softmax(-1) @ value
+        return torch.einsum("bhnk,hkd->bhnd", mixed, net.heads_out[layer][0].view(shape.heads, shape.key, shape.dim))
+
+    def fire(self, layer: int, x: Tensor) -> Tensor:
+        net, shape = self.network, self.shape
+        into = net.into_units[layer][0].view(shape.dim, shape.groups, shape.units)
+        bias = net.units_bias[layer][0].view(shape.groups, 1, shape.units)
+        fired = (torch.einsum("bgnd,dgu->bgnu", x, into) + bias).relu()
+        return torch.einsum("bgnu,gud->bgnd", fired, net.units_out[layer][0].view(shape.groups, shape.units, shape.dim))
+
+    def clear(self, layer: int, stream: Tensor, written: Tensor) -> Tensor:
+        return written
+
+    def constant(self, layer: int) -> Tensor | float:
+        bias: Tensor = self.network.out_bias[layer][0]
+        return bias
+
+    def logits(self, x: Tensor) -> Tensor:
+        return self.network.logits(x[None])[0]
+
+
+def parts_of(network: Transformer | StackedTransformer, names: Sequence[str]) -> Parts:
+    """A network in parts; the names are of heads, then groups, for a network that has no names of its own."""
+    return SmallParts(network, names) if isinstance(network, StackedTransformer) else CompiledParts(network)
+
+
+Seen = Callable[[int, Tensor, Tensor], Tensor]  # (stage, what its nodes see, what sources have left) → what to use
+Written = Callable[[int, Tensor], Tensor]  # (stage, what its nodes write) → what to use
+
+
+@dataclass(frozen=True)
+class Run:
+    """The logits of a run; what every source has left in the stream at each stage; what every node has written."""
+
+    logits: Tensor
+    left: list[Tensor]  # by stage, the output last: (batch, source, position, dim)
+    written: Tensor  # (batch, node, position, dim)
+
+
+@dataclass(frozen=True)
+class CircuitGraph:
+    """A network on inputs (batch, position), and on as many others.
+
+    Nodes are numbered as they run: the heads of the first layer, its groups, the heads of the second, and so on. Source
+    0 is the input, source k + 1 is node k. Targets are the nodes, then the output.
+    """
+
+    parts: Parts
+    inputs: Tensor
+    others: Tensor
+    tokens: int  # how many there are
+
+    @cached_property
+    def stages(self) -> list[range]:
+        """The nodes of each stage: heads and groups in turn."""
+        found, first = [], 0
+        for _ in range(self.parts.layers):
+            for names in (self.parts.heads, self.parts.groups):
+                found.append(range(first, first + len(names)))
+                first += len(names)
+        return found
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The nodes by name and layer, as "h0@1"."""
+        every = (*self.parts.heads, *self.parts.groups)
+        return [f"{name}@{layer + 1}" for layer in range(self.parts.layers) for name in every]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return len(self.names)
+
+    @cached_property
+    def edges(self) -> list[tuple[int, int]]:
+        """(source, target) of every edge."""
+        found = [(source, node) for stage in self.stages for node in stage for source in range(stage.start + 1)]
+        return found + [(source, self.nodes) for source in range(self.nodes + 1)]
+
+    @cached_property
+    def edge_names(self) -> list[tuple[str, str]]:
+        """The edges by the names of their ends."""
+        sources, targets = ["input", *self.names], [*self.names, "output"]
+        return [(sources[source], targets[target]) for source, target in self.edges]
+
+    def on(self, inputs: Tensor, others: Tensor) -> CircuitGraph:
+        """The same network on other pairs."""
+        return CircuitGraph(self.parts, inputs, others, self.tokens)
+
+    def run(
+        self,
+        tokens: Tensor,
+        *,
+        seen: Seen | None = None,
+        written: Written | None = None,
+        given: Tensor | None = None,
+        start: int = 0,
+    ) -> Run:
+        """Run the network.
+
+        - `tokens`: (batch, position).
+        - `seen`: changes what the nodes of a stage see, (batch, node, position, dim); the output is the last stage.
+        - `written`: changes what the nodes of a stage write.
+        - `given`: what the input writes, instead of the embedding of the tokens.
+        - `start`: begin at this stage of the run on the inputs.
+        """
+        parts, left, wrote = self.parts, list[Tensor](), list[Tensor]()
+        rest: Tensor | float = 0.0  # what no source has written
+        if start:
+            sources, left = self.clean.left[start], self.clean.left[:start]
+            wrote = [self.clean.written[:, : self.stages[start - 1].stop]]
+            for layer in range(start // 2):
+                rest = rest + parts.constant(layer)
+        else:
+            sources = (parts.embed(tokens) if given is None else given)[:, None]  # (batch, source, position, dim)
+        for stage in range(start, len(self.stages)):
+            layer, units = divmod(stage, 2)
+            left.append(sources)
+            stream = sources.sum(1) + rest
+            x = stream[:, None].expand(-1, len(self.stages[stage]), -1, -1)
+            x = x if seen is None else seen(stage, x, sources)
+            out = parts.fire(layer, x) if units else parts.attend(layer, x)
+            wrote.append(out if written is None else written(stage, out))
+            if units:
+                sources = parts.clear(layer, stream, sources)
+                rest = rest + parts.constant(layer)
+            sources = torch.cat([sources, wrote[-1]], 1)
+        left.append(sources)
+        x = (sources.sum(1) + rest)[:, None]
+        x = x if seen is None else seen(len(self.stages), x, sources)
+        return Run(parts.logits(x[:, 0]), left, torch.cat(wrote, 1))
+
+    @cached_property
+    def clean(self) -> Run:
+        """The run on the inputs."""
+        with torch.no_grad():
+            return self.run(self.inputs)
+
+    @cached_property
+    def other(self) -> Run:
+        """The run on the other inputs."""
+        with torch.no_grad():
+            return self.run(self.others)
+
+    def targets(self, stage: int) -> slice:
+        """The targets of a stage; the output is the last stage."""
+        nodes = self.stages[stage] if stage < len(self.stages) else range(self.nodes, self.nodes + 1)
+        return slice(nodes.start, nodes.stop)
+
+    def with_nodes(self, chosen: Tensor, instead: Tensor | None = None) -> Tensor:
+        """The logits where chosen nodes (node,) write what they write on the others, or `instead` (batch, node, …)."""
+        fresh = self.other.written if instead is None else instead
+
+        def written(stage: int, out: Tensor) -> Tensor:
+            these = self.targets(stage)
+            return torch.where(chosen[these, None, None], fresh[:, these], out)
+
+        return self.run(self.inputs, written=written, start=self._first(chosen)).logits
+
+    def _first(self, targets: Tensor) -> int:
+        """The first stage with some of the targets (target,)."""
+        found = targets.nonzero()
+        first = int(found[0]) if len(found) else self.nodes
+        return next((k for k, nodes in enumerate(self.stages) if first < nodes.stop), len(self.stages))
+
+    def with_edges(self, weights: Tensor) -> Tensor:
+        """The logits where each edge is interchanged by a weight from 0 to 1: (source, target).
+
+        A target sees of each source what it leaves in this run, moved by the weight to what it leaves on the others.
+        """
+
+        def seen(stage: int, x: Tensor, sources: Tensor) -> Tensor:
+            into = weights[: sources.shape[1], self.targets(stage)]
+            return x + torch.einsum("bsnd,st->btnd", self.other.left[stage] - sources, into)
+
+        return self.run(self.inputs, seen=seen, start=self._first(weights.detach().any(0))).logits
+
+    def edge_mask(self, chosen: Array) -> Tensor:
+        """One value an edge, in the order of `edges`, as a matrix (source, target)."""
+        found = torch.zeros(self.nodes + 1, self.nodes + 1, dtype=self.inputs_dtype)
+        source, target = (torch.tensor(side) for side in zip(*self.edges))
+        found[source, target] = torch.as_tensor(chosen, dtype=self.inputs_dtype)
+        return found
+
+    @property
+    def inputs_dtype(self) -> torch.dtype:
+        """The number format of the network."""
+        return self.clean.logits.dtype
