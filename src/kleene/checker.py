@@ -774,7 +774,7 @@ def prove_numbers(net: Net) -> dict[str, Any]:
 def entries(table: Array, rows: Array, columns: Sequence[int]) -> Array:
     """Some rows and columns of a table."""
     whole = np.array_equal(columns, np.arange(table.shape[1]))
-    chosen: Array = table[rows] if whole else table[np.ix_(rows, columns)]
+    chosen: Array = table[rows] if whole else table[np.ix_(rows, np.asarray(columns))]
     return chosen
 
 

@@ -209,7 +209,8 @@ def lanes_of(heads: FlatHeads, segments: Segments) -> Lanes:
     ends = np.array(made, np.int64).reshape(-1, 2).T.copy()
     return Lanes(
         np.array(head_ptr, np.int64),
-        *ends,
+        ends[0],
+        ends[1],
         _pointers(copies),
         heads.sources[every] - segments.start[sources[every]],
         heads.targets[every] - segments.start[targets[every]],
