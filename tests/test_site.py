@@ -50,7 +50,9 @@ def test_search_works_from_files(site: Path) -> None:
         browser.do(f"({field}.focus(), {field}.value = 'conduit', {field}.dispatchEvent(new Event('input')), 0)")
         browser.do(f"({field}.dispatchEvent(new KeyboardEvent('keyup')), 0)")
         browser.wait("document.querySelector('.md-search-result__link') !== null")
-        found = browser.do("[...document.querySelectorAll('.md-search-result__link')].map((a) => a.getAttribute('href'))")
+        found = browser.do(
+            "[...document.querySelectorAll('.md-search-result__link')].map((a) => a.getAttribute('href'))"
+        )
         assert any("glossary.html" in link for link in found)
         assert not any("scan.html" in link for link in found)
         assert all(url.startswith(("file:", "about:", "data:", "blob:")) for url in browser.requests)
