@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-all coverage lint bench docs proofs clean
+.PHONY: setup demo test test-all coverage lint bench screenshots docs proofs clean
 
 setup: .venv/ready
 
@@ -33,6 +33,9 @@ lint: setup
 
 bench: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+screenshots: setup  # the pictures of pages in docs/images, which carry their pages' versions
+	$(BIN)/python -m benchmarks.screenshots
 
 publish: setup  # FROM="results/alta.frozen …" adds their runs; without it every table is derived again
 	$(BIN)/python -m kleene.papers.publish $(FROM)

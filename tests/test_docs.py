@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -113,13 +115,68 @@ def test_a_wrong_block_is_found():
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_links_lead_somewhere(page):
-    """Links and pictures that point into the repository point at something."""
+    """Links and pictures that point into the repository, or at a page that the site makes, point at something."""
+    made = {ROOT / "docs" / path for path in (*reference(), *LIVE)}
     for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
-            assert (page.parent / target).exists(), target
+            path = page.parent / target
+            assert path.exists() or path in made, target
 
 
-def test_the_reference_has_every_public_name():
-    text = (ROOT / "docs" / "reference.md").read_text()
-    documented = {line.split(".")[-1] for line in text.splitlines() if line.startswith("::: ")}
-    assert set(kl.__all__) - {"library"} <= documented
+LIVE = ("live/addition.html", "live/automaton.html", "live/machine.html")
+
+
+@cache
+def hooks() -> Any:
+    """The module that makes pages of the site."""
+    found = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "hooks.py")
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@cache
+def reference() -> dict[str, str]:
+    """The pages of the reference, as the site makes them."""
+    pages: dict[str, str] = hooks().reference()
+    return pages
+
+
+def test_the_site_has_live_pages():
+    pages = hooks().live_pages()
+    assert set(pages) == set(LIVE) and all('id="data"' in text for text in pages.values())
+    assert f'src="{LIVE[0]}"' in (ROOT / "docs" / "index.md").read_text()
+
+
+def test_the_reference_has_every_public_name_and_every_room():
+    pages = reference()
+    named = set(re.findall(r"`kl\.(\w+)`", pages["reference/index.md"]))
+    assert named == set(kl.__all__)
+    listed = (ROOT / "mkdocs.yml").read_text()
+    for path in pages:
+        assert path in listed, f"mkdocs.yml should name {path}"
+    for module in (ROOT / "src" / "kleene").rglob("*.py"):
+        inside = module.relative_to(ROOT / "src").with_suffix("")
+        room = inside.parts[1]
+        if module.name != "__init__.py" and room not in ("cli", "__main__", "files") and hooks().public(module):
+            assert f"::: {'.'.join(inside.parts)}\n" in pages[f"reference/{room}.md"]
+
+
+def test_code_in_the_readme_is_not_cut_off():
+    """Comments beside code are seen whole where a package index or a forge shows them."""
+    for _, _, code in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8")):
+        assert max(map(len, code.splitlines())) <= 88
+
+
+@pytest.mark.parametrize("address", ["https://example.org/kleene", ""])
+def test_the_description_of_the_wheel_has_absolute_links(address):
+    """A package index shows it without the repository beside it."""
+    found = importlib.util.spec_from_file_location("kleene_setup", ROOT / "setup.py")
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    text = module.absolute((ROOT / "README.md").read_text(encoding="utf-8"), address)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert targets and all(target.startswith("https://") for target in targets)
+    assert ("https://example.org/kleene/raw/main/docs/images/" in text) == bool(address)

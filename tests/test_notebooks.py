@@ -11,8 +11,18 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "docs" / "notebooks").glob("*.ipynb"))
 
 
-def test_there_are_three():
-    assert len(NOTEBOOKS) >= 3
+WANTED = {"patch_the_carry", "which_explanations_are_true", "an_lstms_sentence", "addition_that_cannot_be_wrong"}
+
+
+def test_the_ones_for_new_users_are_there():
+    assert {path.stem for path in NOTEBOOKS} >= WANTED
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_the_first_cell_installs_kleene_where_it_is_not(path):
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert 'find_spec("kleene") is None' in cells[0] and "%pip install" in cells[0]
+    assert not any("pip install" in cell for cell in cells[1:])
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])

@@ -198,7 +198,7 @@ def test_an_overload_has_the_options_of_its_arrow(verb: str, kind: str, told: An
     else:
         real = options_of(arrow(verb, kind))
     required = {name for name, default in options.items() if default is inspect.Parameter.empty}  # "afa" has no default
-    assert required <= {"to", "vocab", "max_seq_len"}
+    assert required <= {"to", "vocab", "max_seq_len", "bridge"}
     assert {**options, **{name: real[name] for name in required}} == real
 
 

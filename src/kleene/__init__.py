@@ -28,6 +28,7 @@ from kleene.errors import (
 )
 from kleene.lowering.symbolic import among, table
 from kleene.lowering.words import concat, extend
+from kleene.machines.arrays import array
 from kleene.machines.declarations import (
     Head,
     Variable,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.rnn.linear import LinearRNN as LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN as OracleRNN
     from kleene.networks.rnn.sequence import SequenceRNN as SequenceRNN
+    from kleene.networks.stock.mamba import MambaAcceptor as MambaAcceptor
     from kleene.networks.stock.model import StockModel as StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
@@ -150,6 +152,7 @@ _LAZY: dict[str, str] = {
     "GatedRNN": "kleene.networks.rnn.gated",
     "LinearRNN": "kleene.networks.rnn.linear",
     "SequenceRNN": "kleene.networks.rnn.sequence",
+    "MambaAcceptor": "kleene.networks.stock.mamba",
     "StockModel": "kleene.networks.stock.model",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",
@@ -188,6 +191,7 @@ __all__ = [
     "WrongReplacement",
     "among",
     "any",
+    "array",
     "attend",
     "cat",
     "certify",

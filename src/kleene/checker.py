@@ -1850,10 +1850,8 @@ class Cases:
         self.seen.add(key)
         atom, parts = self._split(domain, units, blurred, alive)
         if atom is None:
-            if any(
-                u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive
-            ):
-                return  # an undefined head is read: the program raises
+            if any(self._raises(u, domain) for u in alive):
+                return  # an undefined head is read
             for value_by_value in (False, True):  # sums first; where that is not enough, the values behind them
                 joint = self._enumerate(domain, units, alive, fixed, fuzzy, value_by_value)
                 if joint is not None and self._compare(domain, units, total, alive, fixed, joint):
@@ -1863,11 +1861,11 @@ class Cases:
 
     def _split(self, domain: Domain, units: Array, blurred: Array, alive: tuple[int, ...]) -> tuple[Atom, Any]:
         """An atom to split, with the parts of its domain; None where the box may be compared."""
+        if any(self._raises(u, domain) for u in alive):  # first: other heads may be undefined in any combination
+            return None, ()
         for_updates: tuple[Atom, Any] | None = self._split_for_updates(domain, units, alive)
         if for_updates is not None:
             return for_updates
-        if any(u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive):
-            return None, ()
         atom = self._atom_to_split(domain, units, blurred)
         return (None, ()) if atom is None else (atom, self._classes(domain, units, atom))
 
@@ -1948,6 +1946,12 @@ class Cases:
     def _blind(self, u: int, domain: Domain) -> bool:
         """Whether an update or a reading depends on a head that is undefined: a reading then raises."""
         return any(self._undefined(atom, domain) for atom in self._atoms_of(self.updates[u]))
+
+    def _raises(self, u: int, domain: Domain) -> bool:
+        """Whether the program reads an undefined head in all of a box: the guard of the reading holds there."""
+        if u < self.count_updates or not self._blind(u, domain) or self._open_tests(u, domain):
+            return False
+        return all(len(self._parts_by_test(test, domain)) <= 1 for test in self.updates[u].guard)
 
     def _open_tests(self, u: int, domain: Domain) -> list[Test]:
         """Tests on several atoms, all of them defined, that a box does not decide."""

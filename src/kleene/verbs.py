@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from torch import Tensor
     from transformer_lens import HookedTransformer
+    from transformer_lens.model_bridge import TransformerBridge
 
     from kleene.checks.agreement import Report
     from kleene.checks.bisimulation import Bisimulation
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from kleene.networks.rnn.linear import LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN
     from kleene.networks.rnn.sequence import SequenceRNN
+    from kleene.networks.stock.mamba import MambaAcceptor
     from kleene.networks.stock.model import StockModel
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
         | GatedRNN
         | LinearRNN
         | SequenceRNN
+        | MambaAcceptor
         | LanguageModel
         | WordClassifier
         | Memoriser
@@ -93,6 +96,7 @@ if TYPE_CHECKING:
         GatedRNN,
         LinearRNN,
         SequenceRNN,
+        MambaAcceptor,
         LanguageModel,
         WordClassifier,
         Memoriser,
@@ -105,6 +109,7 @@ PROGRAM = "kleene.machines.program.ProgramClass"
 DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
 TURING = "kleene.machines.turing.TuringMachine"
 STOCK = "kleene.networks.stock.model.StockModel"
+MAMBA = "kleene.networks.stock.mamba.MambaAcceptor"
 TRANSDUCER, SEQUENCE = "kleene.machines.automata.transducer.Transducer", "kleene.networks.rnn.sequence.SequenceRNN"
 
 # verb → (class of the first argument → "module:function")
@@ -127,6 +132,7 @@ ARROWS: dict[str, dict[str, str]] = {
         GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
         LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
         SEQUENCE: "kleene.decompilers.sequence_to_transducer:decompile_sequence",
+        MAMBA: "kleene.decompilers.mamba_to_dfa:decompile_mamba",
         "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -140,6 +146,8 @@ ARROWS: dict[str, dict[str, str]] = {
         TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
+        MAMBA: "kleene.checks.languages:verify_networks",
+        SEQUENCE: "kleene.checks.sequences:verify_sequence",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
@@ -153,6 +161,7 @@ ARROWS: dict[str, dict[str, str]] = {
         GATED: "kleene.checks.languages:certify_gated",
         LINEAR: "kleene.checks.languages:certify_linear",
         SEQUENCE: "kleene.checks.sequences:certify_sequence",
+        MAMBA: "kleene.checks.languages:certify_mamba",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
@@ -213,6 +222,10 @@ NETWORKS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
     },
+    "mamba": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
+    },
     "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
     "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
     "phi3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_phi3"},
@@ -266,6 +279,7 @@ LOADERS: dict[str, str] = {
     "classifier": "kleene.networks.trained.word_classifier:load",
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
     "stock": "kleene.networks.stock.model:load",
+    "mamba": "kleene.networks.stock.mamba:load",
 }
 
 
@@ -432,6 +446,8 @@ def compile(
     dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype = "float32",
 ) -> LinearRNN: ...
 @overload
+def compile(machine: DFA | NFA, *, to: Literal["mamba"]) -> MambaAcceptor: ...
+@overload
 def compile(
     machine: WeightedAutomaton,
     *,
@@ -461,8 +477,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     """Construct a network whose weights compute exactly what `machine` computes.
 
     - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru",
-      "linear", "llama", "gpt2", "phi3", "qwen3". By default what is named first below. `NotSupported` names the theorem
-      where an architecture cannot hold a machine.
+      "linear", "decoder", "mamba", "llama", "gpt2", "phi3", "qwen3". By default what is named first below.
+      `NotSupported` names the theorem where an architecture cannot hold a machine.
 
     A program becomes a `Transformer`. Options:
 
@@ -523,6 +539,9 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
       diagonal matrices with entries in [0, 1]; "signed" for entries in [−1, 1].
     - `factors`: the most factors of a product; by default as many as are needed.
     - `dtype`: the number format of the weights.
+
+    A DFA of a star-free language with `to="mamba"` becomes a `MambaAcceptor`, an unmodified `MambaForCausalLM` of
+    Hugging Face's transformers.
 
     A weighted automaton becomes a `LinearRNN` with its own matrices. Option: `dtype`.
 
@@ -609,6 +628,10 @@ def decompile(network: LinearRNN, *, to: Literal["regex"], limit: int = 100_000)
 @overload
 def decompile(network: LinearRNN, *, to: Literal["weighted"], limit: int = 100_000) -> WeightedAutomaton: ...
 @overload
+def decompile(network: MambaAcceptor, *, to: Literal["dfa"] = "dfa", limit: int = 20_000) -> DFA: ...
+@overload
+def decompile(network: MambaAcceptor, *, to: Literal["regex"], limit: int = 20_000) -> str: ...
+@overload
 def decompile(network: SequenceRNN, *, limit: int = 100_000) -> Transducer: ...
 @overload
 def decompile(network: Memoriser) -> InstructionTable: ...
@@ -681,8 +704,12 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
+    machine: SequenceRNN, network: SequenceRNN | Transducer | ProgramClass | None = None, *, limit: int = 1_000_000
+) -> WordReport: ...
+@overload
+def verify(
     machine: TuringMachine,
-    network: Decider,
+    network: Decider | Transformer | GatedRNN,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -695,7 +722,7 @@ def verify(
 @overload
 def verify(
     machine: Decider,
-    network: Decider | TuringMachine | None,
+    network: Decider | TuringMachine | Transformer | GatedRNN | None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -707,8 +734,8 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN | Transformer,
-    network: Acceptor | None = None,
+    machine: ExactRNN | GatedRNN | LinearRNN | MambaAcceptor | Transformer,
+    network: Acceptor | TuringMachine | Decider | None = None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -751,6 +778,9 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
     - `max_steps`: how many steps of each run to compare.
 
+    Networks of Turing machines that are no `Decider` are compared by their answers and numbers of steps, any two of
+    them. Two networks that write a symbol for each that they read are compared on all words, through Mealy machines.
+
     An instruction table and a network that knows it: every operand of every instruction.
 
     >>> import kleene as kl
@@ -791,6 +821,8 @@ def certify(
     limit: int = 1_000_000,
     tolerance: float = 1e-6,
 ) -> WordCertificate: ...
+@overload
+def certify(network: MambaAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate: ...
 @overload
 def certify(
     network: SequenceRNN,
@@ -1017,7 +1049,18 @@ def export(
     *,
     layers: int | None = None,
     length: int | None = None,
+    bridge: Literal[False] | None = None,
 ) -> HookedTransformer: ...
+@overload
+def export(
+    thing: Transformer,
+    to: Literal["transformer-lens"],
+    path: None = None,
+    *,
+    layers: int | None = None,
+    length: int | None = None,
+    bridge: Literal[True],
+) -> TransformerBridge: ...
 @overload
 def export(
     thing: Transformer,
@@ -1026,6 +1069,7 @@ def export(
     *,
     layers: int | None = None,
     length: int | None = None,
+    bridge: bool | None = None,
 ) -> Lens: ...
 @overload
 def export(thing: Transformer, to: Literal["hugging-face"], path: str | Path | None = None) -> KleeneModel: ...
@@ -1078,6 +1122,8 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
 
     - `layers`: unroll so many layers. TransformerLens needs it where a network halts by itself.
     - `length`: the longest input (TransformerLens).
+    - `bridge`: a `TransformerBridge` (TransformerLens 3.9 and 4) instead of a `HookedTransformer` (2 and 3); by default
+      only where there is no `HookedTransformer`.
     - `max_layers`: leave a sequence that has not halted after so many layers (ONNX, where it is not unrolled).
 
     With a path, "transformer-lens" only writes the folder, which needs no TransformerLens.

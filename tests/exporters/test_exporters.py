@@ -84,6 +84,19 @@ def stream(net, tokens, layers):
 # --- TransformerLens ----------------------------------------------------------------------------------------------
 
 
+def lens_has(name):
+    """Whether TransformerLens has a class; HookedTransformer is in 2 and 3 alone."""
+    import transformer_lens
+
+    try:
+        return hasattr(transformer_lens, name)
+    except ImportError:
+        return False
+
+
+BRIDGE = [pytest.param(False, marks=pytest.mark.skipif(not lens_has("HookedTransformer"), reason="4.x")), True]
+
+
 def hooked(folder):
     """What someone with TransformerLens alone does with the folder."""
     from transformer_lens import HookedTransformer, HookedTransformerConfig
@@ -96,11 +109,16 @@ def hooked(folder):
     return model, json.loads((folder / "names.json").read_text())
 
 
+@pytest.mark.parametrize("bridge", BRIDGE, ids=lambda bridge: "bridge" if bridge else "hooked")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_transformer_lens(name, nets, tmp_path):
+def test_transformer_lens(name, bridge, nets, tmp_path):
     net, layers = nets[name], {"parity": 7, "addition": 6, "computer": 9}.get(name)
-    kl.export(net, "transformer-lens", tmp_path / "lens", layers=layers, length=LENGTHS[name])
-    model, names = hooked(tmp_path / "lens")
+    if bridge:
+        model = kl.export(net, "transformer-lens", layers=layers, length=LENGTHS[name], bridge=True)
+        names = model.kleene
+    else:
+        kl.export(net, "transformer-lens", tmp_path / "lens", layers=layers, length=LENGTHS[name])
+        model, names = hooked(tmp_path / "lens")
     layers = names["layers"]
     assert model.cfg.normalization_type is None and model.cfg.n_layers in (layers, 2 * layers)
     assert names["residual"][: net.config.dim] == list(net.layout.names) and len(names["residual"]) == model.cfg.d_model
@@ -115,10 +133,11 @@ def test_transformer_lens(name, nets, tmp_path):
         assert net.read(expected[None])[0].tolist() == net.run(tokens, layers=layers)
 
 
-def test_transformer_lens_names(nets):
+@pytest.mark.parametrize("bridge", BRIDGE, ids=lambda bridge: "bridge" if bridge else "hooked")
+def test_transformer_lens_names(nets, bridge):
     """Heads and units are where their names say: switched off there, they do nothing here."""
     net = nets["parity"]
-    model = kl.export(net, "transformer-lens", layers=5, length=5)
+    model = kl.export(net, "transformer-lens", layers=5, length=5, bridge=bridge)
     names = model.kleene
     assert names["outputs"] == ["parity=0", "parity=1"] and names["blocks"][0]["heads"] == ["parity_left", "done_left"]
     tokens = torch.tensor([[names["sink_token"], START, 1, 1, 0, 1]])

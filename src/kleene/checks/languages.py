@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.bisimulation import Report, chosen_words
+from kleene.checks.turing_invariants import verify_decisions
 from kleene.common.alphabet import Word, show_word, words_of
-from kleene.decompilers import linear_to_dfa
+from kleene.decompilers import linear_to_dfa, mamba_to_dfa
 from kleene.decompilers.gated_to_dfa import Saturated, reached
 from kleene.decompilers.linear_to_dfa import Whole, holds_weights, weighted_of
 from kleene.decompilers.rnn_to_dfa import reachable
@@ -26,6 +27,7 @@ from kleene.networks.formats import PRECISION
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.linear import DTYPES, LinearRNN
+from kleene.networks.stock.mamba import MambaAcceptor
 from kleene.networks.transformer.model import Transformer
 
 LIMIT = 1_000_000
@@ -173,6 +175,28 @@ def certify_linear(
     return WordCertificate(True, name, reasons)
 
 
+def certify_mamba(net: MambaAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate:
+    """Show that a stock Mamba, run token by token with its cache, accepts the machine's words, whatever their length.
+
+    - `machine`: the automaton, by default the one saved with the network.
+    - `limit`: the most caches to visit.
+    """
+    wanted = saved_machine(net) if machine is None else as_dfa(machine)
+    try:
+        found = mamba_to_dfa.reached(net, limit)
+    except DidNotHalt as error:
+        return WordCertificate(False, net.dtype, (str(error),))
+    problem = compared(found, wanted)
+    if problem is not None:
+        return WordCertificate(False, net.dtype, (problem,))
+    reasons = (
+        f"{len(found):,} caches are closed under {len(net.alphabet)} symbols, number for number",
+        f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}",
+        f"their automaton accepts the words of the machine's {len(wanted):,} states",
+    )
+    return WordCertificate(True, net.dtype, reasons)
+
+
 def _certify_weights(net: LinearRNN, machine: Any, dtype: Any, tolerance: float) -> WordCertificate:
     """Equal weights in exact rationals (Schützenberger), and the length up to which rounding stays small."""
     name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
@@ -267,6 +291,21 @@ def _(net: LinearRNN) -> DFA:
     return linear_to_dfa.reached(Whole(net), net.alphabet, LIMIT)
 
 
+@automaton_of.register
+def _(net: MambaAcceptor) -> DFA:
+    return mamba_to_dfa.reached(net, LIMIT)
+
+
+def _decides(network: Any) -> bool:
+    """Whether a transformer runs a Turing machine."""
+    return isinstance(network, Transformer) and bool(network.description.keys() & {"tape", "chain"})
+
+
+def _saved_turing(network: Transformer) -> TuringMachine:
+    about = network.description.get("tape") or network.description["chain"]
+    return TuringMachine.from_json(about["machine"], "the network's 'machine'")
+
+
 def verify_networks(
     network: Any,
     other: Any = None,
@@ -281,6 +320,10 @@ def verify_networks(
 ) -> Report:
     """Compare a network with the automaton saved with it (None), with another machine, or with another network: by
     default on all words at once, through the automata of their weights; or on chosen words."""
+    if _decides(network):
+        machine = _saved_turing(network) if other is None else other
+        chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "length": length}
+        return verify_decisions(machine, network, **chosen, seed=seed, progress=progress)
     machine = saved_machine(network) if other is None else other
     if not hasattr(machine, "accepts_batch"):
         raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")

@@ -75,7 +75,7 @@ def _is_rnn(folder: str) -> bool:
     """Whether a folder holds a network that reads words."""
     path = Path(folder) / "kleene.json"
     content = read_json(path) if path.is_file() else None
-    return isinstance(content, dict) and content.get("kind") in ("rnn", "decider", "gated", "linear")
+    return isinstance(content, dict) and content.get("kind") in ("rnn", "decider", "gated", "linear", "mamba")
 
 
 def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:

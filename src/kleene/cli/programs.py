@@ -26,7 +26,7 @@ from kleene.cli.names import (
     library_programs,
     read_tokens,
 )
-from kleene.cli.words import complete_program
+from kleene.cli.words import complete_program, in_options
 from kleene.errors import FileError, InputError, KleeneError, NotSupported, a_type
 from kleene.machines.program import ProgramClass
 
@@ -250,9 +250,10 @@ def network_options(name: str, network: Any, layers: int | None, max_layers: int
         if layers is not None:
             raise InputError(f"{name}: a trained transformer has a fixed number of layers; leave --layers out")
         return {}
-    if kind == "StockModel":
+    if kind in ("StockModel", "SequenceRNN"):
         if layers is not None:
-            raise InputError(f"{name}: a stock model has a fixed number of layers; leave --layers out")
+            said = "a stock model has a fixed number of layers" if kind == "StockModel" else "an RNN has no layers"
+            raise InputError(f"{name}: {said}; leave --layers out")
         return {}
     if kind not in ("Transformer", "LearnedTransformer"):
         raise NotSupported(f"{name}: holds a {kind}, which 'run' cannot take; it takes a transformer")
@@ -533,7 +534,7 @@ def verify(
     total = len(tokens) or options.get("random") or count_inputs(reference.spec.tokens, options["lengths"])
     with busy(f"verifying {first}", as_json, total) as progress:
         report = verbs.verify(reference, net, progress=progress, cluster=cluster, **options)
-    print_json(report.to_json()) if as_json else show(str(report))
+    print_json(report.to_json()) if as_json else show(in_options(str(report), ["verify"], app))
     finish(report.holds)
 
 
@@ -547,7 +548,7 @@ def verify_sop(
         count_inputs(len(words), lengths)
     with busy(f"verifying {program.__name__}", as_json) as progress:
         report = verbs.verify(program.sop, net, progress=progress, **options)
-    print_json(report.to_json()) if as_json else show(str(report))
+    print_json(report.to_json()) if as_json else show(in_options(str(report), ["verify"], app))
     finish(report.holds)
 
 

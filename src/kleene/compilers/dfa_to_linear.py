@@ -176,7 +176,7 @@ def _nothing(symbols: int) -> tuple[np.ndarray, ...]:
     return np.zeros((1, symbols)), np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1))
 
 
-def _tuples(made: Cascade) -> list[list[tuple[int, ...]]]:
+def value_tuples(made: Cascade) -> list[list[tuple[int, ...]]]:
     """For each level, the values above it under their number; at the end, those of all levels."""
     found: list[list[tuple[int, ...]]] = [[()]]
     for level in made.levels:
@@ -203,7 +203,7 @@ def _rules(made: Cascade, at: int, codes: list[np.ndarray]) -> tuple[np.ndarray,
     """Rules, bias, gate and write of a level: a unit for each symbol and each tuple above that does something."""
     level, symbols = made.levels[at], len(made.dfa.alphabet)
     width = sum(code.shape[1] for code in codes[:at])
-    above = _tuples(made)[at]
+    above = value_tuples(made)[at]
     rules, bias, gates, writes = [], [], [], []
     size = codes[at].shape[1]
     for u, values in enumerate(above):
@@ -224,7 +224,7 @@ def _rules(made: Cascade, at: int, codes: list[np.ndarray]) -> tuple[np.ndarray,
 def _read(made: Cascade, codes: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A read-out unit for each tuple of values, with the sign of its state's answer."""
     width = sum(code.shape[1] for code in codes)
-    rows = [_pattern(values, codes, width) for values in _tuples(made)[-1]]
+    rows = [_pattern(values, codes, width) for values in value_tuples(made)[-1]]
     signs = np.where(made.dfa.accepting[made.states], 1.0, -1.0)
     return np.array([weights for weights, _ in rows]), np.array([bias for _, bias in rows]), signs
 

@@ -31,7 +31,7 @@ def compile_to_transformer(
       blocks of symbols do, in ⌈log₂ n⌉ + 3 layers at most; "constant" is a cascade of resets and counters, for
       languages whose groups are solvable.
     - `length`: the longest word, for "logarithmic" and "constant"; by default 64.
-    - `dtype`: the number format of the weights; by default float32, or float64 where float32 does not hold the sums.
+    - `dtype`: the number format of the weights.
     """
     if depth not in DEPTHS:
         raise InputError(f"compile: depth {depth!r}; it should be one of {', '.join(DEPTHS)}")
@@ -76,9 +76,9 @@ def _small(dfa: DFA) -> bool:
 def _compiled(program: ProgramClass, shape: str, dtype: Any, words: dict[str, Any]) -> Transformer:
     try:
         net = compile_program(program, shape=shape, dtype=dtype)
-    except NotExact:  # sums that float32 does not hold
-        if dtype is not None:
-            raise
-        net = compile_program(program, shape=shape, dtype="float64")
+    except NotExact as error:
+        raise NotSupported(
+            f"compile: depth {words['depth']!r}, cascade: too wide for the number format ({error})"
+        ) from None
     net.description["words"] = words
     return net

@@ -1,4 +1,4 @@
-"""Transformers to TransformerLens: the weights and the config of a `HookedTransformer`, every dimension named.
+"""Transformers to TransformerLens: a `HookedTransformer` or a `TransformerBridge`, every dimension named.
 
 Layers are unrolled. The two halves of the MLP block become two blocks, the second without attention, and a clipped
 unit becomes two ReLUs: clip(y) = relu(y) − relu(y − 1). The null key is a token of its own, the *sink*, which comes
@@ -26,6 +26,7 @@ from kleene.files import written_atomically
 from kleene.networks.transformer.model import Block, Transformer
 
 SELF = 4096  # how far the sink's score for itself is above its other scores
+SCALE = 2.0  # of attention scores in a TransformerBridge
 MAX_ENTRIES = 500_000_000  # of all weights together
 FORMAT, VERSION = "kleene transformer-lens", 1
 
@@ -38,23 +39,80 @@ class Lens:
     weights: dict[str, Tensor]
     names: dict[str, Any]
 
-    def model(self) -> Any:
-        """The HookedTransformer; `model.kleene` has the names. The `transformer_lens` package must be installed."""
+    def model(self, bridge: bool | None = None) -> Any:
+        """The model in TransformerLens; `model.kleene` has the names. The `transformer_lens` package must be installed.
+
+        bridge: a TransformerBridge (TransformerLens 3.9 and 4) instead of a HookedTransformer (2 and 3); by default
+            only where there is no HookedTransformer.
+        """
         try:
-            from transformer_lens import HookedTransformer, HookedTransformerConfig
+            import transformer_lens
         except ImportError:
-            raise NotSupported(
-                "transformer-lens: there is no HookedTransformer here; pip install 'transformer-lens<4' (4 has none)"
-            ) from None
+            raise NotSupported("transformer-lens: it is not installed here; pip install transformer-lens") from None
+        try:
+            hooked = bool(transformer_lens.HookedTransformer)
+        except (AttributeError, ImportError):  # version 4 says that it is gone
+            hooked = False
+        if bridge is False and not hooked:
+            raise NotSupported("transformer-lens: version 4 has no HookedTransformer; leave bridge=False out")
+        model = self._hooked() if hooked and not bridge else self._bridge()
+        model.requires_grad_(False)
+        object.__setattr__(model, "kleene", self.names)
+        return model
+
+    def _hooked(self) -> Any:
+        from transformer_lens import HookedTransformer, HookedTransformerConfig
+
         config = {**self.config, "dtype": getattr(torch, self.config["dtype"])}
         with warnings.catch_warnings():  # from 3 on it says that 4 has no HookedTransformer
             warnings.simplefilter("ignore", DeprecationWarning)
             model = HookedTransformer(HookedTransformerConfig(**config))
         missing, extra = model.load_state_dict(self.weights, strict=False)
         assert not extra and all(name.endswith((".mask", ".IGNORE")) for name in missing)
-        model.requires_grad_(False)
-        object.__setattr__(model, "kleene", self.names)
         return model
+
+    def _bridge(self) -> Any:
+        """TransformerLens's own model, with these weights. It divides scores by a scale that must not be 1: queries are
+        multiplied by the scale, a power of two, which changes no number."""
+        try:
+            from transformer_lens.config import TransformerBridgeConfig
+            from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
+            from transformer_lens.model_bridge.sources.native import NativeModel
+        except ImportError:
+            raise NotSupported("transformer-lens: this version has no model of its own; 3.9 and 4 have") from None
+        given = {name: value for name, value in self.config.items() if name not in ("use_attn_scale", "dtype")}
+        dtype = getattr(torch, self.config["dtype"])
+        config = TransformerBridgeConfig(**given, use_attn_scale=True, attn_scale=SCALE, dtype=dtype)
+        inside = NativeModel(config).to(dtype)
+        inside.load_state_dict(self.native_weights())
+        return build_bridge_from_module(
+            inside,
+            architecture="TransformerLensNative",
+            tl_config=config,
+            tokenizer=None,
+            dtype=dtype,
+            device="cpu",
+            model_name=self.config["model_name"],
+        )
+
+    def native_weights(self) -> dict[str, Tensor]:
+        """The weights by the names of TransformerLens's own model: linear maps of all heads side by side."""
+        w, made = self.weights, dict[str, Tensor]()
+        made["tok_embed.weight"], made["pos.weight"] = w["embed.W_E"], w["pos_embed.W_pos"]
+        made["head.weight"] = w["unembed.W_U"].T
+        for layer in range(self.config["n_layers"]):
+            old, new = f"blocks.{layer}.", f"layers.{layer}."
+            for name in "QKV":
+                scale = SCALE if name == "Q" else 1
+                part = new + f"attn.{name.lower()}."
+                made[part + "weight"] = scale * w[f"{old}attn.W_{name}"].transpose(1, 2).flatten(0, 1)
+                made[part + "bias"] = scale * w[f"{old}attn.b_{name}"].flatten()
+            made[new + "attn.o.weight"] = w[old + "attn.W_O"].flatten(0, 1).T
+            made[new + "attn.o.bias"] = w[old + "attn.b_O"]
+            for name, part in (("in", "fc_in"), ("out", "fc_out")):
+                made[f"{new}mlp.{part}.weight"] = w[f"{old}mlp.W_{name}"].T
+                made[f"{new}mlp.{part}.bias"] = w[f"{old}mlp.b_{name}"]
+        return {name: tensor.contiguous() for name, tensor in made.items()}
 
     def save(self, folder: str | Path) -> None:
         """Write config.json, model.safetensors and names.json, atomically."""
@@ -67,13 +125,25 @@ class Lens:
 
 
 def export_lens(
-    net: Transformer, path: str | Path | None = None, *, layers: int | None = None, length: int | None = None
+    net: Transformer,
+    path: str | Path | None = None,
+    *,
+    layers: int | None = None,
+    length: int | None = None,
+    bridge: bool | None = None,
 ) -> Any:
-    """A HookedTransformer of `layers` layers for inputs of up to `length` tokens; with a path, the folder is written
-    instead, which needs no TransformerLens here."""
+    """A model of TransformerLens with `layers` layers for inputs of up to `length` tokens.
+
+    With a path, the folder is written instead, which needs no TransformerLens here.
+
+    - `layers`: how many layers to unroll.
+    - `length`: the longest input.
+    - `bridge`: a `TransformerBridge` (TransformerLens 3.9 and 4) instead of a `HookedTransformer` (2 and 3); by default
+      only where there is no `HookedTransformer`.
+    """
     made = to_lens(net, layers, length)
     if path is None:
-        return made.model()
+        return made.model(bridge)
     made.save(path)
     return made
 

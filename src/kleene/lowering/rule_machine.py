@@ -17,6 +17,7 @@ from kleene.errors import DidNotHalt, RangeError, UndefinedRead, WrongReplacemen
 from kleene.lowering.forms import Form
 from kleene.lowering.layout import average_scale
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates
+from kleene.machines.bitwords import bit_of_name
 from kleene.machines.kinds import Numerical, Subset
 from kleene.machines.spec import HeadSpec, Spec
 
@@ -90,6 +91,18 @@ def _span(form: Form) -> int:
     return sum(max(abs(int(entry)) for entry in table) for _, table in whole.terms) + abs(int(whole.constant))
 
 
+class _Columns(dict[str, Array]):
+    """Columns by name. A bit of a word is a column, too, made when it is first asked for."""
+
+    def __missing__(self, name: str) -> Array:
+        found = bit_of_name(name)
+        if found is None:
+            raise KeyError(name)
+        word = self[found[0]]
+        self[name] = np.where(word < 0, UNDEFINED, word >> found[1] & 1)
+        return self[name]
+
+
 class RuleMachine:
     """Runs a program from its guarded updates, on many inputs at once."""
 
@@ -100,6 +113,7 @@ class RuleMachine:
             self.by_layer = [RuleMachine(part) for part in updates.by_layer]
             return
         self.updates = updates
+        self.second = None if updates.second is None else RuleMachine(updates.second)
         self._tests: dict[Test, _TestTable] = {}
         self._compiled = [self._compile(update) for update in updates]
         self._words = [(word, [self._test(test) for test in word.guard]) for word in updates.words]
@@ -166,13 +180,14 @@ class RuleMachine:
             where = _all(tests, everything, holds)
             new = word.assignment.value(everything)
             after[word.variable] = np.where(True if where is None else where, new, after[word.variable])
-        return after
+        return after if self.second is None else self.second.step(after, {})
 
     def _with_predicates(self, state: dict[str, Array]) -> dict[str, Array]:
-        """Add the comparisons of words to the state, as 0 and 1."""
+        """Add the comparisons of words to the state, as 0 and 1; bits of words can be looked up by name."""
+        found = _Columns(state)
         for name, predicate in self.updates.by_predicate.items():
-            state[name] = np.asarray(predicate.holds(state), dtype=np.int64)
-        return state
+            found[name] = np.asarray(predicate.holds(state), dtype=np.int64)
+        return found
 
     def _check_reads(
         self, state: dict[str, Array], counts: dict[str, Array], shape: Any, mask: Array, layer: int

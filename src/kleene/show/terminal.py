@@ -16,7 +16,7 @@ from kleene.lowering.forms import Form, Number
 from kleene.lowering.layout import show_value
 from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate
-from kleene.machines.kinds import Kind, Numerical, Subset
+from kleene.machines.kinds import Categorical, Kind, Numerical, Subset
 from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.machines.written_rules import Rule
@@ -24,6 +24,7 @@ from kleene.machines.written_rules import Rule
 UNDEFINED = "∅"
 TEXT_WIDTH = 110
 MAX_LISTED = 8  # values or entries of a table that are written out
+BIT = Categorical(2)
 MAX_RULES_SHOWN = 200
 
 Value = Any
@@ -176,8 +177,11 @@ def updates_text(updates: Updates) -> str:
     """Format guarded updates, one a line: `value_out := (carry + a + b) % 10   if stage = 1, a ≠ 11`."""
     spec = updates.spec
     lines = [(assignment_text(spec, one), guard_text(spec, one.guard)) for one in (*updates, *updates.words)]
+    after = () if updates.second is None else (*updates.second, *updates.second.words)
+    lines += [(f"then {assignment_text(spec, one)}", guard_text(spec, one.guard)) for one in after]
     width = min(60, max((len(left) for left, _ in lines), default=0))
-    counts = _counted(len(lines), "guarded update"), _counted(len(updates.variables), "variable")
+    variables = {one.variable for one in (*updates, *updates.words, *after)}
+    counts = _counted(len(lines), "guarded update"), _counted(len(variables), "variable")
     head = f"{spec.name}: {counts[0]} of {counts[1]}"
     return "\n".join([head, *(f"  {left:<{width}}  {right}".rstrip() for left, right in lines)])
 
@@ -198,10 +202,10 @@ def guard_text(spec: Spec, guard: Sequence[Test]) -> str:
 
 
 def _test_text(spec: Spec, test: Test) -> str:
-    if test.variable is not None and test.variable not in spec.kinds:  # a comparison of words
+    if test.variable is not None and test.variable.startswith("["):  # a comparison of words
         return test.variable.strip("[]") if test.indices == {1} else f"not {test.variable.strip('[]')}"
     if test.variable is not None:
-        kind = spec.kinds[test.variable]
+        kind = _kind(spec, test.variable)
         return _choice_text(test.variable, [kind.values[i] for i in sorted(test.indices)], kind.values, kind)
     every = test.form.values
     allowed = [value for value in every if value in test.allowed]
@@ -210,19 +214,24 @@ def _test_text(spec: Spec, test: Test) -> str:
     return compared or _choice_text(_form_text(spec, test.form), allowed, every)
 
 
+def _kind(spec: Spec, name: str) -> Kind:
+    """The kind of a variable or head; a bit of a word, and a comparison of words, is 0 or 1."""
+    return spec.kinds.get(name, BIT)
+
+
 def as_plain_number(value: Number) -> Number:
     return int(value) if Fraction(value).denominator == 1 else value
 
 
 def _sides(spec: Spec, form: Form) -> tuple[tuple[str, str] | None, Number]:
     """Split a form a − b + c into ((a, b), −c), so that a test of it is a comparison of two variables."""
-    slopes = {name: _slope(spec.kinds[name], table) for name, table in form.terms}
+    slopes = {name: _slope(_kind(spec, name), table) for name, table in form.terms}
     plus = [name for name, slope in slopes.items() if slope == 1]
     minus = [name for name, slope in slopes.items() if slope == -1]
     if len(form.terms) != 2 or len(plus) != 1 or len(minus) != 1:
         return None, 0
     (a,), (b,) = plus, minus
-    return (a, b), -(form.constant - spec.kinds[a].values[0] + spec.kinds[b].values[0])
+    return (a, b), -(form.constant - _kind(spec, a).values[0] + _kind(spec, b).values[0])
 
 
 def _compared(sides: tuple[str, str] | None, allowed: set[Number], every: set[Number]) -> str | None:
@@ -273,7 +282,7 @@ def _form_text(spec: Spec, form: Form) -> str:
     """Write a form as a reader would: `carry + a − b + 3`, and `f(a)` for a term that is not a multiple."""
     constant, terms = form.constant, []
     for name, table in form.terms:
-        kind, slope = spec.kinds[name], _slope(spec.kinds[name], table)
+        kind, slope = _kind(spec, name), _slope(_kind(spec, name), table)
         if slope is None:
             entries = _listed(f"{show_value(value)}→{entry}" for value, entry in zip(kind.values, table))
             terms.append((False, f"{name}[{entries}]"))
@@ -303,7 +312,7 @@ def _result_text(spec: Spec, update: GuardedUpdate) -> str:
 def _of_one(spec: Spec, form: Form, domains: Mapping[Any, Iterable[int]], table: Mapping[Number, Value]) -> str:
     """Write a function of one variable."""
     ((name, entries),) = form.terms
-    kind = spec.kinds[name]
+    kind = _kind(spec, name)
     places = sorted(domains.get(name, range(len(kind))))
     mapping = {kind.values[i]: table[form.constant + entries[i]] for i in places if form.constant + entries[i] in table}
     if all(value == result for value, result in mapping.items()):

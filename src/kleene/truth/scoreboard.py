@@ -5,7 +5,7 @@ sizes of its exact interactions; for a program, with the effects of interchangin
 
 - rank correlation with the truth: of signed scores for symbols, of sizes for pairs, nodes and edges;
 - AUROC: whether the sizes of scores find the symbols (pairs) whose true size is above the word's median, or the nodes
-  (edges) of a program's circuit;
+  (edges) of a program's circuit; where a network was trained end to end, those above the median;
 - top: whether the largest score is a largest true one;
 - faithfulness: how much of the answer stays where only the parts with the largest scores are kept;
 - completeness: how much of the answer is lost where these parts are taken away (`kleene.truth.keeping`).
@@ -40,7 +40,6 @@ from kleene.truth.shapley import interactions, shapley
 
 MEASURES = ("correlation", "auroc", "top", "faithfulness", "completeness")
 TITLES = {"tokens": "Symbols", "pairs": "Pairs", "nodes": "Nodes", "edges": "Edges"}
-LEAST_EFFECT = 0.01  # of a node or edge in the circuit of a network that was trained end to end
 NULL_DRAWS = 20  # of the random method, for each seed
 MOST_KEPT = 5  # draws of a method for which faithfulness is measured
 BATCH = 32  # pairs of inputs that a method for nodes or edges gets
@@ -215,14 +214,13 @@ def _means(measured: list[dict[str, float | None]]) -> dict[str, float | None]:
     return found
 
 
-def truth_of_graph(model: Model, graph: CircuitGraph, kind: str) -> tuple[Array, Array]:
+def truth_of_graph(model: Model, graph: CircuitGraph, kind: str) -> tuple[Array, Array | None]:
     """The true effect of each node or edge, and whether it is in the circuit.
 
-    The program's, where the network has its circuit; else that of interchanges in the network.
+    The program's, where the network has its circuit; else that of interchanges in the network, and no circuit.
     """
     if model.truth["level"] == "trained":
-        effect = interchanged(graph, kind)
-        return effect, effect > LEAST_EFFECT
+        return interchanged(graph, kind), None
     if kind == "nodes":
         known = {node["name"]: node["effect"] for node in model.truth["nodes"]}
         effect = np.array([known[name] for name in graph.names])

@@ -11,15 +11,18 @@ import zlib
 from collections import Counter
 
 import pytest
+from benchmarks.screenshots import FOLDER, KEY, PICTURES
+from PIL import Image
 
 import kleene as kl
+import kleene.show.page as page_module
 from hostile import HOSTILE, Hostile
 from kleene.cli import main
 from kleene.errors import InputError
 from kleene.evidence.program_page import program_page, updates_of
 from kleene.lowering.guarding import guarded_updates
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
-from kleene.show.page import _asset, gaps
+from kleene.show.page import Page, _asset, gaps, page_version
 from kleene.show.page.heat import interdependence_page
 from kleene.show.page.writers import Writers, indices
 from random_machines import random_slu_rnn, random_two_tape
@@ -385,3 +388,32 @@ def test_texts_can_be_read(scheme):
     pairs += [("ink", "soft"), ("quiet", "soft"), ("bg", "accent"), ("minus", "panel"), ("faint", "accent-soft")]
     poor = {pair: round(contrast(*(found[name] for name in pair)), 2) for pair in pairs}
     assert {pair: ratio for pair, ratio in poor.items() if ratio < 4.5} == {}
+
+
+# --- screenshots ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_screenshots_are_current(name):
+    """The picture in docs/images shows the page as it is now: both have one version."""
+    path = FOLDER / f"{name}.png"
+    assert path.stat().st_size < 150_000
+    with Image.open(path) as picture:
+        assert picture.text[KEY] == page_version(PICTURES[name].kind), "make screenshots"
+
+
+def test_a_page_says_its_version_and_another_style_is_another_version(monkeypatch):
+    before = page_version("rnn")
+    assert f'content="{before}"' in Page("rnn", "x", {}).html()
+    page_version.cache_clear()
+    read = page_module._asset
+    monkeypatch.setattr(page_module, "_asset", lambda name: read(name) + (" " if name == "page.css" else ""))
+    assert page_version("rnn") != before
+    page_version.cache_clear()
+
+
+def test_every_screenshot_is_shown_somewhere():
+    texts = "".join(path.read_text(encoding="utf-8") for path in (FOLDER.parent).glob("*.md"))
+    texts += (FOLDER.parent.parent / "README.md").read_text(encoding="utf-8")
+    assert {path.stem for path in FOLDER.glob("*.png")} == set(PICTURES)
+    assert all(f"images/{name}.png" in texts for name in PICTURES)

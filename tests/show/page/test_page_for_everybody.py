@@ -43,6 +43,7 @@ def things() -> dict[str, Any]:
         "decoder": kl.library.parity_scratchpad(4).trace("101"),
         "automaton": kl.explain(kl.compile(kl.regex("(0|10*1)*", "01")), "0110"),
         "machine": kl.explain(kl.compile(kl.library.turing_machines.POWERS_OF_TWO), "11"),
+        "beaver": kl.explain(kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ")), ""),
         "words": kl.explain(model, "the chimney sweep has sick lungs"),
     }
 
@@ -61,10 +62,17 @@ def states_of_the_page(page: Any, kind: str) -> Any:
         page.do("view.openTab('weights')")
         page.do("[...document.querySelectorAll('details')].slice(0, 3).forEach((d) => { d.open = true; })")
         yield "weights"
-    elif kind in ("automaton", "machine"):
+    elif kind in ("automaton", "machine", "beaver"):
+        page.wait("document.documentElement.dataset.compared")
         page.do("view.player.go(2)")
-        page.do("view.choose(1, 2)")
+        page.do("view.choose(view.rows.findIndex((row) => row.part === 'hidden'), 2)")
         yield "a cell"
+        page.do("view.toggle(0)")
+        page.wait("document.querySelector('#damage')")
+        yield "a unit off"
+        page.do("view.openTab('weights')")
+        page.do("[...document.querySelectorAll('details')].forEach((d) => { d.open = true; })")
+        yield "weights"
 
 
 # every text that is seen, with the contrast to what is behind it
@@ -141,7 +149,9 @@ def axe() -> str | None:
 
 @pytest.mark.skipif(axe() is None, reason="axe is not installed: pip install --no-deps axe-playwright-python")
 @pytest.mark.parametrize("size", ["laptop", "tablet", "phone"])
-@pytest.mark.parametrize("kind", ["program", "automaton", *(pytest.param(k, marks=pytest.mark.slow) for k in SLOW)])
+@pytest.mark.parametrize(
+    "kind", ["program", "automaton", "beaver", *(pytest.param(k, marks=pytest.mark.slow) for k in SLOW)]
+)
 def test_axe_finds_nothing_serious(browser, things, tmp_path, kind, size):
     path = tmp_path / "page.html"
     things[kind].to_html(path)

@@ -18,12 +18,11 @@ import numpy as np
 from kleene.errors import NotSupported
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.monoid import components
+from kleene.machines.automata.permutations import Permutation, derived, generated, inverse, power, times
 
 MAX_SETS = 800
 MAX_TUPLES = 20_000
 MAX_GROUP = 5_000
-
-Permutation = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -237,7 +236,7 @@ def _parts(tiles: _Tiles, height: int) -> list[_Part]:
                 j = tiles.number[tiles.image(tiles.sets[i], a)]
                 if tiles.class_of[j] == tiles.class_of[i]:
                     found.add(_turned(tiles, i, j, a, size))
-    return [_Part(height, size, _series(_generated(found, size), size))]
+    return [_Part(height, size, _series(generated(found, size, MAX_GROUP), size))]
 
 
 def _turned(tiles: _Tiles, i: int, j: int, symbol: int, size: int) -> Permutation:
@@ -248,90 +247,33 @@ def _turned(tiles: _Tiles, i: int, j: int, symbol: int, size: int) -> Permutatio
     return tuple(turned)
 
 
-def _times(first: Permutation, then: Permutation) -> Permutation:
-    return tuple(then[i] for i in first)
-
-
-def _inverse(x: Permutation) -> Permutation:
-    found = [0] * len(x)
-    for i, j in enumerate(x):
-        found[j] = i
-    return tuple(found)
-
-
-def _power(x: Permutation, exponent: int) -> Permutation:
-    result = tuple(range(len(x)))
-    for _ in range(exponent):
-        result = _times(result, x)
-    return result
-
-
-def _generated(generators: set[Permutation], size: int) -> frozenset[Permutation]:
-    one = tuple(range(size))
-    seen, queue = {one}, [one]
-    for x in queue:
-        for g in generators:
-            y = _times(x, g)
-            if y not in seen:
-                if len(seen) >= MAX_GROUP:
-                    raise NotSupported(f"cascade: a group of more than {MAX_GROUP:,} elements")
-                seen.add(y)
-                queue.append(y)
-    return frozenset(seen)
-
-
 def _series(group: frozenset[Permutation], size: int) -> tuple[_Step, ...]:
     """A series of subgroups, each of prime index in the one before, down to the identity."""
     one = tuple(range(size))
     steps = []
     while len(group) > 1:
-        derived = _generated(
-            {_times(_times(_inverse(x), _inverse(y)), _times(x, y)) for x in group for y in group}
-            if len(group) <= 200
-            else _commutators(group),
-            size,
-        )
-        if len(derived) == len(group):
+        commutators = derived(group)
+        if len(commutators) == len(group):
             raise NotSupported(
                 f"cascade: a group of {len(group)} elements is its own commutator subgroup; no cascade of resets and "
                 "counters holds it (Krohn and Rhodes), and its word problem is complete for NC¹ (Barrington)"
             )
-        index = len(group) // len(derived)
+        index = len(group) // len(commutators)
         prime = next(p for p in range(2, index + 1) if index % p == 0)
-        inside = _generated(set(derived) | {_power(x, prime) for x in group}, size)
+        inside = generated(set(commutators) | {power(x, prime) for x in group}, size)
         for x in sorted(group):
             if len(group) // len(inside) == prime:
                 break
-            larger = _generated(set(inside) | {x}, size)
+            larger = generated(set(inside) | {x}, size)
             if len(larger) < len(group):
                 inside = larger
         turn = min(group - inside)
-        turns = tuple(_power(turn, k) for k in range(prime))
-        count = {_times(h, t): k for k, t in enumerate(turns) for h in inside}
+        turns = tuple(power(turn, k) for k in range(prime))
+        count = {times(h, t): k for k, t in enumerate(turns) for h in inside}
         steps.append(_Step(prime, turns, count))
         group = inside
     assert group == {one}
     return tuple(steps)
-
-
-def _commutators(group: frozenset[Permutation]) -> set[Permutation]:
-    """Enough commutators to generate the commutator subgroup: those of generators, and their conjugates."""
-    size = len(next(iter(group)))
-    generators: list[Permutation] = []
-    reached: frozenset[Permutation] = frozenset()
-    for x in sorted(group):
-        if x not in reached:
-            generators.append(x)
-            reached = _generated(set(generators), size)
-            if len(reached) == len(group):
-                break
-    wanted = {_times(_times(_inverse(x), _inverse(y)), _times(x, y)) for x in generators for y in generators}
-    while True:
-        closed = _generated(wanted, size)
-        more = {_times(_times(_inverse(g), x), g) for x in wanted for g in generators} - closed
-        if not more:
-            return wanted
-        wanted |= more
 
 
 # --- the cascade on tuples of coordinates -----------------------------------------------------------------------
@@ -386,7 +328,7 @@ def _part_actions(tiles: _Tiles, part: _Part, old: int, new: int, mine: Values, 
             add = step.count[turned]
             done.append((-1, add))
             after = (count + add) % step.prime
-            turned = _times(_times(step.turns[count], turned), _inverse(step.turns[after]))
+            turned = times(times(step.turns[count], turned), inverse(step.turns[after]))
         return done
     wanted = tiles.masks[image]
     label = next(k for k, t in tiles.tile_of[new].items() if tiles.masks[t] & wanted == wanted)

@@ -11,8 +11,7 @@ from kleene.common.alphabet import Word, show_word
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.monoid import Monoid, components
 from kleene.machines.automata.operations import alive
-
-Permutation = tuple[int, ...]
+from kleene.machines.automata.permutations import Permutation, derived
 
 
 @dataclass(frozen=True)
@@ -254,59 +253,11 @@ def _perfect_core(elements: frozenset[Permutation]) -> frozenset[Permutation]:
     """Where the series of commutator subgroups ends: one element for a solvable group."""
     current = elements
     while len(current) >= 60:  # smaller groups are solvable
-        derived = _derived(current)
-        if derived == current:
+        commutators = derived(current)
+        if commutators == current:
             return current
-        current = derived
+        current = commutators
     return frozenset([min(elements)])
-
-
-def _derived(elements: frozenset[Permutation]) -> frozenset[Permutation]:
-    """The commutator subgroup: the normal closure of the generators' commutators."""
-    generators = _generators(elements)
-    wanted = {_times(_times(_inverse(x), _inverse(y)), _times(x, y)) for x in generators for y in generators}
-    size = next(iter(elements))
-    while True:
-        found = _generated(wanted, len(size))
-        conjugates = {_times(_times(_inverse(g), x), g) for x in wanted for g in generators}
-        if conjugates <= found:
-            return found
-        wanted |= conjugates
-
-
-def _generators(elements: frozenset[Permutation]) -> list[Permutation]:
-    chosen: list[Permutation] = []
-    reached: frozenset[Permutation] = frozenset()
-    for x in sorted(elements):
-        if x not in reached:
-            chosen.append(x)
-            reached = _generated(set(chosen), len(x))
-            if len(reached) == len(elements):
-                break
-    return chosen
-
-
-def _generated(generators: set[Permutation], size: int) -> frozenset[Permutation]:
-    one = tuple(range(size))
-    seen, queue = {one}, [one]
-    for x in queue:
-        for g in generators:
-            y = _times(x, g)
-            if y not in seen:
-                seen.add(y)
-                queue.append(y)
-    return frozenset(seen)
-
-
-def _times(first: Permutation, then: Permutation) -> Permutation:
-    return tuple(then[i] for i in first)
-
-
-def _inverse(x: Permutation) -> Permutation:
-    found = [0] * len(x)
-    for i, j in enumerate(x):
-        found[j] = i
-    return tuple(found)
 
 
 def ac0(dfa: DFA) -> Verdict:

@@ -36,7 +36,17 @@ SCRIPTS = {  # the scripts of each kind of page; the last one starts it
         "program.js",
         "start.js",
     ),
-    "rnn": ("core.js", "player.js", "grid.js", "diagram.js", "rnn.js", "start.js"),
+    "rnn": (
+        "core.js",
+        "player.js",
+        "grid.js",
+        "diagram.js",
+        "exact.js",
+        "words.js",
+        "weights.js",
+        "rnn.js",
+        "start.js",
+    ),
     "heat": ("core.js", "heat.js", "start.js"),
 }
 MAX_BYTES = 64 * 1024 * 1024
@@ -67,6 +77,7 @@ class Page:
             "data": data,
             "style_hash": _hash(style),
             "script_hash": _hash(script),
+            "version": page_version(self.kind),
         }
         return re.sub(r"\{\{(\w+)\}\}", lambda found: content[found[1]], _asset("page.html"))
 
@@ -84,6 +95,13 @@ class Page:
             f'style="box-sizing:border-box;width:100%;height:{FRAME_HEIGHT}px;border:1px solid #8884;border-radius:8px"'
             "></iframe>"
         )
+
+
+@cache
+def page_version(kind: str) -> str:
+    """The version of a kind of page: a fingerprint of the files that it is made from."""
+    parts = [_asset(name) for name in ("page.html", "page.css", *SCRIPTS[kind])]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 @cache

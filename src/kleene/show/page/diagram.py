@@ -71,7 +71,7 @@ def _by_graphviz(graph: Graph) -> dict[str, Any] | None:
         f'node [shape=circle, width={2 * radius}, fixedsize=true, label=""]',
     ]
     lines += [f"n{i};" for i in range(len(graph.names))]
-    lines += [f"n{i} -> n{j} [label={json.dumps(text)}, fontsize=11];" for (i, j), text in graph.edges.items()]
+    lines += [f"n{i} -> n{j} [label={json.dumps(text)}, fontsize=14];" for (i, j), text in graph.edges.items()]
     try:
         made = subprocess.run(
             [program, "-Tjson0"], input="\n".join([*lines, "}"]), capture_output=True, text=True, timeout=PATIENCE

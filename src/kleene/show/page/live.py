@@ -9,17 +9,21 @@ from typing import Any
 from kleene.machines.kinds import Numerical, Word
 from kleene.machines.spec import Spec
 from kleene.show.page import Numbered
+from kleene.show.page.writers import named
 from kleene.show.terminal import assignment_text, guard_text
 
 MAX_NAMES = 20_000  # texts of values in a page
+EXACT_BITS = 53  # of a word that a number of the page holds exactly
 
 
 def kinds_data(spec: Spec, label: Any) -> dict[str, Any] | None:
-    """How the values of each variable and head are written; None where there are too many.
+    """How the values of each variable and head are written; None where there are too many, or words too long.
 
     label: the text of a value of a variable or head.
     """
     heads = {**spec.heads, **spec.moves}
+    if any(isinstance(v.kind, Word) and v.kind.bits > EXACT_BITS for v in spec.variables.values()):
+        return None
     every = {**{name: v.kind for name, v in spec.variables.items()}, **{name: h.kind for name, h in heads.items()}}
     if sum(0 if isinstance(kind, Word) else len(kind) for kind in every.values()) > MAX_NAMES:
         return None
@@ -46,12 +50,16 @@ def _named(name: str, kind: Word, label: Any) -> bool:
 def updates_data(updates: Any, sources: list[dict[str, Any]]) -> list[Any] | None:
     """The guards of all updates, by layer of the cycle, for the page to say which update fired; None if it cannot.
 
-    An update is its writer, as for a recorded run, and its tests: the form, and the values that pass.
+    An update is its writer, as for a recorded run, and its tests: the form, and the values that pass. A layer with two
+    steps is None: the page does not see the values between them.
     """
     if updates is None:
         return None
-    parts = []
+    parts: list[dict[str, Any] | None] = []
     for part, one in enumerate(updates.by_layer):
+        if one.second is not None:
+            parts.append(None)
+            continue
         forms, predicates = Numbered(), {}
         for predicate in one.predicates:
             if getattr(predicate, "relation", None) not in ("≥", "="):
@@ -66,7 +74,7 @@ def updates_data(updates: Any, sources: list[dict[str, Any]]) -> list[Any] | Non
                 "part": part,
                 "text": assignment_text(one.spec, update),
                 "guard": guard_text(one.spec, update.guard),
-                "reads": sorted(update.reads & (one.spec.kinds.keys())),
+                "reads": sorted(named(one, update.reads)),
                 "line": update.line if sources[part]["lines"] else None,
             }
             listed.append([told, tests])

@@ -82,6 +82,8 @@ class Network {
         const row = map?.columns.get(at) ?? [];
         for (let i = 0; i < row.length; i += 2) x[row[i]] += row[i + 1];
       }
+      for (const [first, bits, offset] of this.net.counted) // positions counted in binary: no table holds them
+        for (let bit = 0; bit < bits; bit++) x[first + bit] += Number(BigInt.asUintN(bits, BigInt(place) + BigInt(offset)) >> BigInt(bit) & 1n);
       return x;
     });
   }

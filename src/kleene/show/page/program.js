@@ -114,7 +114,7 @@ class View {
   /** Whether the network in the page does on the recorded input what was recorded. */
   async compare() {
     if (!this.can) {
-      this.badge.textContent = this.data.weights ? "This network is too large to run in a page." : `Not live: weights are ${this.data.without_weights}.`;
+      this.badge.textContent = this.data.weights ? "This network is too large to run in a page, or has words of more than 53 bits." : `Not live: weights are ${this.data.without_weights}.`;
       return;
     }
     const run = await liveRun(this.data, this.can, this.alphabet, this.data.ids, { most: this.recorded.changes.length + 1 });
@@ -495,6 +495,7 @@ class View {
   explainUnwritten(cell, begins) {
     const how = { token: "from the token", position: "from the position", default: "as its default" }[begins];
     if (!this.layer) return [make("p", {}, `It begins ${how}.`)];
+    if (this.changes[this.layer - 1].cells.includes(cell)) return [make("p", {}, "Written in this layer. The page does not know by which update.")];
     let layer = this.layer - 1;
     while (layer > 0 && !this.run.writerAt(layer, cell)) layer--;
     const go = make("button", { type: "button", class: "link", onclick: () => this.player.go(layer) }, layer ? `layer ${layer}` : "the start");

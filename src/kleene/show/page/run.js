@@ -185,8 +185,12 @@ async function liveRun(data, network, alphabet, ids, { off = new Set(), most = 1
 function guardHolds(part, tests, step, place) {
   const value = (name) => {
     if (name in step) return step[name][place];
+    if (!(name in part.predicates)) { // a bit of a word
+      const [, word, bit] = name.match(/^(.+)\[(\d+)\]$/), number = step[word][place];
+      return number < 0 ? -1 : Math.floor(number / 2 ** Number(bit)) % 2;
+    }
     const [terms, relation, threshold] = part.predicates[name];
-    const sum = terms.reduce((total, [word, factor]) => total + factor * step[word][place], 0);
+    const sum = terms.reduce((total, [word, factor]) => total + factor * value(word), 0);
     return Number(relation === "=" ? sum === threshold : sum >= threshold);
   };
   return tests.every(([form, allowed]) => {

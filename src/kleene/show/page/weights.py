@@ -51,6 +51,7 @@ def _shape(net: Transformer) -> dict[str, Any]:
         "dim": c.dim,
         "tokens": c.tokens,
         "positions": c.positions,
+        "counted": c.counted,
         "longest": net.longest,
         "halts": c.halts,
         "layers": c.layers,

@@ -134,36 +134,3 @@ class Wiring {
     this.list.replaceChildren(make("h2", {}, `${counted(members.size, "unit")} for ${rest.join(" ")}`), make("ul", { class: "units" }, rows));
   }
 }
-
-/** A matrix as a map: rows down, columns across, in named blocks; blue above zero, orange below. */
-function matrixMap(matrix, rows, columns, width) {
-  const block = (names) => { // [first, name] of each run of one variable
-    const found = [];
-    names.forEach((name, i) => {
-      const at = name.search(/[=.](?!.*[=.])/), owner = name === "1" ? "bias" : at > 0 ? name.slice(0, at) : name.replace(/ [\d.]+$/, "");
-      if (!found.length || found[found.length - 1][1] !== owner) found.push([i, owner]);
-    });
-    return found;
-  };
-  const left = 96, top = 66, wide = Math.max(320, width) - left - 8, tall = Math.min(360, Math.max(24, rows.length * 7));
-  const x = (c) => left + c * wide / columns.length, y = (r) => top + r * tall / rows.length;
-  const parts = ["", ""], dx = Math.max(0.8, wide / columns.length), dy = Math.max(0.8, tall / rows.length);
-  for (let i = 0; i < matrix.entries.length; i += 3) {
-    const [row, column, weight] = [matrix.entries[i], matrix.entries[i + 1], matrix.entries[i + 2]];
-    parts[weight < 0 ? 1 : 0] += `M${x(column).toFixed(1)} ${y(row).toFixed(1)}h${dx.toFixed(1)}v${dy.toFixed(1)}h${(-dx).toFixed(1)}z`;
-  }
-  const across = block(columns), down = block(matrix.notes ? rows.map((_, r) => matrix.notes[r].split(": ")[0]) : rows);
-  const lines = across.map(([c]) => `M${x(c).toFixed(1)} ${top}V${top + tall}`).join("") + down.map(([r]) => `M${left} ${y(r).toFixed(1)}H${left + wide}`).join("");
-  const short = (text) => [...text].length > 13 ? `${[...text].slice(0, 12).join("")}…` : text;
-  const spaced = (list, to, least) => { // leave out names that would stand on each other
-    let last = -Infinity;
-    return list.filter(([first]) => { const here = to(first); if (here - last < least) return false; last = here; return true; });
-  };
-  return make("svg", {
-    class: "map", width: left + wide + 8, height: top + tall + 6, role: "img",
-    "aria-label": `${matrix.group} ${matrix.name}: ${rows.length} by ${columns.length}, blocks ${across.map(([, name]) => name).join(", ")}`,
-  }, make("rect", { x: left, y: top, width: wide, height: tall, class: "field" }),
-  make("path", { d: parts[0], class: "above" }), make("path", { d: parts[1], class: "below" }), make("path", { d: lines, class: "blocks" }),
-  ...spaced(across, x, 12).map(([c, name]) => make("text", { transform: `translate(${(x(c) + 9).toFixed(1)} ${top - 4}) rotate(-60)` }, short(name))),
-  ...spaced(down, y, 11).map(([r, name]) => make("text", { x: left - 5, y: (y(r) + 9).toFixed(1), class: "side" }, short(name))));
-}

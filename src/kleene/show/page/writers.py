@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from kleene.errors import RangeError
 from kleene.lowering.rule_machine import UNDEFINED, RuleMachine
+from kleene.machines.bitwords import bit_of_name
 from kleene.machines.kinds import Kind, Numerical
 from kleene.machines.program import ProgramClass, step_of
 from kleene.machines.spec import Spec
@@ -73,6 +75,24 @@ class Writers:
         """Evaluate all layers of a part at once: each update with the rows to which it applies."""
         machine = RuleMachine(updates)
         state = indices(self.trace, updates.spec, layers)
+        self._fired(machine, state, part, layers, by_rules)
+        if machine.second is not None:  # it sees what the first step has written
+            heads = {name: state[name] for name in updates.spec.heads}
+            first = RuleMachine(replace(updates, second=None))
+            variables = {name: state[name] for name in updates.spec.variables}
+            self._fired(machine.second, first.step(variables, heads), part, layers, by_rules, second=True)
+
+    def _fired(
+        self,
+        machine: RuleMachine,
+        state: dict[str, Array],
+        part: int,
+        layers: list[int],
+        by_rules: bool,
+        second: bool = False,
+    ) -> None:
+        """The cells that the updates of one step write."""
+        updates = machine.updates
         found = [*machine.applied(state), *machine.words_applied(state)]
         for number, (update, rows) in enumerate(zip((*updates, *updates.words), found)):
             for name in update.reads & updates.spec.heads.keys():  # an update that reads an undefined head did not fire
@@ -83,14 +103,14 @@ class Writers:
                 "part": part,
                 "text": assignment_text(updates.spec, update),
                 "guard": guard_text(updates.spec, update.guard),
-                "reads": sorted(_named(updates, update.reads)),
+                "reads": sorted(named(updates, update.reads)),
             }
             first, writers = self.rows[update.variable] * self.size, dict[int | None, int]()
             for row in rows.tolist():
                 layer, place = layers[row // self.size], row % self.size
                 at = None if by_rules else self._line(layer, place, update.variable, update.line)
                 if at not in writers:
-                    writers[at] = self._writer((part, number, at), {**told, "line": at})
+                    writers[at] = self._writer((part, second, number, at), {**told, "line": at})
                 self.cells[layer][first + place] = writers[at]
 
     def _line(self, layer: int, place: int, variable: str, otherwise: int | None) -> int | None:
@@ -127,12 +147,15 @@ class Writers:
         return {"file": Path(filename).name, "lines": texts, "why": None}
 
 
-def _named(updates: Any, reads: frozenset[str]) -> set[str]:
-    """The variables and heads that an update reads; a comparison of words reads those words."""
+def named(updates: Any, reads: frozenset[str]) -> set[str]:
+    """The variables and heads that an update reads; a comparison of words and a bit read those words."""
     found = set()
     for name in reads:
-        predicate = updates.by_predicate.get(name)
-        found |= {name} if predicate is None else {word for word, _ in predicate.terms}
+        predicate, bit = updates.by_predicate.get(name), bit_of_name(name)
+        if predicate is not None:
+            found |= named(updates, frozenset(word for word, _ in predicate.terms))
+        else:
+            found |= {name} if bit is None or name in updates.spec.kinds else {bit[0]}
     return found
 
 

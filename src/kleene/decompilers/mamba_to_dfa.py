@@ -1,0 +1,47 @@
+"""The automaton of a stock Mamba: its states are the caches that words reach, number for number.
+
+The model itself is asked, one token at a time with its cache, as `generate` does. Where words reach finitely many
+caches, the model is a finite automaton in its own floating-point arithmetic, and this is that automaton.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kleene.errors import DidNotHalt, NotSupported
+from kleene.machines.automata.dfa import DFA
+from kleene.networks.stock.mamba import MambaAcceptor
+
+
+def decompile_mamba(net: MambaAcceptor, *, to: str = "dfa", limit: int = 20_000) -> Any:
+    """The minimal automaton of a Mamba whose caches are finitely many.
+
+    `to="regex"` gives a regular expression. `DidNotHalt` where there are more than `limit` caches.
+    """
+    if to not in ("dfa", "regex"):
+        raise NotSupported(f"decompile: to={to!r}; it should be 'dfa' or 'regex'")
+    dfa = reached(net, limit).minimise()
+    return dfa if to == "dfa" else dfa.to_regex()
+
+
+def reached(net: MambaAcceptor, limit: int) -> DFA:
+    """The automaton on the caches that words reach, numbered breadth-first."""
+    cache, answer = net.begin()
+    number, queue, answers = {net.key(cache): 0}, [cache], [answer]
+    rows = []
+    for cache in queue:
+        row = []
+        for symbol in range(len(net.alphabet)):
+            after, answer = net.step(cache, symbol)
+            key = net.key(after)
+            if key not in number:
+                if len(queue) >= limit:
+                    raise DidNotHalt(f"more than {limit:,} caches can be reached; the language may not be regular")
+                number[key] = len(queue)
+                queue.append(after)
+                answers.append(answer)
+            row.append(number[key])
+        rows.append(row)
+    return DFA(np.array(rows), np.array(answers), net.alphabet)
