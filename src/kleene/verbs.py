@@ -147,6 +147,7 @@ ARROWS: dict[str, dict[str, str]] = {
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
         MAMBA: "kleene.checks.languages:verify_networks",
+        SEQUENCE: "kleene.checks.sequences:verify_sequence",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
         "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
@@ -703,8 +704,12 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
+    machine: SequenceRNN, network: SequenceRNN | Transducer | ProgramClass | None = None, *, limit: int = 1_000_000
+) -> WordReport: ...
+@overload
+def verify(
     machine: TuringMachine,
-    network: Decider,
+    network: Decider | Transformer | GatedRNN,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -717,7 +722,7 @@ def verify(
 @overload
 def verify(
     machine: Decider,
-    network: Decider | TuringMachine | None,
+    network: Decider | TuringMachine | Transformer | GatedRNN | None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -730,7 +735,7 @@ def verify(
 @overload
 def verify(
     machine: ExactRNN | GatedRNN | LinearRNN | MambaAcceptor | Transformer,
-    network: Acceptor | None = None,
+    network: Acceptor | TuringMachine | Decider | None = None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -772,6 +777,9 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     most 50. Options as for a DFA, without `limit`, and:
 
     - `max_steps`: how many steps of each run to compare.
+
+    Networks of Turing machines that are no `Decider` are compared by their answers and numbers of steps, any two of
+    them. Two networks that write a symbol for each that they read are compared on all words, through Mealy machines.
 
     An instruction table and a network that knows it: every operand of every instruction.
 

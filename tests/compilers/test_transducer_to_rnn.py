@@ -122,6 +122,16 @@ def test_mealy_machines():
         kl.compile(Transducer.moore([[0]], ["x"], "a"))
 
 
+def test_any_two_are_compared():
+    simple, linear = (kl.compile(LastLetter, to=to) for to in NETWORKS)
+    assert kl.verify(simple, linear).holds and kl.verify(linear).holds and kl.verify(linear, LastLetter).holds
+    other = kl.compile(Transducer.mealy([[0] * 4], ["0000"], "abc|"))
+    report = kl.verify(simple, other)
+    assert not report.holds and "on a they write something else" in str(report)
+    with pytest.raises(kl.NotSupported, match="compare each with the program"):
+        kl.verify(simple, kl.compile(LastLetter))
+
+
 def test_planted_bugs_are_found():
     net = kl.compile(LastLetter, to="rnn")
     entries = dict(net.cell.out_W.entries)

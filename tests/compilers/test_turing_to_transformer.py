@@ -126,3 +126,22 @@ def test_words_and_tapes_that_do_not_fit():
         kl.compile(BUSY, to="transformer", tape=0)
     with pytest.raises(kl.NotSupported, match="not compiled from a Turing machine"):
         kl.compile(kl.library.parity_relative).decide("1")
+
+
+def test_any_two_networks_of_a_machine_are_compared():
+    rows = {"q": {"_": ("y", "_", 1), "a": ("r", "a", 1)}, "r": {"_": ("n", "_", 1), "a": ("q", "a", 1)}}
+    machine = kl.TuringMachine(rows, "q", {"y"}, {"n"}, "_", ("a",), two_way=False, name="even")
+    exact, looped = kl.compile(machine), kl.compile(machine, to="transformer", tape=8)
+    chain, lstm = kl.compile(machine, to="decoder", length=12), kl.compile(machine, to="lstm", tape=7, length=5)
+    networks = [exact, looped, chain, lstm]
+    for network in networks:
+        assert kl.verify(machine, network).holds
+        assert kl.verify(looped, network).holds
+    assert kl.verify(chain).holds and kl.verify(exact, chain).holds
+    rows["r"]["_"] = ("y", "_", 1)
+    other = kl.TuringMachine(rows, "q", {"y"}, {"n"}, "_", ("a",), two_way=False)
+    for network in networks:
+        report = kl.verify(other, network)
+        assert not report.holds and "a: " in str(report)
+    with pytest.raises(kl.NotSupported, match="no Turing machine"):
+        kl.verify(machine, kl.compile(kl.regex("a*"), to="lstm"))

@@ -114,6 +114,19 @@ def test_random_programs_that_wait_for_the_left(seed):
         assert any(said in str(error) for said in ("takes more than", "depends on how many layers", "goes on after"))
 
 
+@pytest.mark.slow
+def test_five_hundred_random_programs():
+    told = {"agrees": 0, "takes more than": 0, "depends on how many layers": 0}
+    for seed in range(1000, 1250):
+        for halts in (False, True):
+            try:
+                check(random_program(seed, halts), 5, limit=500)
+                told["agrees"] += 1
+            except kl.NotSupported as error:
+                told[next(said for said in told if said in str(error))] += 1
+    assert told == {"agrees": 354, "takes more than": 14, "depends on how many layers": 132}
+
+
 class Brackets(kl.Program):
     """Whether the bracket at a position is closed rightly so far: the depth goes from left to right in a variable."""
 

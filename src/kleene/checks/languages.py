@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.bisimulation import Report, chosen_words
+from kleene.checks.turing_invariants import verify_decisions
 from kleene.common.alphabet import Word, show_word, words_of
 from kleene.decompilers import linear_to_dfa, mamba_to_dfa
 from kleene.decompilers.gated_to_dfa import Saturated, reached
@@ -295,6 +296,16 @@ def _(net: MambaAcceptor) -> DFA:
     return mamba_to_dfa.reached(net, LIMIT)
 
 
+def _decides(network: Any) -> bool:
+    """Whether a transformer runs a Turing machine."""
+    return isinstance(network, Transformer) and bool(network.description.keys() & {"tape", "chain"})
+
+
+def _saved_turing(network: Transformer) -> TuringMachine:
+    about = network.description.get("tape") or network.description["chain"]
+    return TuringMachine.from_json(about["machine"], "the network's 'machine'")
+
+
 def verify_networks(
     network: Any,
     other: Any = None,
@@ -309,6 +320,10 @@ def verify_networks(
 ) -> Report:
     """Compare a network with the automaton saved with it (None), with another machine, or with another network: by
     default on all words at once, through the automata of their weights; or on chosen words."""
+    if _decides(network):
+        machine = _saved_turing(network) if other is None else other
+        chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "length": length}
+        return verify_decisions(machine, network, **chosen, seed=seed, progress=progress)
     machine = saved_machine(network) if other is None else other
     if not hasattr(machine, "accepts_batch"):
         raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")

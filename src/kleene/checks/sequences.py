@@ -1,14 +1,15 @@
-"""Certificates of networks that write a symbol for each that they read."""
+"""Networks that write a symbol for each that they read: their certificates, and comparing any two."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kleene.checks.bisimulation import Report
 from kleene.checks.languages import LIMIT, WordCertificate
 from kleene.common.alphabet import show_word
 from kleene.decompilers.linear_to_dfa import Whole
 from kleene.decompilers.sequence_to_transducer import read_machine
-from kleene.errors import DidNotHalt, InputError, NotExact
+from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
 from kleene.machines.automata.transducer import Transducer
 from kleene.machines.automata.transducer import from_json as transducer_from_json
 from kleene.machines.left_to_right import transducer_of
@@ -62,3 +63,29 @@ def certify_sequence(
             return WordCertificate(False, name, (f"{program.spec.name} and the machine differ on {show_word(word)}",))
         reasons.append(f"the machine is that of {program.spec.name}, by what its heads can read to their left")
     return WordCertificate(True, name, tuple(reasons))
+
+
+def verify_sequence(
+    network: SequenceRNN,
+    other: SequenceRNN | Transducer | ProgramClass | None = None,
+    *,
+    limit: int = LIMIT,
+) -> Report:
+    """Compare a network with the machine saved with it (None), another machine, a program, or another network: on all
+    words at once, through Mealy machines. `limit`: the most hidden vectors to visit."""
+    if other is None:
+        wanted = transducer_from_json(network.about.get("machine"), "the network's 'machine'")
+    elif isinstance(other, ProgramClass):
+        wanted = transducer_of(other)
+    elif isinstance(other, SequenceRNN):
+        wanted = read_machine(other, limit)
+    elif isinstance(other, Transducer):
+        wanted = other
+    else:
+        raise NotSupported(
+            f"verify: cannot compare {a_type(network)} with {a_type(other)}; compare each with the program"
+        )
+    found = read_machine(network, limit)
+    word = wanted.distinguish(found)
+    example = None if word is None else f"on {show_word(word)} they write something else, or only one writes"
+    return Report(len(wanted) * len(found), int(word is not None), "words of every length", example)

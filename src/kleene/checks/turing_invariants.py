@@ -12,8 +12,10 @@ from kleene.checks.bisimulation import Report, chosen_words
 from kleene.common.alphabet import Word, all_words, show_word
 from kleene.errors import InputError, NotSupported, a_type
 from kleene.machines.turing import Configuration, TuringMachine
-from kleene.networks.rnn.decider import ANSWERS, Decider, code
+from kleene.networks.rnn.decider import ANSWERS, END, NUL, Decider, code
+from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.matrix import Vector
+from kleene.networks.transformer.model import Transformer
 
 
 def machine_of(net: Decider) -> TuringMachine:
@@ -39,7 +41,8 @@ def verify_turing(
     `lengths`, on
     `random` words of up to `length` symbols; by default on all words of up to 4 symbols, at most 50."""
     if not isinstance(machine, TuringMachine) or not isinstance(net, Decider):
-        raise NotSupported(f"verify: cannot compare {a_type(machine)} with {a_type(net)}")
+        options: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "length": length}
+        return verify_decisions(machine, net, **options, seed=seed, max_steps=max_steps, progress=progress)
     if inputs is None and lengths is None and random is None:
         words = _words(machine, None)
         how = f"the {len(words)} shortest words, of up to {max(map(len, words))} symbols"
@@ -56,9 +59,80 @@ def verify_turing(
     return Report(len(words), len(wrong), how, example)
 
 
+def verify_decisions(
+    first: Any,
+    second: Any,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 10,
+    seed: int = 0,
+    max_steps: int = 500,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Compare the answers, and the numbers of steps, of any two of a Turing machine and its networks, on words as for
+    `verify_turing`. Steps that one of them has no room for are not compared; an LSTM or GRU has an answer alone."""
+    alphabet = _letters(first)
+    if set(alphabet) != set(_letters(second)):
+        raise InputError(f"verify: one reads {alphabet}, the other {_letters(second)}; they must be equal")
+    if inputs is None and lengths is None and random is None:
+        words: list[Word] = list(islice(all_words(alphabet, 4), 50))
+        how = f"the {len(words)} shortest words, of up to {max(map(len, words))} symbols"
+    else:
+        words, how = chosen_words(alphabet, inputs, lengths, random, length, seed)
+    wrong = []
+    for done, word in enumerate(words):
+        room = min(_room(first, word, max_steps), _room(second, word, max_steps))
+        one, other = (_decided(thing, word, room) for thing in (first, second))
+        steps = one[1] == other[1] or None in (one[1], other[1])
+        accepts = "accept" in (one[0], other[0]) if None in (one[1], other[1]) else True
+        if (one[0] != other[0] and accepts) or not steps:
+            wrong.append(f"{show_word(word)}: {_told(one)} and {_told(other)}")
+        if progress is not None:
+            progress(done + 1)
+    how += f", up to {max_steps:,} steps each, by answers and numbers of steps"
+    return Report(len(words), len(wrong), how, wrong[0] if wrong else None)
+
+
+def _letters(thing: Any) -> tuple[str, ...]:
+    if isinstance(thing, TuringMachine):
+        return tuple(thing.input_alphabet or ())
+    if isinstance(thing, Decider):
+        return tuple(letter for letter in thing.alphabet if letter not in (END, NUL))
+    if isinstance(thing, Transformer) and thing.description.keys() & {"tape", "chain"}:
+        return tuple((thing.description.get("tape") or thing.description["chain"])["alphabet"])
+    if isinstance(thing, GatedRNN) and "turing" in thing.about:
+        return thing.alphabet
+    raise NotSupported(f"verify: {a_type(thing)} is no Turing machine, and was not compiled from one")
+
+
+def _room(thing: Any, word: Word, max_steps: int) -> int:
+    """How many steps of a run there is room for: a decoder writes a token a step, and its answer."""
+    chain = thing.description.get("chain") if isinstance(thing, Transformer) else None
+    return max_steps if chain is None else max(0, min(max_steps, chain["length"] - len(word) - 2))
+
+
+def _decided(thing: Any, word: Word, max_steps: int) -> tuple[str | None, int | None]:
+    """The answer and the number of steps; None for steps where there are none."""
+    if isinstance(thing, GatedRNN):
+        return ("accept" if thing.accepts(word) else "reject"), None
+    found = thing.run(word, max_steps=max_steps) if isinstance(thing, TuringMachine) else None
+    found = thing.decide(word, max_steps=max_steps) if found is None else found
+    return found.answer, found.steps
+
+
+def _told(decision: tuple[str | None, int | None]) -> str:
+    return f"{decision[0] or 'no answer'}{'' if decision[1] is None else f' after {decision[1]:,} steps'}"
+
+
 def verify_saved(net: Decider, machine: Any = None, **options: Any) -> Report:
     """Compare a network with the machine saved with it (None, or the network itself), or with another one."""
-    return verify_turing(machine_of(net) if machine is None or machine is net else machine, net, **options)
+    if machine is None or machine is net:
+        machine = machine_of(net)
+    if isinstance(machine, TuringMachine):
+        return verify_turing(machine, net, **options)
+    return verify_decisions(net, machine, **options)
 
 
 def _words(machine: TuringMachine, inputs: Iterable[Word] | None) -> list[Word]:

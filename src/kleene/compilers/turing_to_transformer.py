@@ -92,6 +92,7 @@ def compile_dfa_to_decoder(dfa: DFA | NFA, *, length: int = 64, dtype: str | tor
 def refuse_linear(machine: TuringMachine) -> Never:
     """No linear RNN holds a Turing machine's tape."""
     raise NotSupported(
-        f"compile: {machine.name} has an endless tape. Merrill, Petty and Sabharwal (2024): what a linear RNN computes "
-        "in finite precision is in NC¹, a finite product of matrices. Use to='rnn', to='transformer' or to='decoder'"
+        f"compile: {machine.name} has an endless tape. A linear RNN with numbers of O(log n) bits is an arithmetic "
+        "circuit of logarithmic depth, in PNC¹ (Merrill, Jiang, Li, Lin and Sabharwal, 2026); in a fixed format it has "
+        "finitely many states. Use to='rnn', to='transformer' or to='decoder'"
     )
