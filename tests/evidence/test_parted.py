@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -152,3 +154,27 @@ def test_a_gru_by_hand():
             (1 - u_z) * torch.tanh(n_z) + u_z * h_z,
         )
         assert abs(float(found[t] - h_r.detach())) < 1e-12
+
+
+def test_the_released_code_gives_the_same():
+    """Outputs of the authors' function on fixed weights, for every phrase, to 1e-12: a table that we made with it."""
+    table = json.loads((Path(__file__).parent / "released_decomposition.json").read_text(encoding="utf-8"))
+    vectors, decoder = (torch.tensor(table[name], dtype=torch.float64) for name in ("vectors", "decoder"))
+    lstm = nn.LSTM(vectors.shape[1], decoder.shape[1], batch_first=True, dtype=torch.float64)
+    lstm.load_state_dict({name: torch.tensor(v, dtype=torch.float64) for name, v in table["weights"].items()})
+    different = 0
+    for row in table["rows"]:
+        focus = torch.zeros(len(vectors), 1)
+        focus[row["first"] : row["last"] + 1] = 1
+        wanted, rest = (torch.tensor(row[side], dtype=torch.float64) for side in ("relevant", "irrelevant"))
+        found = {}
+        for rule in ("released", "murdoch", "cd"):
+            hidden, _ = lstm(Parted.of(vectors[None], (focus * vectors)[None], None, RULES[rule]))
+            found[rule] = hidden.part[0, -1] @ decoder.T
+            whole = hidden.whole[0, -1] @ decoder.T
+        assert torch.allclose(found["released"], wanted, rtol=0, atol=1e-12)
+        assert torch.allclose(whole - found["released"], rest, rtol=0, atol=1e-12)
+        if row["first"] == row["last"]:  # a word by itself gets no bias there: the printed rule without it
+            assert torch.allclose(found["murdoch"], wanted, rtol=0, atol=1e-12)
+        different += bool((found["cd"] - wanted).abs().max() > 1e-3)
+    assert different == len(table["rows"])  # the rule of the interdependence paper is another

@@ -33,16 +33,19 @@ class Rule:
     """Who gets what: `unit` is the share at an activation, `product` that at a product of two parted tensors.
 
     `owned_bias`: whether a word in focus gets the product of the gates' biases at its own step of an LSTM or a GRU.
+    `but_last`: the last word of a phrase does not.
     """
 
     unit: str = "shared"
     product: str = "alone"
     owned_bias: bool = True
+    but_last: bool = False
 
 
 RULES = {
     "cd": Rule(),  # the interdependence paper's
     "murdoch": Rule(owned_bias=False),  # the original
+    "released": Rule(but_last=True),  # the original's released code: its range of words ends one word early there
     "generalised": Rule("free", "removed", False),  # interactions and a bias that is a player like the others
     "alone": Rule("alone", "alone", False),
     "removed": Rule("removed", "removed", False),

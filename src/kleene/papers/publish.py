@@ -2,7 +2,8 @@
 
 `make publish FROM="results/alta.frozen"` adds the raw runs of these folders to the published ones, names the commit
 whose code made them, and derives tables and plots anew; without FROM it derives all from what is published. `stale`
-lists the published results whose code has changed since they were made.
+lists the published results whose code has changed since they were made. A folder that `kleene score` wrote is published
+under `truth`, by its name.
 """
 
 from __future__ import annotations
@@ -81,6 +82,26 @@ def publish(folder: Path, docs: Path, command: str = "") -> Path:
     return derive(at, experiment, scale, command or made)
 
 
+def publish_scores(folder: Path, docs: Path) -> Path:
+    """Publish what `kleene score` wrote to a folder: its numbers, table and plot, under the folder's name."""
+    made, at = read_json(folder / "scores.json"), docs / "truth" / folder.name
+    if str(made["commit"]).endswith(("+", "unknown")) and (known := commit_of(made.get("code", {}))):
+        made["commit"] = known
+    head = [
+        f"# Explanations against the truth: {folder.name.replace('-', ', ')}",
+        "",
+        f"Made by `{made['command']}` at commit {made['commit']} in {made['seconds']:.0f} seconds on {made['device']}; "
+        f"{made['seeds']} seeds. [All numbers]({folder.name}.json), by level, size and length. Intervals are at 95 %.",
+        "",
+        f"![rank correlations]({folder.name}.png)",
+        "",
+    ]
+    write_json(at.with_suffix(".json"), made)
+    write_text(at.with_suffix(".md"), "\n".join([*head, (folder / "table.md").read_text(encoding="utf-8")]))
+    shutil.copyfile(folder / "scores.png", at.with_suffix(".png"))
+    return at.with_suffix(".json")
+
+
 def derive(at: Path, experiment: Experiment, scale: str, command: str = "") -> Path:
     """Write table, rows and plots from published raw runs alone."""
     raw = read_raw(at.with_name(at.name + ".runs.json.gz"))
@@ -131,7 +152,8 @@ def raw_of(path: Path) -> Path:
 def stale(docs: Path) -> dict[str, list[str]]:
     """Published results whose code has changed since, with the files that changed; by path below `docs`."""
     found = {}
-    for path, made in published(docs):
+    scores = [(path, read_json(path)) for path in sorted(docs.glob("truth/*.json"))]
+    for path, made in [*published(docs), *scores]:
         name = path.relative_to(docs).with_suffix("").as_posix()
         recorded: Mapping[str, str] = made.get("code", {})
         if not recorded:
@@ -144,8 +166,8 @@ def stale(docs: Path) -> dict[str, list[str]]:
 def main(folders: list[str], docs: Path = Path("docs/results")) -> None:
     """Publish folders; without any, derive every published result again."""
     if folders:
-        for folder in folders:
-            print(publish(Path(folder), docs))
+        for folder in map(Path, folders):
+            print((publish_scores if (folder / "scores.json").exists() else publish)(folder, docs))
         return
     for path, made in published(docs):
         if raw_of(path).exists():
