@@ -2680,21 +2680,28 @@ def statement_of(net: Net, limit: int | None) -> str:
     )
 
 
-def main(arguments: Iterable[str] | None = None) -> int:
-    """python -m kleene.checker DIR [--dtype FORMAT] [--json]"""
+def run_checker(
+    arguments: Iterable[str] | None,
+    module: str,
+    what: str,
+    formats: Sequence[str],
+    read: Callable[[str], Any],
+    prove: Callable[[Any, str | None], Verdict],
+) -> int:
+    """The command line of a checker: read a folder, prove it, print the lemmas; 0 where it holds, 1, or 2."""
     import argparse
 
-    parser = argparse.ArgumentParser(prog="python -m kleene.checker", description="Prove a saved transformer exact.")
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=f"Prove a saved {what} exact.")
     parser.add_argument("folder", help="the folder that net.save(folder) wrote, for example parity/")
-    parser.add_argument("--dtype", choices=[*FORMATS], help="the number format; by default the network's own")
+    parser.add_argument("--dtype", choices=formats, help="the number format; by default the network's own")
     parser.add_argument("--json", action="store_true", help="print the lemmas and their numbers as JSON")
     given = parser.parse_args(None if arguments is None else list(arguments))
     try:
-        saved = read_folder(given.folder)
+        saved = read(given.folder)
     except (OSError, ValueError, Refused, Exception) as error:  # safetensors raises its own
         print(f"{given.folder}: cannot be read ({error})", file=sys.stderr)
         return 2
-    verdict = check(saved, given.dtype)
+    verdict = prove(saved, given.dtype)
     if given.json:
         print(json.dumps(verdict.to_json(), ensure_ascii=False, indent=2))
     else:
@@ -2702,6 +2709,11 @@ def main(arguments: Iterable[str] | None = None) -> int:
             print(f"  {lemma}")
         print(f"proved: {verdict.statement}" if verdict.holds else f"refused: {verdict.reason}")
     return 0 if verdict.holds else 1
+
+
+def main(arguments: Iterable[str] | None = None) -> int:
+    """python -m kleene.checker DIR [--dtype FORMAT] [--json]"""
+    return run_checker(arguments, "kleene.checker", "transformer", [*FORMATS], read_folder, check)
 
 
 if __name__ == "__main__":
