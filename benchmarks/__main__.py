@@ -25,6 +25,7 @@ PARTS = (
     "benchmarks.automata_libraries",
     "benchmarks.interdependence",
     "benchmarks.computer",
+    "benchmarks.riscv",
     "benchmarks.synthesizer",
     "benchmarks.pages",
     "benchmarks.stock_models",

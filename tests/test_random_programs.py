@@ -5,6 +5,8 @@ Programs are generated as source text, so that a failure prints a program that c
 
 from __future__ import annotations
 
+import itertools
+import linecache
 import random
 from fractions import Fraction
 from typing import Any
@@ -18,6 +20,7 @@ from agreeing import outcomes
 from kleene.lowering.guarding import guarded_updates
 
 LENGTH = 5  # of inputs
+NUMBER = itertools.count()
 NUMBERS = ["[0, 1]", "[0, F(1, 2), 1]", "[-1, 0, 2]", "[F(1, 3), F(1, 2), 1]"]
 
 
@@ -350,7 +353,9 @@ def sources(draw: Any, kind: type[Source] = Source) -> str:
 
 def made(source: str) -> Any:
     space: dict[str, Any] = {"kl": kl, "F": Fraction}
-    exec(source, space)
+    name = f"<random program {next(NUMBER)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)  # so that step is rewritten
+    exec(compile(source, name, "exec"), space)
     return space["Random"]
 
 

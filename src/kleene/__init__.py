@@ -28,6 +28,7 @@ from kleene.errors import (
 )
 from kleene.lowering.symbolic import among, table
 from kleene.lowering.words import concat, extend
+from kleene.machines.arrays import array
 from kleene.machines.declarations import (
     Head,
     Variable,
@@ -190,6 +191,7 @@ __all__ = [
     "WrongReplacement",
     "among",
     "any",
+    "array",
     "attend",
     "cat",
     "certify",

@@ -1850,10 +1850,8 @@ class Cases:
         self.seen.add(key)
         atom, parts = self._split(domain, units, blurred, alive)
         if atom is None:
-            if any(
-                u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive
-            ):
-                return  # an undefined head is read: the program raises
+            if any(self._raises(u, domain) for u in alive):
+                return  # an undefined head is read
             for value_by_value in (False, True):  # sums first; where that is not enough, the values behind them
                 joint = self._enumerate(domain, units, alive, fixed, fuzzy, value_by_value)
                 if joint is not None and self._compare(domain, units, total, alive, fixed, joint):
@@ -1863,11 +1861,11 @@ class Cases:
 
     def _split(self, domain: Domain, units: Array, blurred: Array, alive: tuple[int, ...]) -> tuple[Atom, Any]:
         """An atom to split, with the parts of its domain; None where the box may be compared."""
+        if any(self._raises(u, domain) for u in alive):  # first: other heads may be undefined in any combination
+            return None, ()
         for_updates: tuple[Atom, Any] | None = self._split_for_updates(domain, units, alive)
         if for_updates is not None:
             return for_updates
-        if any(u >= self.count_updates and self._blind(u, domain) and not self._open_tests(u, domain) for u in alive):
-            return None, ()
         atom = self._atom_to_split(domain, units, blurred)
         return (None, ()) if atom is None else (atom, self._classes(domain, units, atom))
 
@@ -1948,6 +1946,12 @@ class Cases:
     def _blind(self, u: int, domain: Domain) -> bool:
         """Whether an update or a reading depends on a head that is undefined: a reading then raises."""
         return any(self._undefined(atom, domain) for atom in self._atoms_of(self.updates[u]))
+
+    def _raises(self, u: int, domain: Domain) -> bool:
+        """Whether the program reads an undefined head in all of a box: the guard of the reading holds there."""
+        if u < self.count_updates or not self._blind(u, domain) or self._open_tests(u, domain):
+            return False
+        return all(len(self._parts_by_test(test, domain)) <= 1 for test in self.updates[u].guard)
 
     def _open_tests(self, u: int, domain: Domain) -> list[Test]:
         """Tests on several atoms, all of them defined, that a box does not decide."""
@@ -2669,21 +2673,28 @@ def statement_of(net: Net, limit: int | None) -> str:
     )
 
 
-def main(arguments: Iterable[str] | None = None) -> int:
-    """python -m kleene.checker DIR [--dtype FORMAT] [--json]"""
+def run_checker(
+    arguments: Iterable[str] | None,
+    module: str,
+    what: str,
+    formats: Sequence[str],
+    read: Callable[[str], Any],
+    prove: Callable[[Any, str | None], Verdict],
+) -> int:
+    """The command line of a checker: read a folder, prove it, print the lemmas; 0 where it holds, 1, or 2."""
     import argparse
 
-    parser = argparse.ArgumentParser(prog="python -m kleene.checker", description="Prove a saved transformer exact.")
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=f"Prove a saved {what} exact.")
     parser.add_argument("folder", help="the folder that net.save(folder) wrote, for example parity/")
-    parser.add_argument("--dtype", choices=[*FORMATS], help="the number format; by default the network's own")
+    parser.add_argument("--dtype", choices=formats, help="the number format; by default the network's own")
     parser.add_argument("--json", action="store_true", help="print the lemmas and their numbers as JSON")
     given = parser.parse_args(None if arguments is None else list(arguments))
     try:
-        saved = read_folder(given.folder)
+        saved = read(given.folder)
     except (OSError, ValueError, Refused, Exception) as error:  # safetensors raises its own
         print(f"{given.folder}: cannot be read ({error})", file=sys.stderr)
         return 2
-    verdict = check(saved, given.dtype)
+    verdict = prove(saved, given.dtype)
     if given.json:
         print(json.dumps(verdict.to_json(), ensure_ascii=False, indent=2))
     else:
@@ -2691,6 +2702,11 @@ def main(arguments: Iterable[str] | None = None) -> int:
             print(f"  {lemma}")
         print(f"proved: {verdict.statement}" if verdict.holds else f"refused: {verdict.reason}")
     return 0 if verdict.holds else 1
+
+
+def main(arguments: Iterable[str] | None = None) -> int:
+    """python -m kleene.checker DIR [--dtype FORMAT] [--json]"""
+    return run_checker(arguments, "kleene.checker", "transformer", [*FORMATS], read_folder, check)
 
 
 if __name__ == "__main__":

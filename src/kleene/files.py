@@ -18,8 +18,8 @@ MAX_PARAMETERS = 2_000_000_000  # the most in a network that is built or loaded
 MAX_ENTRIES = 1 << 24  # the most in an instruction table, and in a network that has memorised one
 
 
-def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:
-    """Read a text file of at most `limit` bytes."""
+def read_bytes(path: str | Path, limit: int = MAX_JSON_BYTES) -> bytes:
+    """Read a file of at most `limit` bytes."""
     path = Path(path)
     try:
         size = path.stat().st_size
@@ -27,13 +27,20 @@ def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:
             raise FileError(f"{path}: not a file")
         if size > limit:
             raise FileError(f"{path}: {size:,} bytes; Kleene reads at most {limit:,}")
-        return path.read_text(encoding="utf-8-sig")  # without a byte-order mark
+        return path.read_bytes()
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
-    except UnicodeDecodeError:
-        raise FileError(f"{path}: not UTF-8 text") from None
     except OSError as error:
         raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def read_text(path: str | Path, limit: int = MAX_JSON_BYTES) -> str:
+    """Read a text file of at most `limit` bytes."""
+    try:
+        text = read_bytes(path, limit).decode("utf-8-sig")  # without a byte-order mark
+    except UnicodeDecodeError:
+        raise FileError(f"{path}: not UTF-8 text") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_json(path: str | Path, limit: int = MAX_JSON_BYTES) -> Any:

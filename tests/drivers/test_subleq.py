@@ -14,12 +14,12 @@ import kleene as kl
 from data_sets import EFORTH, needs_eforth
 from kleene.cli import app
 from kleene.cli.computer import library_programs, read_program
-from kleene.drivers.subleq import TransformerMachine, computer_network, run_on_transformer
+from kleene.drivers.subleq import TransformerMachine, computer_network, quickest, run_on_transformer
 from kleene.networks.transformer.active_rows import find_active_rows
 from kleene.networks.transformer.evaluators import start
 from kleene.networks.transformer.stops import Watch
 
-EVERY = ("dense", "rows", "lookup", "generated")
+EVERY = ("dense", "rows", "lookup", "generated", "lanes-numba")
 
 
 def image(chance, bits):
@@ -61,7 +61,7 @@ def test_four_evaluators_in_lockstep_for_thousands_of_steps(bits):
 def test_lockstep_at_16_bits():
     net, chance = computer_network(16), random.Random(3)
     tokens = [0, *image(chance, 16)]
-    runs = [start(net, tokens, evaluator) for evaluator in ("rows", "lookup", "generated")]
+    runs = [start(net, tokens, evaluator) for evaluator in ("rows", "lookup", quickest())]
     for _ in range(30):
         assert len({run.run(1) for run in runs}) == 1
         first, *others = [run.residual() for run in runs]
@@ -304,3 +304,50 @@ def test_runaway_programs_are_stopped(tmp_path):
     (tmp_path / "loop.dec").write_text("3 3 0 0")
     result = CliRunner().invoke(app, ["subleq", str(tmp_path / "loop.dec"), "--evaluator", "lookup", "--steps", "500"])
     assert result.exit_code == 1 and "has not halted after 500 steps; it was at address 0" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(-100, 60), (100, -60), (-128, 127), (0, -128), (127, -127), (-128, -128)]
+)
+@pytest.mark.parametrize("dialect", ["esolang", "eforth"])
+def test_a_run_that_leaves_its_words_is_an_error(dialect, first, second):
+    """memory[b] − memory[a] in 8 bits: an error where the dialect has words of any size, and wraps round in eforth."""
+    image = [6, 7, -1, 0, 0, 0, second, first]
+    difference = first - second
+    if dialect == "eforth" or -128 <= difference <= 127:
+        result = run_on_transformer(image, dialect=dialect, bits=8, evaluator="lookup", max_steps=10)
+        assert result.memory[7] == (difference + 128) % 256 - 128
+        return
+    with pytest.raises(
+        kl.RangeError, match=f"address 7 would be {first} − {second} = {difference}, outside -128 … 127"
+    ):
+        run_on_transformer(image, dialect=dialect, bits=8, evaluator="lookup", max_steps=10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_layers_are_three_layers(seed):
+    """Programs that change the instruction that comes next: the processor forwards what it has just written."""
+    chance = random.Random(seed)
+    words = [chance.randrange(24) if k % 3 != 2 else (k + 1) % 24 for k in range(24)]  # every word is code
+    words += [chance.randrange(-30, 30) for _ in range(39)]
+    machines = [TransformerMachine(words, bits=6, evaluator="lookup", layers=layers) for layers in (3, 2)]
+    for _ in range(60):
+        first, second = (machine.run(1) for machine in machines)
+        assert first == second
+        if first.halted:
+            break
+
+
+def test_two_layers_talk_to_the_port():
+    image = kl.subleq.assemble("loop: IN x\n OUT x\n JMP loop\n x: .data 0", "eforth")
+    for evaluator in ("lookup", quickest()):
+        machine = TransformerMachine(image, bits=8, evaluator=evaluator, layers=2)
+        machine.feed("abc")
+        assert machine.run(100).output == "abc"
+
+
+def test_two_layers_are_certified():
+    net = computer_network(6, layers=2)
+    assert kl.certify(net).holds and len(net.config.cycle) == 2 and net.sizes.heads == 9
+    with pytest.raises(kl.ProgramError, match="layers=4; 3, or 2"):
+        kl.library.computer(6, layers=4)

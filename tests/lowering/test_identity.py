@@ -32,11 +32,21 @@ def _method(z):
     z.c = z.b.bit_length() == 6
 
 
+def _is_a_number(z):
+    if z.b is not None:
+        z.c = 1
+
+
+def _is_none(z):
+    found = {1: "one", 2: "two"}.get(z.b)
+    z.c = 2 if found is None else len(found) - 3 + isinstance(found, str)
+
+
 def _table(z):
     z.c = str(kl.table([True, 1] * 50)[z.a]) == "True"
 
 
-@pytest.mark.parametrize("step", [_text, _shown, _number_text, _method, _table])
+@pytest.mark.parametrize("step", [_text, _shown, _number_text, _method, _is_a_number, _is_none, _table])
 def test_comparisons_are_bools_and_numbers_are_numbers(step):
     program = made(step)
     net = kl.compile(program)
@@ -47,11 +57,6 @@ def test_comparisons_are_bools_and_numbers_are_numbers(step):
 def _is_true(z):
     if z.a == 42:
         z.c = (z.b == 23) is True
-
-
-def _is_not(z):
-    if z.b is not None:
-        z.c = 1
 
 
 def _isinstance(z):
@@ -81,8 +86,12 @@ def _helped(x, default=None):
     return default if x is None else 1
 
 
+def _asked(x):
+    return 1 if x is True else 0
+
+
 def _in_a_helper(z):
-    z.c = _helped(z.b)
+    z.c = _asked(z.b)
 
 
 def _word_text(z):
@@ -97,7 +106,6 @@ def _word_is(z):
     ("step", "what"),
     [
         (_is_true, "'is'"),
-        (_is_not, "'is'"),
         (_isinstance, "isinstance"),
         (_type, r"type\(\)"),
         (_case, "'is'"),

@@ -313,12 +313,27 @@ def test_files(tmp_path):
         subleq.load(tmp_path / "big.dec", "eforth")
     with pytest.raises(InputError, match="no words"):
         subleq.parse_cells("  ")
-    with pytest.raises(FileError, match="unknown suffix"):
+    with pytest.raises(FileError, match="no such file"):
         subleq.load(tmp_path / "p.exe")
     with pytest.raises(InputError, match="do not fit"):
         subleq.run([0] * 20, memory=10)
     with pytest.raises(InputError, match="not a whole number"):
         subleq.run([0, 1.5, 2])
+
+
+def test_raw_bytes_are_recognised(tmp_path):
+    words = (9, 10, 3, 11, 11, -1, 0, 0, 0, 7, 30, -32768)
+    raw = b"".join(word.to_bytes(2, "little", signed=True) for word in words)
+    for name in ("image", "image.bin", "image.img"):
+        (tmp_path / name).write_bytes(raw)
+        assert subleq.load(tmp_path / name, "eforth").words == words
+    (tmp_path / "cells").write_text(" ".join(map(str, words)))
+    assert subleq.load(tmp_path / "cells").words == words
+    (tmp_path / "odd.bin").write_bytes(raw + b"\x80")
+    with pytest.raises(InputError, match="25 raw bytes; an image has words of two bytes"):
+        subleq.load(tmp_path / "odd.bin")
+    with pytest.raises(InputError, match="has separate instructions"):
+        subleq.load(tmp_path / "image", "paper")
 
 
 def test_kernels_of_subleq_are_the_definition_at_the_edges():

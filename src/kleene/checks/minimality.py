@@ -33,6 +33,7 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.rules import Rules, lower_to_rules, one_step
 from kleene.lowering.updates import GuardedUpdate, Updates, index_test
+from kleene.machines.arrays import view
 from kleene.machines.interpreter import PositionState, checked_write
 from kleene.machines.program import ProgramClass, step_of
 from kleene.machines.spec import Spec, VariableSpec
@@ -321,12 +322,16 @@ class _Attempt:
     """`z` for the whole program's `step`: it is read through, and what is written is kept apart."""
 
     def __init__(self, program: ProgramClass, z: Any) -> None:
-        vars(self).update(_spec=program.spec, _z=z, written={}, changes={})
+        vars(self).update(_spec=program.spec, _program=program, _z=z, written={}, changes={})
 
     def __getattr__(self, name: str) -> Any:
+        if name not in self._spec.kinds and (array := view(self, self._program, name)) is not None:
+            return array
         return self.written[name] if name in self.written else getattr(self._z, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._spec.kinds and (array := view(self, self._program, name)) is not None:
+            return array.assign(value)
         self.written[name] = checked_write(self._spec, name, value)
 
     def fires(self, rules: dict[tuple[str, ...], set[tuple[int, ...]]]) -> bool:

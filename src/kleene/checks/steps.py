@@ -21,12 +21,15 @@ from typing import Any
 import numpy as np
 
 from kleene.errors import InputError
+from kleene.lowering.decisions import Branch
+from kleene.lowering.execution import execute, ways_through
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.guarding import guarded_updates
-from kleene.lowering.symbolic import Branch, Path, execute
+from kleene.lowering.symbolic import Path, Saved
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate
 from kleene.lowering.value_sets import ValueSets, initial_values
-from kleene.machines.interpreter import checked_write, class_constant
+from kleene.machines.arrays import view
+from kleene.machines.interpreter import checked_write, class_constant, quiet
 from kleene.machines.kinds import Word
 from kleene.machines.spec import Spec
 
@@ -125,6 +128,10 @@ class _Check:
         self.known = _Known(updates.spec)
 
     def statement(self) -> StepStatement:
+        with quiet():
+            return self._statement()
+
+    def _statement(self) -> StepStatement:
         method, paths, reached = "all values", None, None
         try:
             shown = [check_exclusive(self.updates), check_total(self.updates)]
@@ -209,10 +216,10 @@ class _Check:
 
     def _replay_sample(self) -> tuple[int, int, str]:
         """A state for each path, so that both sides of every branch are taken, and random ones."""
-        chance, paths = random.Random(0), execute(self.program, self.updates.reached)
+        chance, paths = random.Random(0), ways_through(execute(self.program, self.updates.reached))
         reached, states = 0, []
-        for path in paths:
-            found = [state for _ in range(2) if (state := witness(self.updates, path, chance)) is not None]
+        for path, way in paths:
+            found = [state for _ in range(2) if (state := witness(self.updates, path, way, chance)) is not None]
             reached += bool(found)
             states += found
         states += [_random_state(self.updates, chance) for _ in range(RANDOM)]
@@ -362,12 +369,14 @@ class Plain:
     def __getattr__(self, name: str) -> Any:
         values = self._known.values.get(name)
         if values is None:
-            return class_constant(self._program, name)
+            return class_constant(self._program, name, self)
         index = self._choose(name)
         self._read[name], vars(self)[name] = index, values[index]
         return values[index]
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._known.values and (array := view(self, self._program, name)) is not None:
+            return array.assign(value)
         now, self._written[name] = self._known.write(name, value)
         vars(self)[name] = now
 
@@ -522,22 +531,20 @@ def _random_state(updates: Updates, chance: random.Random) -> dict[str, int]:
     return state
 
 
-def witness(updates: Updates, path: Path, chance: random.Random) -> dict[str, int] | None:
-    """A state that takes a path through `step`, or None where none was found in some tries."""
+def witness(updates: Updates, path: Path, way: Saved, chance: random.Random) -> dict[str, int] | None:
+    """A state that takes a way through `step` or one of its statements, or None where none was found in some tries."""
     spec = updates.spec
-    wanted = {
-        e.form.variables[0]: e.taken == 0 for e in path.events if isinstance(e, Branch) and _is_predicate(path, e)
-    }
+    wanted = {e.form.variables[0]: 1 in e.classes[e.taken] for e in way.chain if _is_predicate(path, e)}
     for _ in range(20):
         state = _random_state(updates, chance)
-        state |= {name: chance.choice(sorted(allowed)) for name, allowed in path.domains.items() if name in spec.kinds}
+        state |= {name: chance.choice(sorted(allowed)) for name, allowed in way.domains.items() if name in spec.kinds}
         for _ in range(20):
-            failed = [test for test in path.tests if test[0].at(state) not in test[1]]
+            failed = [test for test in way.tests if test[0].at(state) not in test[1]]
             words = [name for name, holds in wanted.items() if path.predicates[name].holds(state) != holds]
             if not failed and not words:
                 return state
             for form, allowed in failed[:1]:
-                _mend(path, state, form, allowed, chance)
+                _mend(way, state, form, allowed, chance)
             for name in words[:1]:
                 _mend_words(spec, path.predicates[name], wanted[name], state, chance)
     return None
@@ -547,7 +554,7 @@ def _is_predicate(path: Path, event: Branch) -> bool:
     return len(event.form.terms) == 1 and event.form.variables[0] in path.predicates
 
 
-def _mend(path: Path, state: dict[str, int], form: Form, allowed: frozenset[Number], chance: random.Random) -> None:
+def _mend(path: Saved, state: dict[str, int], form: Form, allowed: frozenset[Number], chance: random.Random) -> None:
     """Change one or two variables of a form so that it has an allowed value."""
     names = list(form.variables)
     chance.shuffle(names)

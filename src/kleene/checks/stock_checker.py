@@ -12,7 +12,6 @@ sequence is the sink: it attends to itself alone, so its state is computed once,
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -941,30 +940,10 @@ def statement_of(model: Model) -> str:
 
 def main(arguments: Iterable[str] | None = None) -> int:
     """python -m kleene.checks.stock_checker DIR [--dtype FORMAT] [--json]"""
-    import argparse
-
-    parser = argparse.ArgumentParser(
-        prog="python -m kleene.checks.stock_checker", description="Prove a stock model exact."
+    formats = ["float32", "bfloat16"]
+    return checker.run_checker(
+        arguments, "kleene.checks.stock_checker", "stock model", formats, read_stock_folder, check_stock
     )
-    parser.add_argument("folder", help="the folder that kleene compile --to llama -o DIR wrote")
-    parser.add_argument(
-        "--dtype", choices=["float32", "bfloat16"], help="the number format; by default the model's own"
-    )
-    parser.add_argument("--json", action="store_true", help="print the lemmas and their numbers as JSON")
-    given = parser.parse_args(None if arguments is None else list(arguments))
-    try:
-        saved = read_stock_folder(given.folder)
-    except (OSError, ValueError, Refused, Exception) as error:  # safetensors raises its own
-        print(f"{given.folder}: cannot be read ({error})", file=sys.stderr)
-        return 2
-    verdict = check_stock(saved, given.dtype)
-    if given.json:
-        print(json.dumps(verdict.to_json(), ensure_ascii=False, indent=2))
-    else:
-        for lemma in verdict.lemmas:
-            print(f"  {lemma}")
-        print(f"proved: {verdict.statement}" if verdict.holds else f"refused: {verdict.reason}")
-    return 0 if verdict.holds else 1
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ RULES: dict[str, dict[str, Any]] = {
     "gpt2": {
         "vocab_size": whole,
         "n_positions": whole,
+        "n_ctx": whole,
         "n_embd": whole,
         "n_layer": whole,
         "n_head": whole,

@@ -39,16 +39,22 @@ def read_program(name: str, dialect: str) -> Any:
     epilog="Example: kleene subleq life, or echo '2 2 + . cr bye' | kleene subleq subleq.dec --on transformer",
 )
 def subleq_command(
-    program: Annotated[str, typer.Argument(help="A file (.dec cells, .subleq assembly) or a library program.")],
+    program: Annotated[str, typer.Argument(help="A file (.dec cells, .subleq assembly, bytes) or a library program.")],
     dialect: Annotated[str, typer.Option(help="eforth (16 bits), esolang, alta or paper.")] = "eforth",
     on: Annotated[str, typer.Option(help="transformer, or reference: the plain interpreter.")] = "transformer",
     evaluator: Annotated[
         str | None,
-        typer.Option(help="For the transformer: generated, lookup, rows, dense; for the reference: numba, plain."),
+        typer.Option(
+            help="For the transformer: lanes (in C), lanes-numba, generated, lookup, rows, dense; "
+            "for the reference: numba, plain."
+        ),
     ] = None,
     steps: Annotated[int, typer.Option(min=0, help="Stop after this many instructions.")] = 100_000_000,
     bits: Annotated[
         int | None, typer.Option(min=3, max=16, help="The word size of the transformer, 3 to 16 (default).")
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(min=2, max=3, help="The layers of the transformer for each instruction, 3 or 2.")
     ] = None,
     input_adds: Annotated[bool, typer.Option("--input-adds", help="Add input to its word, do not replace it.")] = False,
     compare: Annotated[
@@ -64,22 +70,28 @@ def subleq_command(
         raise InputError(f"--on {on}: unknown; use 'transformer' or 'reference'")
     if on == "reference" and bits is not None:
         raise InputError(f"--bits {bits}: only for the transformer; leave it out with --on reference")
-    image, chosen = read_program(program, dialect), evaluator or ("generated" if on == "transformer" else "numba")
-    options: dict[str, Any] = {"input_adds": input_adds, "evaluator": chosen}
+    if on == "reference" and layers is not None:
+        raise InputError(f"--layers {layers}: only for the transformer; leave it out with --on reference")
+    image = read_program(program, dialect)
+    options: dict[str, Any] = {
+        "input_adds": input_adds,
+        "evaluator": evaluator or (None if on == "transformer" else "numba"),
+    }
     with busy("getting ready", quiet=as_json):
         if on == "transformer":
             from kleene.drivers.subleq import TransformerMachine
 
-            machine: Any = TransformerMachine(image, dialect, bits=bits or 16, **options)
+            machine: Any = TransformerMachine(image, dialect, bits=bits or 16, layers=layers or 3, **options)
         else:
             from kleene.machines.subleq import Machine
 
             machine = Machine(image, dialect, **options)
+    chosen = machine.evaluator
     started = time.perf_counter()
     result, given = _drive(machine, steps, quiet=as_json)
     seconds = time.perf_counter() - started
-    layers = getattr(machine, "layers", None)
-    differs = _difference(result, image, dialect, given, input_adds) if compare else None
+    ran_layers = getattr(machine, "layers", None)
+    differs = _difference(result, image, dialect, given, input_adds, steps) if compare else None
     if as_json:
         print_json(
             {
@@ -90,7 +102,7 @@ def subleq_command(
                 "why": result.why,
                 "output": result.output,
                 "instructions": result.steps,
-                "layers": layers,
+                "layers": ran_layers,
                 "seconds": round(seconds, 3),
                 "counter": result.counter,
                 "where": result.where,
@@ -98,7 +110,7 @@ def subleq_command(
             }
         )
     else:
-        ran = f", {layers:,} layers" if layers is not None else ""
+        ran = f", {ran_layers:,} layers" if ran_layers is not None else ""
         print(
             f"{result.why}: {result.steps:,} instructions{ran} in {seconds:.2f} s "
             f"({result.steps / max(seconds, 1e-9):,.0f} a second) on the {on}, evaluator {chosen}",
@@ -112,11 +124,13 @@ def subleq_command(
     finish(not differs)
 
 
-def _difference(result: Any, image: Any, dialect: str, given: str, input_adds: bool) -> str:
-    """Run the reference for the same number of instructions; say how it differs, or nothing if it agrees."""
+def _difference(result: Any, image: Any, dialect: str, given: str, input_adds: bool, steps: int) -> str:
+    """Run the reference to its own end, or to the limit; say how it differs, or nothing if it agrees."""
     from kleene.machines import subleq
 
-    wanted = subleq.run(image, dialect=dialect, input=given, max_steps=result.steps, input_adds=input_adds)
+    wanted = subleq.run(image, dialect=dialect, input=given, max_steps=steps, input_adds=input_adds)
+    if wanted.why != result.why:
+        return f"differs: it ends with '{wanted.why}' after {wanted.steps:,} instructions; here {result.why!r}"
     if wanted.output != result.output:
         return f"differs: its output is {wanted.output!r}"
     if wanted.steps != result.steps or wanted.counter != result.counter:

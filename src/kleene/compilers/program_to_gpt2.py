@@ -115,6 +115,7 @@ def make_config(plan: Plan, width: int, heads: int, hidden: int, layers: int) ->
         "model_type": "gpt2",
         "vocab_size": plan.spec.tokens + 2,
         "n_positions": plan.length + 1,
+        "n_ctx": plan.length + 1,  # converters of other tools read this name
         "n_embd": width,
         "n_layer": layers,
         "n_head": heads,

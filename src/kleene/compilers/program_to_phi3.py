@@ -12,6 +12,8 @@ from kleene.compilers.stock_sizes import Room
 
 Array = np.ndarray[Any, Any]
 
+MLP = ("mlp.gate", "mlp.up")
+
 
 def phi3(plan: Plan, room: Room) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any], RotaryModel]:
     """config.json, the state dict and the claim of a plan as a Phi-3."""
@@ -24,22 +26,9 @@ def phi3(plan: Plan, room: Room) -> tuple[dict[str, Any], dict[str, Array], dict
         "embd_pdrop": 0.0,
     }
     config["rope_parameters"] = {**config["rope_parameters"], "partial_rotary_factor": 1.0}
-    width = model.stream.width
-    tensors = {
-        "model.embed_tokens.weight": model.embedding,
-        "model.norm.weight": np.ones(width),
-        "lm_head.weight": model.unembedding,
-    }
-    for number, layer in enumerate(model.layers):
+    tensors = model.tensors()
+    for number in range(len(model.layers)):
         at = f"model.layers.{number}."
-        tensors |= {
-            f"{at}input_layernorm.weight": np.ones(width),
-            f"{at}post_attention_layernorm.weight": np.ones(width),
-            f"{at}self_attn.qkv_proj.weight": np.concatenate(
-                [part.reshape(-1, width) for part in (layer.q, layer.k, layer.v)]
-            ),
-            f"{at}self_attn.o_proj.weight": np.concatenate(layer.o, axis=1),
-            f"{at}mlp.gate_up_proj.weight": np.concatenate([layer.gate, layer.up]),
-            f"{at}mlp.down_proj.weight": layer.down,
-        }
+        for whole, parts in (("self_attn.qkv", ("self_attn.q", "self_attn.k", "self_attn.v")), ("mlp.gate_up", MLP)):
+            tensors[f"{at}{whole}_proj.weight"] = np.concatenate([tensors.pop(f"{at}{p}_proj.weight") for p in parts])
     return config, tensors, model.claim, model

@@ -27,27 +27,11 @@ def qwen3(plan: Plan, room: Room) -> tuple[dict[str, Any], dict[str, Array], dic
         "use_sliding_window": False,
         "sliding_window": None,
     }
-    width, size = model.stream.width, model.rotary.size
-    tensors = {
-        "model.embed_tokens.weight": model.embedding,
-        "model.norm.weight": np.ones(width),
-        "lm_head.weight": model.unembedding,
-    }
+    tensors, size = model.tensors(), model.rotary.size
     for number, layer in enumerate(model.layers):
-        at = f"model.layers.{number}."
-        tensors |= {
-            f"{at}input_layernorm.weight": np.ones(width),
-            f"{at}post_attention_layernorm.weight": np.ones(width),
-            f"{at}self_attn.q_proj.weight": layer.q.reshape(-1, width),
-            f"{at}self_attn.k_proj.weight": layer.k.reshape(-1, width),
-            f"{at}self_attn.v_proj.weight": layer.v.reshape(-1, width),
-            f"{at}self_attn.o_proj.weight": np.concatenate(layer.o, axis=1),
-            f"{at}self_attn.q_norm.weight": np.full(size, query_scale(layer, size)),
-            f"{at}self_attn.k_norm.weight": np.ones(size),
-            f"{at}mlp.gate_proj.weight": layer.gate,
-            f"{at}mlp.up_proj.weight": layer.up,
-            f"{at}mlp.down_proj.weight": layer.down,
-        }
+        at = f"model.layers.{number}.self_attn."
+        tensors[f"{at}q_norm.weight"] = np.full(size, query_scale(layer, size))
+        tensors[f"{at}k_norm.weight"] = np.ones(size)
     return config, tensors, model.claim, model
 
 

@@ -55,6 +55,29 @@ class RotaryModel:
             "neurons": [layer.purposes for layer in self.layers],
         }
 
+    def tensors(self) -> dict[str, Array]:
+        """The state dict, by the names that Llama has and the others share."""
+        width = self.stream.width
+        made = {
+            "model.embed_tokens.weight": self.embedding,
+            "model.norm.weight": np.ones(width),
+            "lm_head.weight": self.unembedding,
+        }
+        for number, layer in enumerate(self.layers):
+            at = f"model.layers.{number}."
+            made |= {
+                f"{at}input_layernorm.weight": np.ones(width),
+                f"{at}post_attention_layernorm.weight": np.ones(width),
+                f"{at}self_attn.q_proj.weight": layer.q.reshape(-1, width),
+                f"{at}self_attn.k_proj.weight": layer.k.reshape(-1, width),
+                f"{at}self_attn.v_proj.weight": layer.v.reshape(-1, width),
+                f"{at}self_attn.o_proj.weight": np.concatenate(layer.o, axis=1),
+                f"{at}mlp.gate_proj.weight": layer.gate,
+                f"{at}mlp.up_proj.weight": layer.up,
+                f"{at}mlp.down_proj.weight": layer.down,
+            }
+        return made
+
     def config(self, kind: str, architecture: str) -> dict[str, Any]:
         """The fields of config.json that the classes share."""
         spec = self.plan.spec

@@ -17,7 +17,7 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.thresholds import averaging_heads
 from kleene.lowering.updates import Test, Updates
 from kleene.machines.bitwords import bit_of_name
-from kleene.machines.interpreter import RunningLayer, run_step
+from kleene.machines.interpreter import RunningLayer, quiet, run_step
 from kleene.machines.kinds import Word
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import HeadSpec, Spec
@@ -27,6 +27,7 @@ from kleene.networks.transformer.model import Transformer
 MAX_SAMPLES = 5_000  # states that weights are tested on
 
 
+@quiet()
 def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000, seed: int = 0) -> None:
     """Run each MLP block beside `step`, and raise a `KleeneError` where they differ.
 

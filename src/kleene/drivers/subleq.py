@@ -15,19 +15,26 @@ from kleene.errors import InputError, RangeError
 from kleene.library.computer import computer
 from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, RunResult, dialect_of, image_of
 from kleene.networks.transformer.evaluators import start
+from kleene.networks.transformer.lane_builds import compiler
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.pausable import PausableRun
 from kleene.networks.transformer.stops import EVALUATORS, HALTED, PAUSED, WATCHED, Watch
 
-LAYERS = 3  # for each instruction
 FETCH, LOAD = 0, 1  # the layers of an instruction that look up words
 MAX_DENSE = 1 << 13  # words; a head of the dense evaluator scores every pair
 
 
 @cache
-def computer_network(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> Transformer:
+def computer_network(
+    bits: int = 16, dialect: str = "eforth", input_adds: bool = False, checked: bool = False, layers: int = 3
+) -> Transformer:
     """The computer as a transformer; compiled once."""
-    return compile_program(computer(bits, dialect, input_adds))
+    return compile_program(computer(bits, dialect, input_adds, checked, layers))
+
+
+def quickest() -> str:
+    """The quickest evaluator here: lanes in C where a compiler is found, otherwise in Numba."""
+    return "lanes" if compiler() else "lanes-numba"
 
 
 class TransformerMachine(Port):
@@ -46,9 +53,11 @@ class TransformerMachine(Port):
         *,
         bits: int = 16,
         input_adds: bool = False,
-        evaluator: str = "generated",
+        evaluator: str | None = None,
+        layers: int = 3,
     ) -> None:
         super().__init__()
+        evaluator = evaluator or quickest()
         if evaluator not in EVALUATORS:
             raise InputError(f"subleq: unknown evaluator {evaluator!r}; a transformer has {', '.join(EVALUATORS)}")
         self.size, self.half, self.evaluator = 1 << bits, 1 << (bits - 1), evaluator
@@ -63,11 +72,14 @@ class TransformerMachine(Port):
                 f"subleq: the dense evaluator scores every pair of {count:,} words, and takes at most {MAX_DENSE:,}; "
                 "use generated, lookup or rows, or fewer bits"
             )
-        self.net = computer_network(bits, "alta" if plain else "eforth", input_adds)
+        self.exact = rules.low is None  # words of any size: a run that leaves this computer's words is an error
+        self.cycle = layers  # for each instruction
+        self.net = computer_network(bits, "alta" if plain else "eforth", input_adds, self.exact, layers)
         words = [0, *(word % self.size for word in self.image.words)]  # the processor's word first
         self.running: PausableRun = start(self.net, [*words, *[0] * (count - len(words))], evaluator)
         layout = self.net.layout
-        self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "talks")}
+        self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "mem_a", "mem_b", "old", "talks")}
+        self.place |= {name: layout[name] for name in ("leaves", "ending") if name in layout}
         self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)
         self.checks = plain and evaluator in ("dense", "rows")  # the other evaluators check by themselves
         self.input_adds, self._waits = input_adds, False
@@ -86,7 +98,7 @@ class TransformerMachine(Port):
     @property
     def steps(self) -> int:
         """How many instructions are finished."""
-        return self.running.layers // LAYERS
+        return self.running.layers // self.cycle
 
     @property
     def layers(self) -> int:
@@ -94,8 +106,8 @@ class TransformerMachine(Port):
 
     def run(self, max_steps: int = 10_000_000) -> RunResult:
         """Run at most `max_steps` more instructions."""
-        why = self._run((self.steps + max_steps) * LAYERS)
-        memory, counter = self.memory(), self._signed(self._word("pc"))
+        why = self._run((self.steps + max_steps) * self.cycle)
+        memory, counter = self.memory(), self._counter()
         output = self._output.decode("utf-8", errors="replace")
         return RunResult(why, self.steps, output, memory, counter, self.where(memory, counter))
 
@@ -106,11 +118,13 @@ class TransformerMachine(Port):
             try:
                 found = self._layers(max(0, end - self.running.layers))
             except RangeError:
-                memory, counter = self.memory(), self._signed(self._word("pc"))
+                memory, counter = self.memory(), self._counter()
                 raise RangeError(
                     f"subleq: after {self.steps:,} steps an address is outside memory 0 … {len(memory) - 1}; "
                     f"the program counter was {counter}"
                 ) from None
+            if found == PAUSED and self.cycle == 2 and self.running.row(0)[self.place["ending"].start + 1]:
+                found = self.running.run(1)  # two layers halt while the next instruction would be fetched
             if found == HALTED:
                 self._check_end()
                 return "halted"
@@ -132,7 +146,7 @@ class TransformerMachine(Port):
         return HALTED if self.running.halted else PAUSED
 
     def _check_addresses(self) -> None:
-        place = self.running.layers % LAYERS
+        place = self.running.layers % self.cycle
         wanted = {FETCH: [self._word("pc") + 2], LOAD: [self._word("a"), self._word("b")]}.get(place, [])
         if max(wanted, default=0) >= len(self.image.words):
             raise RangeError("a head looks for a word that no row has")
@@ -150,13 +164,18 @@ class TransformerMachine(Port):
 
     def _write(self) -> None:
         """Let the network finish the instruction, and take out the byte that it wrote."""
-        self.running.run(LAYERS - 1)
-        self._output.append(self._word("mem") & 0xFF)
+        self.running.run(self.cycle - 1)
+        self._output.append(self._word("mem" if self.cycle == 3 else "mem_b") & 0xFF)
 
     def _word(self, name: str) -> int:
         """A word in the processor's row."""
         segment = self.place[name]
         return sum(int(bit) << k for k, bit in enumerate(self.running.row(0)[segment.slice]))
+
+    def _counter(self) -> int:
+        """The program counter; the layer that halts a computer of two layers has moved it on."""
+        moved = 3 if self.cycle == 2 and self.running.halted else 0
+        return self._signed((self._word("pc") - moved) % self.size)
 
     def _signed(self, value: int) -> int:
         return (value + self.half) % self.size - self.half
@@ -164,7 +183,10 @@ class TransformerMachine(Port):
     def memory(self) -> list[int]:
         """Every word except the port, as signed numbers; in the dialect "paper", only the data."""
         segment = self.place["mem"]
-        words = self.running.words(tuple(range(segment.start, segment.stop)))[1:]
+        words = self.running.words(tuple(range(segment.start, segment.stop)))
+        if self.cycle == 2 and self.running.layers and self.running.layers % 2 == 0:  # the result is on its way
+            words[(self._word("b") + 1) % self.size] = self._word("mem_b")
+        words = words[1:]
         signed: list[int] = ((words + self.half) % self.size - self.half).tolist()
         return signed[self.end + 3 : len(self.image.words)] if self.given.separate else signed
 
@@ -177,7 +199,14 @@ class TransformerMachine(Port):
         return reader.where()
 
     def _check_end(self) -> None:
-        """Raise where a program with separate data ran past its last instruction instead of halting."""
+        """Raise where a word left this computer's words, or a program with separate data left its instructions."""
+        if self.exact and int(self.running.row(0)[self.place["leaves"].start + 1]):
+            at, old, taken = (self._signed(self._word(name)) for name in ("b", "old", "mem_a"))
+            raise RangeError(
+                f"subleq: after {self.steps:,} steps the word at address {at} would be {old} − {taken} = "
+                f"{old - taken}, outside {-self.half} … {self.half - 1}, the words of this computer; use more bits, "
+                "or --on reference"
+            )
         if self.given.separate and self._word("a") == self.end + 2:
             raise RangeError(f"subleq: after {self.steps - 1:,} steps the program left its instructions")
 
@@ -205,7 +234,8 @@ def run_on_transformer(
     max_steps: int = 100_000_000,
     bits: int = 16,
     input_adds: bool = False,
-    evaluator: str = "generated",
+    evaluator: str | None = None,
+    layers: int = 3,
 ) -> RunResult:
     """Run an image on the transformer with all of its input, like `kl.subleq.run`.
 
@@ -215,9 +245,10 @@ def run_on_transformer(
     max_steps: the most instructions.
     bits: the word size.
     input_adds: whether reading adds to a word instead of replacing it.
-    evaluator: "generated", "lookup", "rows" or "dense".
+    evaluator: "lanes", "lanes-numba", "generated", "lookup", "rows" or "dense"; by default the quickest here.
+    layers: for each instruction, 3 or 2.
     """
-    machine = TransformerMachine(image, dialect, bits=bits, input_adds=input_adds, evaluator=evaluator)
+    machine = TransformerMachine(image, dialect, bits=bits, input_adds=input_adds, evaluator=evaluator, layers=layers)
     machine.feed(input)
     machine.end_input()
     result: RunResult = machine.run(max_steps)

@@ -22,6 +22,7 @@ from kleene.library.decoders import (
 from kleene.library.parity import parity_absolute, parity_count, parity_relative, parity_scratchpad, parity_sum
 from kleene.library.riscv import riscv
 from kleene.library.scan import scan
+from kleene.library.scan_decoder import scan_decoder
 from kleene.library.subleq import subleq, subleq_words
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
     "reverse_decoder",
     "riscv",
     "scan",
+    "scan_decoder",
     "sort",
     "sort_decoder",
     "sort_unique",

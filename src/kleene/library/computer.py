@@ -14,7 +14,9 @@ from kleene.library.encoding import MemoryProgram
 from kleene.machines.declarations import attend, cat, layer, word
 
 
-def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) -> type[MemoryProgram]:
+def computer(
+    bits: int = 16, dialect: str = "eforth", input_adds: bool = False, checked: bool = False, layers: int = 3
+) -> type[MemoryProgram]:
     """A computer of 2**bits − 1 words of `bits` bits, two's complement.
 
     An instruction `a b c` does mem[b] −= mem[a], then jumps to c if the result is 0 or less. The computer halts when
@@ -24,11 +26,17 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
     - `dialect`: "eforth"; or "alta", which has no port and halts on a negative a or b.
     - `input_adds`: add input to mem[b] instead of replacing it. The input then stands at the port negated, and the
       instruction subtracts as usual.
+    - `checked`: halt with `leaves` = 1 where a difference leaves the words −2**(bits − 1) … 2**(bits − 1) − 1. Without
+      it, words wrap round.
+    - `layers`: 3 for each instruction, or 2: the result is stored while the next instruction is fetched. Where the
+      instruction before writes a word of it, the processor takes the word from itself (dialect "eforth").
     """
     if dialect not in ("eforth", "alta"):
         raise ProgramError(f"computer: unknown dialect {dialect!r}; choose 'eforth' or 'alta'")
     if not 3 <= bits <= 16:
         raise ProgramError(f"computer: words have 3 … 16 bits, not {bits}")
+    if layers not in (2, 3) or (layers == 2 and (dialect != "eforth" or input_adds or checked)):
+        raise ProgramError(f"computer: layers={layers!r}; 3, or 2 for the plain dialect 'eforth'")
     size, half, port = 1 << bits, 1 << (bits - 1), (1 << bits) - 1
     has_port = dialect == "eforth"
 
@@ -51,6 +59,12 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
         old = word(bits)  # the old mem[b]
         talks = cat(2)  # whether the instruction reads or writes the port
         jump = cat(2)
+        if checked:
+            leaves = cat(2)  # whether a difference is no word
+        if layers == 2:
+            before = word(bits)  # the address that the instruction before writes
+            started, ending = cat(2), cat(2)
+            keep = attend(address, address, b, into=before, where={processor: 1})
 
         fetch_a = attend(pc, address, mem, into=a, where={processor: 1})
         advance = attend(pc, address, address_plus_3, into=pc, where={processor: 1})
@@ -107,6 +121,11 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
             if z.processor:
                 difference = z.mem_b - z.mem_a
                 z.jump = 0 if z.talks else difference >= half or -half <= difference <= 0
+                if checked and not z.talks:  # operands of different signs, and a difference of the wrong sign
+                    below = z.mem_b >= half and z.mem_a < half and difference < half
+                    if below or (z.mem_b < half and z.mem_a >= half and difference >= -half):
+                        z.leaves = 1
+                        z.done = 1
                 if z.b == port if input_adds else z.talks:
                     z.mem_b = z.mem_a
                 else:
@@ -120,6 +139,38 @@ def computer(bits: int = 16, dialect: str = "eforth", input_adds: bool = False) 
                 if z.pc >= half:
                     z.done = 1
 
-        cycle = (fetch, load, store)
+        @layer(store_b, *([keep] if layers == 2 else []), fetch_a, advance, fetch_b, fetch_c)
+        def store_and_fetch(z) -> None:
+            if z.processor:
+                if z.ending:
+                    z.done = 1
+                ahead = z.before - z.pc  # pc is already at the next instruction
+                if z.started and ahead == -3:
+                    z.a = z.mem_b
+                    z.talks = z.mem_b == port or z.b == port
+                elif z.started and ahead == -2:
+                    z.b = z.mem_b
+                    z.talks = z.a == port or z.mem_b == port
+                else:
+                    if z.started and ahead == -1:
+                        z.c = z.mem_b
+                    z.talks = z.a == port or z.b == port
+                z.started = 1
+
+        @layer(load_a, load_b, load_old)
+        def load_and_jump(z) -> None:
+            if z.processor:
+                difference = z.mem_b - z.mem_a
+                if not z.talks and (difference >= half or -half <= difference <= 0):
+                    z.pc = z.c
+                    z.ending = z.c >= half
+                else:
+                    z.ending = z.pc >= half
+                if z.talks:
+                    z.mem_b = z.mem_a
+                else:
+                    z.mem_b = difference % size
+
+        cycle = (fetch, load, store) if layers == 3 else (store_and_fetch, load_and_jump)
 
     return computer

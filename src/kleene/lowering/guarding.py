@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from kleene.errors import KleeneError, RangeError, StepError
-from kleene.lowering.forms import Form, Number, variable_form
+from kleene.lowering.decisions import Branch, Leaf, Node, Tree, decision_tree, endings, node
+from kleene.lowering.execution import execute
+from kleene.lowering.forms import Form, variable_form
 from kleene.lowering.reachable import NotFollowed, reached_values
-from kleene.lowering.symbolic import Assignment, Branch, HeadRead, Path, execute
+from kleene.lowering.symbolic import Assignment, HeadRead, Met, Path
 from kleene.lowering.updates import (
     Cycle,
     GuardedUpdate,
@@ -22,12 +24,10 @@ from kleene.lowering.updates import (
 )
 from kleene.lowering.value_sets import ValueSets, seen_values
 from kleene.lowering.words import WordAssignment, normalised
+from kleene.machines.kinds import Word
 from kleene.machines.program import LayerProgram, ProgramClass
 from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
-
-Leaf = Assignment | WordAssignment | None
-Tree = Any  # Leaf, or (form, ((allowed, Tree), …))
 
 
 def guarded_updates(program: ProgramClass) -> Updates | Cycle:
@@ -77,57 +77,74 @@ def _updates_of(program: Any, before: ValueSets | None = None) -> Updates:
 
 
 def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate] | list[WordUpdate]:
-    lines: dict[Any, int | None] = {}
     ways = []
     for path in paths:
         branches = [event for event in path.events if isinstance(event, Branch)]
-        leaf: Leaf = path.assigned.get(name)
-        if leaf is not None:
-            line, leaf = leaf.line, replace(leaf, line=None)  # equal assignments on different lines are one
-            lines.setdefault(leaf, line)
-            leaf = None if _keeps(spec, path, name, leaf) else leaf
-        ways.append((branches, leaf))
+        ways.append((branches, _changes(path, name, _one_sum(path, name))))
+    lines: dict[Any, int | None] = {}
+    for _, tree in ways:
+        for leaf in endings(tree):
+            if leaf is not None:
+                lines.setdefault(leaf.key, leaf.assignment.line)
     updates: list[GuardedUpdate] = []
     words: list[WordUpdate] = []
-    for tests, leaf in leaves(_tree(ways, 0), ()):
-        guard = simplify_guard(spec, tests)
-        if isinstance(leaf, WordAssignment):
-            words.append(WordUpdate(name, guard, replace(leaf, line=lines[leaf])))
+    for tests, leaf in leaves(decision_tree(ways), ()):
+        guard, made = simplify_guard(spec, tests), leaf.assignment
+        if isinstance(made, WordAssignment):
+            words.append(WordUpdate(name, guard, replace(made, line=lines[leaf.key])))
         else:
-            updates.append(GuardedUpdate(name, guard, leaf.form, leaf.table, lines[leaf]))
+            updates.append(GuardedUpdate(name, guard, made.form, made.table, lines[leaf.key]))
     return merged_words(spec, words) if words else as_functions(spec, merged(spec, updates))
 
 
-def _keeps(spec: Spec, path: Path, name: str, leaf: Assignment | WordAssignment) -> bool:
+def _one_sum(path: Path, name: str) -> Tree:
+    """The decisions of a variable as one form, where that has fewer values than they have: flags that are counted."""
+    tree = path.assigned.get(name)
+    if not isinstance(tree, Node) or len(leaves_of := list(endings(tree))) < 3:
+        return tree
+    kind = path.program.spec.kinds[name]
+    form = None if isinstance(kind, Word) else path.form_of(tree, name)
+    if form is None or len(form.values) >= sum(1 if one is None else len(one.assignment.table) for one in leaves_of):
+        return tree
+    table = {value: index for value in form.values if (index := kind.index(value)) is not None}
+    if not set(path.attainable(form)) <= table.keys():
+        return tree
+    line = next((one.assignment.line for one in leaves_of if one is not None), None)
+    made = Assignment(form, tuple(sorted(table.items())), line)
+    return Leaf(replace(made, line=None), None, made)
+
+
+def _changes(path: Path, name: str, tree: Tree) -> Tree:
+    """The decisions of a variable, without those that no state leads to, and with None where it keeps its value."""
+    if not isinstance(tree, Node):
+        if tree is None or _keeps(path, name, tree.assignment):
+            return None
+        return Leaf(replace(tree.assignment, line=None), None, tree.assignment)  # equal wherever it was written
+    made = []
+    for allowed, child in path.feasible(tree):
+        before = path.saved()
+        path.enter(tree.form, allowed)
+        made.append((allowed, _changes(path, name, child)))
+        path.restore(before)
+    return made[0][1] if len(made) == 1 else node(tree.form, made)
+
+
+def _keeps(path: Path, name: str, made: Assignment | WordAssignment) -> bool:
     """Whether an assignment leaves the variable as it is."""
-    if isinstance(leaf, WordAssignment):
-        return normalised(spec, name, leaf) == WordAssignment(((name, 1),), 0, None)
+    spec = path.program.spec
+    if isinstance(made, WordAssignment):
+        return normalised(spec, name, made) == WordAssignment(((name, 1),), 0, None)
     size = len(spec.kinds[name])
-    if leaf.form == variable_form(name, size):
-        return all(value == index for value, index in leaf.table)
-    if not leaf.form.terms:
-        return path.domains[name] == {leaf.table[0][1]}
+    if made.form == variable_form(name, size):
+        return all(value == index for value, index in made.table)
+    if not made.form.terms:
+        return path.domains[name] == {made.table[0][1]}
     return False
-
-
-def _tree(ways: list[tuple[list[Branch], Leaf]], depth: int) -> Tree:
-    """The decision tree of one variable, without branches whose outcomes are equal."""
-    branches, leaf = ways[0]
-    if depth == len(branches):
-        return leaf
-    branch = branches[depth]
-    children: dict[Tree, frozenset[Number]] = {}
-    for taken, allowed in enumerate(branch.classes):
-        child = _tree([way for way in ways if way[0][depth].taken == taken], depth + 1)
-        children[child] = children.get(child, frozenset()) | allowed
-    if len(children) == 1:
-        return next(iter(children))
-    return (branch.form, tuple((allowed, child) for child, allowed in children.items()))
 
 
 def leaves(tree: Tree, tests: tuple[Test, ...]) -> Iterator[tuple[tuple[Test, ...], Any]]:
     """The assignments of a tree of decisions, each with the tests that lead to it."""
-    if isinstance(tree, Assignment | WordAssignment):
+    if isinstance(tree, Assignment | WordAssignment | Leaf):
         yield tests, tree
     elif tree is not None:
         form, children = tree
@@ -213,13 +230,21 @@ def _read_guards(spec: Spec, paths: list[Path]) -> tuple[ReadGuard, ...]:
     """Where `step` reads each head, in the order of reading. A guard mentions only heads that were read before."""
     found: dict[ReadGuard, int] = {}
     for path in paths:
-        tests: list[Test] = []
-        for place, event in enumerate(path.events):
-            if isinstance(event, HeadRead):
-                found.setdefault(ReadGuard(event.head, simplify_guard(spec, tests)), place)
-            else:
-                tests.append(Test(event.form, event.classes[event.taken]))
+        _note_reads(spec, path.events, (), 0, found)
     return tuple(sorted(found, key=lambda read: found[read]))
+
+
+def _note_reads(spec: Spec, events: Any, tests: tuple[Test, ...], place: int, found: dict[ReadGuard, int]) -> int:
+    """Note where these events read heads, behind some tests; the place after the events."""
+    for event in events:
+        if isinstance(event, HeadRead):
+            found.setdefault(ReadGuard(event.head, simplify_guard(spec, tests)), place)
+        elif isinstance(event, Met):
+            place = max(_note_reads(spec, inner, tests, place, found) for inner in event.paths)
+        else:
+            tests = (*tests, Test(event.form, event.classes[event.taken]))
+        place += 1
+    return place
 
 
 def updates_from_rules(spec: Spec, rules: Mapping[Rule, tuple[str, ...]]) -> Updates:

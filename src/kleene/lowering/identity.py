@@ -28,13 +28,24 @@ class Opaque:
     """A value in symbolic execution. Its type is not the type of the value that it stands for."""
 
     @property
+    def numeric(self) -> bool:
+        """Whether the value is a number for certain."""
+        return True
+
+    @property
     def program_name(self) -> str:
+        raise NotImplementedError
+
+    def concrete(self) -> Any:
+        """The value on this path."""
         raise NotImplementedError
 
     @property
     def __class__(self) -> Any:
         frame = sys._getframe(1)
-        if _written_by_user(frame.f_globals.get("__name__", "")):
+        if written_by_user(frame.f_globals.get("__name__", "")):
+            if not self.numeric:
+                return type(self.concrete())
             raise refused(self.program_name, "isinstance", frame.f_lineno)
         return type(self)
 
@@ -51,7 +62,8 @@ def refused(program: str, what: str, line: int) -> ProgramError:
     )
 
 
-def _written_by_user(module: str) -> bool:
+def written_by_user(module: str) -> bool:
+    """Whether a module is neither Kleene's nor Python's own; programs of the library count as the user's."""
     top = module.partition(".")[0]
     if top == "kleene":
         return module.startswith("kleene.library")
@@ -142,7 +154,7 @@ def _reachable(program: Any) -> list[FunctionType]:
         function = getattr(thing, "__func__", getattr(thing, "__wrapped__", thing))
         if not isinstance(function, FunctionType) or id(function) in found:
             continue
-        if not _written_by_user(function.__module__ or ""):
+        if not written_by_user(function.__module__ or ""):
             continue
         found[id(function)] = function
         names = {name for code in _codes(function.__code__) for name in code.co_names}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kleene.lowering.symbolic import Assignment, Path, execute
+from kleene.lowering.execution import execute
+from kleene.lowering.symbolic import Assignment, Path
 from kleene.lowering.value_sets import ValueSets, followed, initial_values, seen_values
 
 MOST_ROUNDS = 100
@@ -47,10 +48,12 @@ def _after(path: Path) -> ValueSets:
     """The values of every variable after a path."""
     found = {}
     for name in followed(path.program.spec):
-        made = path.assigned.get(name)
-        if isinstance(made, Assignment):
-            results = dict(made.table)
-            found[name] = frozenset(results[value] for value in path.attainable(made.form))
-        else:
-            found[name] = path.domains[name]
+        values: set[int] = set()
+        for leaf in path.outcomes(path.assigned.get(name)):
+            if leaf is not None and isinstance(leaf.assignment, Assignment):
+                results = leaf.assignment.results
+                values.update(results[value] for value in path.attainable(leaf.assignment.form))
+            else:
+                values.update(path.domains[name])
+        found[name] = frozenset(values)
     return found

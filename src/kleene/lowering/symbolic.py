@@ -11,29 +11,42 @@ import math
 import operator
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
+from math import prod
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from kleene.errors import KleeneError, ProgramError, RangeError, StepError, TooManyPaths
+from kleene.errors import ProgramError, RangeError, StepError
+from kleene.lowering.decisions import Branch, Leaf, Node, Tree, exact_number, separable
 from kleene.lowering.forms import Form, Grid, Number, joined, variable_form
-from kleene.lowering.identity import Opaque, watched
-from kleene.lowering.words import BitsValue, Terms, WordAssignment, WordPredicate, WordValue, ordinary
+from kleene.lowering.identity import Opaque
+from kleene.lowering.words import (
+    BitsValue,
+    Terms,
+    WordAssignment,
+    WordPredicate,
+    WordValue,
+    known_comparison,
+    learn_comparison,
+    ordinary,
+)
 from kleene.lowering.words import assign as assign_word
+from kleene.machines.arrays import view
 from kleene.machines.bitwords import bit_of_name
 from kleene.machines.interpreter import checked_write, class_constant, executing_line, remedy
 from kleene.machines.kinds import Value, Word
-from kleene.machines.program import ProgramClass, step_of
+from kleene.machines.program import ProgramClass
 
 T = TypeVar("T")
 K = TypeVar("K", contravariant=True)
 V = TypeVar("V", covariant=True)
 
-MAX_PATHS = 20_000
 MAX_TABLE = 1_000_000
+MOST_TIED = 2_000_000  # states of variables that conditions tie together and that are enumerated
 MOST_TIED_BITS = 16  # bits of words that conditions tie together and that are enumerated
 
 
@@ -42,16 +55,6 @@ class Raised:
     """An entry in the table of a symbol: Python raised this error for that value of the form."""
 
     error: Exception
-
-
-@dataclass(frozen=True)
-class Branch:
-    """A fork: the classes of values of a form, and the class that this path took."""
-
-    form: Form
-    classes: tuple[frozenset[Number], ...]  # the feasible ones
-    taken: int
-    line: int | None
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,10 @@ class Assignment:
     table: tuple[tuple[Number, int], ...]
     line: int | None
 
+    @cached_property
+    def results(self) -> dict[Number, int]:
+        return dict(self.table)
+
 
 class PathDomains(dict[str, frozenset[int]]):
     """The values that variables may have on a path; a bit that is not limited has both."""
@@ -79,26 +86,91 @@ class PathDomains(dict[str, frozenset[int]]):
         return frozenset((0, 1))
 
 
+@dataclass(frozen=True)
+class Met:
+    """Paths through a statement, which have met after it: the events of each."""
+
+    paths: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a path knows and has done at some point."""
+
+    events: list[Branch | HeadRead | Met]
+    assigned: dict[str, Tree]
+    now: dict[str, Any]
+    domains: PathDomains
+    tests: list[tuple[Form, frozenset[Number]]]
+    chain: list[Branch]
+    word_bounds: dict[Terms, tuple[int, int]]
+    word_not: set[tuple[Terms, int]]
+    read: frozenset[str]
+
+
 @dataclass
 class Path:
     """One way through `step`: its events in order, and what it assigned."""
 
     program: ProgramClass
     prefix: Sequence[int] = ()
-    events: list[Branch | HeadRead] = field(default_factory=list)
-    assigned: dict[str, Assignment | WordAssignment] = field(default_factory=dict)
-    domains: dict[str, frozenset[int]] = field(default_factory=dict)
+    events: list[Branch | HeadRead | Met] = field(default_factory=list)
+    assigned: dict[str, Tree] = field(default_factory=dict)
+    now: dict[str, Any] = field(default_factory=dict)  # what `step` reads from variables and heads
+    domains: PathDomains = field(default_factory=PathDomains)
     tests: list[tuple[Form, frozenset[Number]]] = field(default_factory=list)
+    chain: list[Branch] = field(default_factory=list)  # the forks that lead here, those of statements included
     choices: list[tuple[int, int]] = field(default_factory=list)  # (taken, how many) at each fork
     predicates: dict[str, WordPredicate] = field(default_factory=dict)  # comparisons of words
     word_bounds: dict[Terms, tuple[int, int]] = field(default_factory=dict)
     word_not: set[tuple[Terms, int]] = field(default_factory=set)
+    read: frozenset[str] = frozenset()  # the heads that were read for certain
+    ways: list[Saved] = field(default_factory=list)  # paths through statements, at their end
     reached: Mapping[str, frozenset[int]] | None = None  # the values that variables have in runs; None: any
+    comparisons: dict[Any, Any] = field(default_factory=dict)  # of symbols with constants
 
     def __post_init__(self) -> None:
         kinds = self.program.spec.kinds
         every = {n: frozenset(range(len(kind))) for n, kind in kinds.items() if not isinstance(kind, Word)}
         self.domains = PathDomains(every if self.reached is None else {n: self.reached[n] for n in every})
+
+    def saved(self) -> Saved:
+        """What the path knows and has done, to go back to."""
+        return Saved(
+            list(self.events),
+            dict(self.assigned),
+            dict(self.now),
+            PathDomains(self.domains),
+            list(self.tests),
+            list(self.chain),
+            dict(self.word_bounds),
+            set(self.word_not),
+            self.read,
+        )
+
+    def restore(self, saved: Saved) -> None:
+        """Go back to what the path knew and had done."""
+        self.events, self.assigned, self.now = list(saved.events), dict(saved.assigned), dict(saved.now)
+        self.domains, self.tests, self.chain = PathDomains(saved.domains), list(saved.tests), list(saved.chain)
+        self.word_bounds, self.word_not = dict(saved.word_bounds), set(saved.word_not)
+        self.read = saved.read
+
+    def others(self) -> list[tuple[int, ...]]:
+        """The choices that lead to the paths that fork off this one."""
+        found: list[tuple[int, ...]] = []
+        for place in range(len(self.prefix), len(self.choices)):
+            before = tuple(taken for taken, _ in self.choices[:place])
+            found += [(*before, other) for other in range(1, self.choices[place][1])]
+        return found
+
+    def explosion(self, paths: Iterable[Sequence[Branch]], most: int) -> str:
+        """What to say where there are too many paths."""
+        forks = Counter((branch.line, branch.form.describe()) for path in paths for branch in path)
+        worst = "; ".join(f"line {line} on {form}" for (line, form), _ in forks.most_common(3))
+        return (
+            f"{self.program.spec.name}: step has more than {most:,} paths; the branches that multiply: {worst} "
+            "(kl.table(T)[z.x] and kl.among(z.x, values) do not branch)"
+        )
 
     def attainable(self, form: Form) -> Iterable[Number]:
         """The values that a form can have on this path, exactly.
@@ -106,8 +178,9 @@ class Path:
         Variables are enumerated together only where a condition on several of them ties them.
         """
         names, tests = self._tied(form.variables)
-        if not tests or sum(bit_of_name(name) is not None for name in names) > MOST_TIED_BITS:
-            return form.values_on(self.domains)  # with many bits: values that no state has may be among these
+        bits = sum(bit_of_name(name) is not None for name in names)
+        if not tests or bits > MOST_TIED_BITS or prod(len(self.domains[name]) for name in names) > MOST_TIED:
+            return form.values_on(self.domains)  # with many values: some that no state has may be among these
         grid = Grid(names, self.domains)
         found = np.unique(np.broadcast_to(grid.evaluate(form), grid.shape)[grid.where(tests)])
         return [value if form.denominator == 1 else Fraction(value, form.denominator) for value in found.tolist()]
@@ -154,7 +227,9 @@ class Path:
         place = len(self.choices)
         taken = self.prefix[place] if place < len(self.prefix) else 0
         self.choices.append((taken, len(classes)))
-        self.events.append(Branch(form, classes, taken, executing_line(self.program)))
+        branch = Branch(form, classes, taken, executing_line(self.program))
+        self.events.append(branch)
+        self.chain.append(branch)
         return taken
 
     def limit(self, form: Form, allowed: frozenset[Number]) -> None:
@@ -165,6 +240,78 @@ class Path:
             self.domains[name] = kept
         else:
             self.tests.append((form, allowed))
+
+    def feasible(self, node: Node) -> list[tuple[frozenset[Number], Tree]]:
+        """The children of a node that this path can come to."""
+        predicate = self._predicate(node.form)
+        if predicate is not None:
+            known = known_comparison(self, predicate)
+            return [pair for pair in node.children if known is None or int(known) in pair[0]]
+        values = frozenset(self.attainable(node.form))
+        return [pair for pair in node.children if pair[0] & values]
+
+    def _predicate(self, form: Form) -> WordPredicate | None:
+        return self.predicates.get(form.variables[0]) if len(form.terms) == 1 else None
+
+    def enter(self, form: Form, allowed: frozenset[Number]) -> None:
+        """Limit the path to a child of a node."""
+        predicate = self._predicate(form)
+        if predicate is None:
+            self.limit(form, allowed)
+        elif len(allowed) == 1:
+            learn_comparison(self, predicate, 1 in allowed)
+
+    def resolved(self, tree: Tree) -> Tree:
+        """The leaf of a tree on this path. Other paths take the others."""
+        while isinstance(tree, Node):
+            children = self.feasible(tree)
+            taken = 0
+            if len(children) > 1:
+                taken = self.branch(tree.form, tuple(allowed for allowed, _ in children))
+                self.enter(tree.form, children[taken][0])
+            tree = children[taken][1]
+        return tree
+
+    def outcomes(self, tree: Tree) -> Iterator[Tree]:
+        """The leaves of a tree that this path can come to, one after the other; the path is limited to each in turn."""
+        if not isinstance(tree, Node):
+            yield tree
+            return
+        for allowed, child in self.feasible(tree):
+            before = self.saved()
+            self.enter(tree.form, allowed)
+            yield from self.outcomes(child)
+            self.restore(before)
+
+    def value(self, name: str) -> Any:
+        """What `step` reads from a variable."""
+        tree = self.assigned.get(name)
+        return self.known(tree, _fresh(self, name)) if isinstance(tree, Node) or tree is None else tree.value
+
+    def known(self, tree: Tree, kept: Any = None) -> Any:
+        """What a tree comes to: a form, where one has its value everywhere; otherwise its value on this path.
+
+        - `kept`: the value where the tree has None.
+        """
+        if isinstance(tree, Node):
+            form = self._separable(tree, kept)
+            if form is not None:
+                return Symbol(self, form) if form.terms else form.constant
+            function = function_of_one(tree, lambda leaf: kept if leaf is None else leaf.value)
+            if function is not None and function[0] in self.program.spec.kinds:
+                return Symbol.simplified(
+                    self, variable_form(function[0], len(function[1])), dict(enumerate(function[1]))
+                )
+            tree = self.resolved(tree)
+        return kept if tree is None else tree.value
+
+    def _separable(self, tree: Tree, kept: Any) -> Form | None:
+        kinds = self.program.spec.kinds
+        return separable(tree, lambda leaf: _form_of(kept if leaf is None else leaf.value), kinds.get)
+
+    def form_of(self, tree: Tree, name: str) -> Form | None:
+        """The form that a variable has everywhere, where there is one."""
+        return self._separable(tree, _fresh(self, name))
 
     def defined(self, symbol: Symbol, value: Number) -> Any:
         """The value of a symbol where its form has `value`. Raise an error with an example where Python raised."""
@@ -183,8 +330,8 @@ class Path:
         if name not in spec.variables:
             checked_write(spec, name, value)  # says so
         if isinstance(spec.variables[name].kind, Word):
-            self.assigned[name], value = assign_word(self, name, value, line)
-            return value
+            assigned, value = assign_word(self, name, value, line)
+            return self._written(name, assigned, value)
         value = ordinary(value)
         if isinstance(value, WordValue | BitsValue):
             raise ProgramError(f"{spec.name}: step writes a word expression to '{name}', which is not a word")
@@ -192,8 +339,7 @@ class Path:
             value = checked_write(spec, name, value)
             index = spec.variables[name].kind.index(value)
             assert index is not None
-            self.assigned[name] = Assignment(Form(0, ()), ((0, index),), line)
-            return value
+            return self._written(name, Assignment(Form(0, ()), ((0, index),), line), value)
         variable = spec.variables[name]
         kind, table, written = variable.kind, {}, {}
         for at in self.attainable(value.form):
@@ -211,8 +357,74 @@ class Path:
                 table[at] = index
         if self.reached is not None:
             _fill_gaps(table, value.form.values)
-        self.assigned[name] = Assignment(value.form, tuple(sorted(table.items())), line)
-        return Symbol.simplified(self, value.form, written)
+        made = Assignment(value.form, tuple(sorted(table.items())), line)
+        return self._written(name, made, Symbol.simplified(self, value.form, written))
+
+    def _written(self, name: str, assignment: Assignment | WordAssignment, value: Any) -> Any:
+        key = replace(assignment, line=None), value_key(value)  # the value is simplified for this path
+        self.assigned[name] = Leaf(key, value, assignment)
+        return value
+
+
+def function_of_one(tree: Tree, value_of: Callable[[Tree], Any]) -> tuple[str, list[Any]] | None:
+    """A tree that depends on one variable alone: the variable, and what the tree comes to for each of its values."""
+    names: set[str] = set()
+    for form, values in _parts(tree, value_of):
+        names.update(form.variables)
+        if len(names) > 1 or any(issubclass(type(value), Opaque) and type(value) is not Symbol for value in values):
+            return None
+    if not names:
+        return None
+    (name,) = names
+    size = next(len(form.tables[name]) for form, _ in _parts(tree, value_of) if form.terms)
+    found: list[Any] = []
+    for index in range(size):
+        at = tree
+        while isinstance(at, Node):
+            value = at.form.at({name: index})
+            at = next((child for allowed, child in at.children if value in allowed), at.children[0][1])
+        result = value_of(at)
+        if type(result) is Symbol:
+            result = result.at(result.form.at({name: index}))
+        if not _constant(result):
+            return None
+        found.append(result)
+    return name, found
+
+
+def _constant(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(_constant, value))
+    return type(value) in (bool, int, str, Fraction, type(None), Raised)
+
+
+def _parts(tree: Tree, value_of: Callable[[Tree], Any]) -> Iterator[tuple[Form, tuple[Any, ...]]]:
+    """The forms that a tree depends on, each with the value of its leaf."""
+    if isinstance(tree, Node):
+        yield tree.form, ()
+        for _, child in tree.children:
+            yield from _parts(child, value_of)
+    else:
+        value = value_of(tree)
+        yield (value.form if type(value) is Symbol else Form(0, ())), (value,)
+
+
+def _form_of(value: Any) -> Form | None:
+    """The form of a number, or of a symbol that is a form by itself."""
+    if type(value) is Symbol:
+        return value.form if value.pure and not value.boolean else None
+    return Form(value, ()) if exact_number(value) else None
+
+
+def value_key(value: Any) -> Hashable:
+    """Equal keys: values that no Python code can distinguish."""
+    kind = type(value)
+    if kind is Symbol:
+        key: Hashable = value.key
+        return key
+    if kind is tuple:
+        return kind, tuple(map(value_key, value))
+    return (kind, value) if kind in (bool, int, str, Fraction, frozenset, type(None)) else (kind, id(value))
 
 
 def _fill_gaps(table: dict[Number, int], every: Sequence[Number]) -> None:
@@ -240,6 +452,7 @@ class Symbol(Opaque):
     ) -> None:
         self.path, self.form, self.table = path, form, table  # table None: the symbol is the value of the form itself
         self.boolean = boolean  # without a table: False and True, coded as 0 and 1
+        self._key: Hashable = None
 
     @classmethod
     def simplified(cls, path: Path, form: Form, table: dict[Number, Any]) -> Any:
@@ -276,6 +489,20 @@ class Symbol(Opaque):
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.concrete(), name)
+
+    @property
+    def key(self) -> Hashable:
+        if self._key is None:
+            entries = self.table and tuple((at, value_key(entry)) for at, entry in self.table.items())
+            self._key = Symbol, self.form, self.boolean, entries
+        return self._key
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every value is a number: then it stands for an ordinary variable."""
+        return self.table is None or all(
+            isinstance(one, int | float | Fraction | Raised) for one in self.table.values()
+        )
 
     @property
     def pure(self) -> bool:
@@ -414,7 +641,12 @@ def _compare(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         difference = a.plus(b, -1)
         symbol = left if isinstance(left, Symbol) else right
         return Symbol.simplified(symbol.path, difference, {v: function(v, 0) for v in difference.values})
-    return apply(function, left, right)
+    if type(left) is not Symbol or type(right) not in (bool, int, str, type(None)):
+        return apply(function, left, right)
+    known, key = left.path.comparisons, (function, left.key, type(right), right)
+    if key not in known:  # the same questions come up on every path
+        known[key] = apply(function, left, right)
+    return known[key]
 
 
 def _linear(function: Callable[[Any, Any], Any], times: int) -> Callable[[Any, Any], Any]:
@@ -481,21 +713,25 @@ class SymbolicState:
     """`z` in `step`, while it is executed symbolically."""
 
     def __init__(self, path: Path) -> None:
-        vars(self).update(_path=path, _now={})
+        vars(self).update(_path=path)
 
     def __getattr__(self, name: str) -> Any:
         path: Path = self._path
         spec = path.program.spec
-        if name in spec.heads and not any(event == HeadRead(name) for event in path.events):
+        if name in spec.heads and name not in path.read:
+            path.read |= {name}
             path.events.append(HeadRead(name))
-        if name not in self._now:
+        if name not in path.now:
             if name not in spec.kinds:
-                return class_constant(path.program, name)
-            self._now[name] = _fresh(path, name)
-        return self._now[name]
+                return class_constant(path.program, name, self)
+            path.now[name] = path.value(name)
+        return path.now[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._now[name] = self._path.assign(name, value)
+        program = self._path.program
+        if name not in program.spec.kinds and (array := view(self, program, name)) is not None:
+            return array.assign(value)
+        self._path.now[name] = self._path.assign(name, value)
 
 
 def _fresh(path: Path, name: str) -> Any:
@@ -506,45 +742,6 @@ def _fresh(path: Path, name: str) -> Any:
     head = path.program.spec.heads.get(name)
     values: dict[Number, Value] = dict(enumerate(kind.values if head is None else head.read_values))
     return Symbol.simplified(path, variable_form(name, len(kind)), values)
-
-
-def execute(program: ProgramClass, reached: Mapping[str, frozenset[int]] | None = None) -> list[Path]:
-    """Every path through `step`. With `reached`, only paths that begin with these values of variables and heads."""
-    paths: list[Path] = []
-    open_prefixes: list[tuple[int, ...]] = [()]
-    while open_prefixes:
-        path = Path(program, open_prefixes.pop(), reached=reached)
-        _run(path)
-        paths.append(path)
-        for place in range(len(path.prefix), len(path.choices)):
-            before = tuple(taken for taken, _ in path.choices[:place])
-            open_prefixes += [(*before, other) for other in range(1, path.choices[place][1])]
-        if len(paths) + len(open_prefixes) > MAX_PATHS:
-            raise TooManyPaths(_explosion(program, [*paths]))
-    return paths
-
-
-def _run(path: Path) -> None:
-    try:
-        with watched(path.program):
-            step_of(path.program)(SymbolicState(path))
-    except KleeneError:
-        raise
-    except Exception as error:
-        raise StepError(
-            f"{path.program.spec.name}: step raises {type(error).__name__}: {error} while it is read symbolically"
-        ) from error
-
-
-def _explosion(program: ProgramClass, paths: list[Path]) -> str:
-    forks = Counter(
-        (event.line, event.form.describe()) for path in paths for event in path.events if isinstance(event, Branch)
-    )
-    worst = "; ".join(f"line {line} on {form}" for (line, form), _ in forks.most_common(3))
-    return (
-        f"{program.spec.name}: step has more than {MAX_PATHS:,} paths; the branches that multiply: {worst} "
-        "(kl.table(T)[z.x] and kl.among(z.x, values) do not branch)"
-    )
 
 
 class LookupTable(Generic[K, V]):

@@ -776,7 +776,8 @@ def _cube_guards(spec: Spec, guard: Sequence[Test], test: Test, atoms: Sequence[
     """A guard with one of its tests as cubes of single bits: a guard for each cube."""
     rest = [t for t in guard if t is not test]
     chosen = [test.form.at(_assignment(atoms, i)) in test.allowed for i in range(1 << len(atoms))]
-    return [simplify_guard(spec, (*rest, *_cube_tests(spec, atoms, cube))) for cube in cubes(chosen)]
+    made = [simplify_guard(spec, (*rest, *_cube_tests(spec, atoms, cube))) for cube in cubes(chosen)]
+    return [guard for guard in made if all(test.allowed for test in guard)]  # others contradict the rest of the guard
 
 
 def _direct(builder: UnitBuilder, update: GuardedUpdate | WordUpdate, test: Test) -> bool:
@@ -798,7 +799,8 @@ def _table_on_cubes(builder: UnitBuilder, update: GuardedUpdate, atoms: tuple[st
     for result in sorted({r for r in results if r is not None} - skipped):
         for cube in cubes([r == result for r in results]):
             guard = simplify_guard(builder.spec, (*update.guard, *_cube_tests(builder.spec, atoms, cube)))
-            made.append(replace(update, guard=guard, form=Form(0, ()), table=((0, result),)))
+            if all(test.allowed for test in guard):
+                made.append(replace(update, guard=guard, form=Form(0, ()), table=((0, result),)))
     changes = sum(a != b for a, b in pairwise(ordered)) + (ordered[0] not in skipped)
     return made if len(made) < changes else [update]
 

@@ -633,32 +633,51 @@ def compare(path: Path, terms: Terms, relation: str, threshold: int) -> bool:
 
 def _at_least(path: Path, terms: Terms, threshold: int) -> bool:
     """Σ terms ≥ threshold, where the first coefficient is positive."""
-    low, high = bounds(path, terms)
-    if low >= threshold or high < threshold:
-        return low >= threshold
-    holds = _fork(path, WordPredicate(terms, "≥", threshold))
-    path.word_bounds[terms] = (threshold, high) if holds else (low, threshold - 1)
-    return holds
+    return _decided(path, WordPredicate(terms, "≥", threshold))
 
 
 def _equals(path: Path, terms: Terms, threshold: int) -> bool:
     """Σ terms = threshold, where the first coefficient is positive. At an end of its range, one threshold decides."""
     low, high = bounds(path, terms)
-    if low == high == threshold or not low <= threshold <= high:
-        return low == high == threshold
-    if threshold == high:
+    if low < high == threshold:
         return _at_least(path, terms, threshold)
-    if threshold == low:
+    if low == threshold < high:
         return not _at_least(path, terms, threshold + 1)
-    if (terms, threshold) in path.word_not:
-        return False
-    holds = _fork(path, WordPredicate(terms, "=", threshold))
-    if holds:
-        path.word_bounds[terms] = (threshold, threshold)
-    else:  # inside the range, an inequality moves neither end
-        path.word_not.add((terms, threshold))
-        path.word_bounds[terms] = (low, high)
+    return _decided(path, WordPredicate(terms, "=", threshold))
+
+
+def _decided(path: Path, predicate: WordPredicate) -> bool:
+    """Whether a comparison holds on this path. Fork where the path does not decide it."""
+    known = known_comparison(path, predicate)
+    if known is not None:
+        return known
+    holds = _fork(path, predicate)
+    learn_comparison(path, predicate, holds)
     return holds
+
+
+def known_comparison(path: Path, predicate: WordPredicate) -> bool | None:
+    """Whether a comparison holds on this path; None where the path does not decide it."""
+    low, high = bounds(path, predicate.terms)
+    at = predicate.threshold
+    if predicate.relation == "≥":
+        return low >= at if low >= at or high < at else None
+    if low == high == at or not low <= at <= high:
+        return low == high == at
+    return False if (predicate.terms, at) in path.word_not else None
+
+
+def learn_comparison(path: Path, predicate: WordPredicate, holds: bool) -> None:
+    """Limit the path to where a comparison holds, or does not."""
+    low, high = bounds(path, predicate.terms)
+    at = predicate.threshold
+    if predicate.relation == "≥":
+        path.word_bounds[predicate.terms] = (at, high) if holds else (low, at - 1)
+    elif holds:
+        path.word_bounds[predicate.terms] = (at, at)
+    else:  # inside the range, an inequality moves neither end
+        path.word_not.add((predicate.terms, at))
+        path.word_bounds[predicate.terms] = (low, high)
 
 
 def _fork(path: Path, predicate: WordPredicate) -> bool:

@@ -5,14 +5,17 @@ A layer is attention, then `step`. All heads of a layer read the state before it
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
+from kleene.machines.arrays import view
 from kleene.machines.bitwords import BitWord
 from kleene.machines.declarations import Head, Variable
 from kleene.machines.kinds import Categorical, Numerical, Subset, Value, Word, as_int, as_number
@@ -122,7 +125,7 @@ class PositionState:
                 raise UndefinedRead(spec.name, name, self._position, self._layer.number, len(output.selected))
             value = self._nearest(head, output.value)
             return head.read_values[head.kind.index(value) or 0] if head.counts else _read(spec, name, value)
-        return class_constant(self._program, name)
+        return class_constant(self._program, name, self)
 
     def _nearest(self, head: HeadSpec, value: Value) -> Value:
         if not isinstance(head.kind, Numerical):
@@ -136,6 +139,8 @@ class PositionState:
             raise RangeError(f"{self._program.spec.name}: '{head.name}' {where}: {error}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._values and (array := view(self, self._program, name)) is not None:
+            return array.assign(value)
         self._values[name] = checked_write(self._program.spec, name, value)
         self._layer.lines[self._position][name] = executing_line(self._program)
 
@@ -144,6 +149,18 @@ def _read(spec: Spec, name: str, value: Value) -> Value:
     """A value as `step` reads it: words know their width."""
     kind = spec.kinds[name]
     return BitWord(value, kind.bits) if isinstance(kind, Word) else value
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What `step` prints is for runs. Nothing is printed while it is read, or checked on many states."""
+    with redirect_stdout(_Nowhere()):
+        yield
+
+
+class _Nowhere(io.TextIOBase):
+    def write(self, text: str, /) -> int:
+        return len(text)
 
 
 def executing_line(program: ProgramClass | LayerProgram) -> int | None:
@@ -155,8 +172,10 @@ def executing_line(program: ProgramClass | LayerProgram) -> int | None:
     return frame.f_lineno if frame is not None else None
 
 
-def class_constant(program: ProgramClass | LayerProgram, name: str) -> Any:
-    """Read `z.NAME`, a constant of the class; reject any other name."""
+def class_constant(program: ProgramClass | LayerProgram, name: str, state: Any) -> Any:
+    """Read `z.NAME`, an array or a constant of the class; reject any other name."""
+    if (array := view(state, program, name)) is not None:
+        return array
     if name in program.spec.moves:
         into = program.spec.moves[name].into
         raise ProgramError(f"{program.spec.name}: step reads '{name}', which writes into '{into}'; read '{into}'")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from kleene.common.output import Output
 from kleene.common.text import Text
 from kleene.errors import ProgramError
+from kleene.machines.arrays import expanded, is_array
 from kleene.machines.declarations import Clear, CycleLayer, Head, Variable
 from kleene.machines.spec import Spec, second_spec
 from kleene.machines.specify import specify
@@ -26,14 +27,37 @@ C = TypeVar("C", bound="ProgramClass")
 
 
 class _Body(dict[str, Any]):
-    """A class body that rejects a second variable of the same name."""
+    """A class body that rejects a second variable of the same name.
+
+    Comprehensions and lambdas in a class do not see the names of its body, only global names. While the body runs,
+    its declarations are global names, too.
+    """
+
+    lent: ClassVar[list[tuple[dict[str, Any], str, Any]]] = []  # (the global names, a name, what it was before)
 
     def __setitem__(self, name: str, value: Any) -> None:
         if isinstance(self.get(name), Variable | Head | Clear):
             raise ProgramError(f"'{name}' is declared twice; every variable and head has a name of its own")
         super().__setitem__(name, value)
+        if isinstance(value, Variable | Head) or is_array(value):
+            scope = sys._getframe(1).f_globals
+            self.lent.append((scope, name, scope.get(name, _ABSENT)))
+            scope[name] = value
         if isinstance(value, Head) and value.own is not None:
             self[f"{name}_here"] = value.own
+
+    @classmethod
+    def take_back(cls) -> None:
+        """Make global names what they were before."""
+        while cls.lent:
+            scope, name, before = cls.lent.pop()
+            if before is _ABSENT:
+                scope.pop(name, None)
+            else:
+                scope[name] = before
+
+
+_ABSENT = object()
 
 
 class ProgramClass(type):
@@ -44,10 +68,12 @@ class ProgramClass(type):
 
     @classmethod
     def __prepare__(mcs, name: str, bases: tuple[type, ...], /, **options: Any) -> Any:
+        _Body.take_back()  # from a body that raised an error
         return _Body()
 
     def __new__(mcs: type[C], name: str, bases: tuple[type, ...], body: dict[str, Any], *, abstract: bool = False) -> C:
-        cls = super().__new__(mcs, name, bases, dict(body))
+        _Body.take_back()
+        cls = super().__new__(mcs, name, bases, expanded(dict(body)))
         if bases and not abstract:
             cls.spec = specify(name, _body(cls), taken=ProgramClass)
             cls.by_layer = tuple(LayerProgram(cls, *one) for one in zip(cls.spec.by_layer, _cycle(cls))) or (cls,)

@@ -17,7 +17,7 @@ from typing import Any
 
 from kleene.common.execution import Instruction, Store
 from kleene.errors import DidNotHalt, FileError, InputError, RangeError
-from kleene.files import read_text, write_text
+from kleene.files import read_bytes, read_text, write_text
 
 IO = -1  # the address of input and output, 0xFFFF in 16 bits
 MAX_WORDS = 1 << 22  # the largest memory
@@ -498,15 +498,33 @@ def parse_cells(text: str, dialect: str | Dialect = "esolang", *, name: str = "s
 
 
 def load(path: str | Path, dialect: str | Dialect = "esolang") -> Image:
-    """Load an image: `.dec` and `.txt` hold decimal cells, `.subleq`, `.asm` and `.s` assembly text."""
+    """Load an image: `.dec` and `.txt` hold decimal cells, `.subleq`, `.asm` and `.s` assembly text.
+
+    Any other file is recognised by its content: decimal cells, or raw bytes (words of 16 bits, low byte first)."""
     path = Path(path)
     if path.suffix in (".dec", ".txt"):
         return parse_cells(read_text(path, MAX_FILE), dialect, name=str(path))
     if path.suffix in (".subleq", ".asm", ".s"):
         return assemble(read_text(path, MAX_FILE), dialect, name=str(path))
-    raise FileError(
-        f"{path}: unknown suffix {path.suffix!r}; images are read from .dec (decimal cells) and .subleq (assembly)"
-    )
+    content = read_bytes(path, MAX_FILE)
+    if content.translate(None, b"0123456789+-, \t\r\n"):
+        return parse_bytes(content, dialect, name=str(path))
+    return parse_cells(content.decode("ascii"), dialect, name=str(path))
+
+
+def parse_bytes(content: bytes, dialect: str | Dialect = "esolang", *, name: str = "subleq") -> Image:
+    """Read an image from raw bytes: words of 16 bits, low byte first, two's complement.
+
+    >>> parse_bytes(bytes([9, 0, 255, 255, 3, 0])).words
+    (9, -1, 3)
+    """
+    rules = dialect_of(dialect)
+    if rules.separate:
+        raise InputError(f"{name}: raw bytes are one memory; the dialect {rules.name} has separate instructions")
+    if len(content) % 2 or not content:
+        raise InputError(f"{name}: {len(content):,} raw bytes; an image has words of two bytes")
+    words = [int.from_bytes(content[k : k + 2], "little", signed=True) for k in range(0, len(content), 2)]
+    return parse_cells(" ".join(map(str, words)), rules, name=name)
 
 
 def save(image: Image | Sequence[int], path: str | Path, dialect: str | Dialect = "esolang") -> None:

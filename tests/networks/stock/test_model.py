@@ -19,6 +19,8 @@ DECODERS: dict[str, tuple[Any, int, list[str]]] = {
     "addition": (kl.library.addition_decoder(3), 12, ["123+456=", "999+001="]),
     "long_addition": (kl.library.long_addition_decoder(20), 20, ["95+7=", "1+999="]),
     "multiplication": (kl.library.multiplication_decoder(2), 12, ["12*34=", "99*99="]),
+    "calculator": (kl.library.calculator_decoder(2, 62), 62, ["2*(3-14)=", "-7=", "12*4="]),
+    "scan": (kl.library.scan_decoder(), 60, ["jump twice and look left =", "turn opposite right ="]),
     "parity": (kl.library.parity_decoder(16), 18, ["0110=", "1=", "111="]),
     "copy": (kl.library.copy_decoder("abc", 16), 18, ["abca=", "c="]),
     "reverse": (kl.library.reverse_decoder("abc", 16), 18, ["abca=", "c="]),
