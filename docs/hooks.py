@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def public_names() -> dict[str, str]:
 
 def docstring(path: Path, name: str | None = None) -> str:
     """The docstring of a module, or of a name in it; empty where there is none."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     if name is None:
         return ast.get_docstring(tree) or ""
     for node in tree.body:
@@ -120,7 +121,13 @@ def docstring(path: Path, name: str | None = None) -> str:
     return ""
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def public(path: Path) -> bool:
     """Whether a module has a function or class without an underscore."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     return any(isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_") for n in tree.body)

@@ -10,7 +10,7 @@ import typer
 from kleene.cli import AsJson, app, print_json, show
 from kleene.cli.names import find_source, is_folder, read_tokens, read_word
 from kleene.cli.words import complete_experiment
-from kleene.errors import FileError, InputError, a_type
+from kleene.errors import FileError, InputError, NotSupported, a_type
 
 
 @app.command(epilog="Example: kleene explain models/wikitext 'the chimney sweep has sick lungs' -o heatmap.png")
@@ -39,7 +39,8 @@ def explain(
 ) -> None:
     """Show which parts of an input did what in a saved network, or exactly, in a machine.
 
-    A machine gives the exact Shapley value of each symbol, and the symbol that it interacts with most.
+    A machine gives the exact Shapley value of each symbol, and the symbol that it interacts with most; where there are
+    too many words to draw, its run. --html saves the page of the run.
     """
     from kleene.verbs import explain as verb
     from kleene.verbs import load
@@ -47,7 +48,7 @@ def explain(
     given = {"target": target, "bias_rule": bias_rule, "read": read}
     drawn = {"distribution": distribution, "position": position}
     if not is_folder(model):
-        return _explain_machine(model, input, given, drawn, output or html, as_json)
+        return _explain_machine(model, input, given, drawn, output, html, as_json)
     if any(value is not None for value in drawn.values()):
         option = next(option for option, value in drawn.items() if value is not None)
         raise InputError(f"--{option}: only for machines; {model} is a saved network")
@@ -80,9 +81,15 @@ def explain(
 
 
 def _explain_machine(
-    name: str, words: list[str], networks: dict[str, Any], given: dict[str, Any], picture: Path | None, as_json: bool
+    name: str,
+    words: list[str],
+    networks: dict[str, Any],
+    given: dict[str, Any],
+    picture: Path | None,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
-    """The exact effects of the symbols of a word, or of the tokens of a program's input."""
+    """The exact effects of a word's symbols, or of the tokens of a program's input; with --html, the page of a run."""
     from kleene.machines.program import ProgramClass
     from kleene.truth.shapley import explain_machine
 
@@ -94,10 +101,26 @@ def _explain_machine(
     machine = find_source(name)
     program = isinstance(machine, ProgramClass)
     word: Any = read_tokens(machine, " ".join(words)) if program else read_word(machine, words)
-    found = explain_machine(
-        machine, word, distribution=_chances(given["distribution"], program), position=given["position"]
-    )
+    if html is not None:
+        _run_of(machine, word, program).to_html(html)
+        return typer.echo(f"saved {html}")
+    drawn = _chances(given["distribution"], program)
+    try:
+        found = explain_machine(machine, word, distribution=drawn, position=given["position"])
+    except NotSupported as error:  # too many words to draw
+        if as_json or drawn is not None or given["position"] is not None:
+            raise
+        typer.echo(f"No exact effects: {error}. The run itself:\n\n{_run_of(machine, word, program)}")
+        return None
     print_json(found.to_dict()) if as_json else typer.echo(str(found))
+
+
+def _run_of(machine: Any, word: Any, program: bool) -> Any:
+    """The trace of a program, or of the network that a machine becomes."""
+    from kleene.verbs import compile as to_network
+    from kleene.verbs import explain as verb
+
+    return machine.trace(word) if program else verb(to_network(machine), word)
 
 
 def _chances(text: str | None, program: bool) -> dict[Any, float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +20,7 @@ from kleene.machines.kinds import Categorical, Kind, Numerical, Subset
 from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.machines.written_rules import Rule
+from kleene.show.labels import Labels
 
 UNDEFINED = "∅"
 TEXT_WIDTH = 110
@@ -98,7 +99,7 @@ class TraceTables:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, self.spec = trace, trace.spec
+        self.trace, self.spec, self.label = trace, trace.spec, Labels(trace).label
         self.moving = [
             name
             for name in self.spec.variables
@@ -112,7 +113,10 @@ class TraceTables:
             for place in range(len(self.trace.tokens))
         ]
         groups = list(self._groups(widths, options.max_width))
-        yield Text(f"{self.spec.name}, tokens {' '.join(map(str, self.trace.tokens))}", style="bold")
+        yield Text(
+            f"{self.spec.name}, tokens {' '.join(self.label('tokens', token) for token in self.trace.tokens)}",
+            style="bold",
+        )
         for layer, cells in enumerate(tables):
             for places in groups:
                 title = f"layer {layer}" if layer else "start"
@@ -132,11 +136,17 @@ class TraceTables:
         """The rows of a layer: what its heads read, then the variables after it."""
         states = self.trace.states
         if layer == 0:
-            return {name: [Text(show_value(state[name])) for state in states[0]] for name in self.spec.variables}
-        rows = {name: [_head_text(at.value) for at in row] for name, row in self.trace.heads[layer - 1].items()}
+            return {name: [Text(self.label(name, state[name])) for state in states[0]] for name in self.spec.variables}
+        heads = self.trace.heads[layer - 1].items()
+        rows = {name: [_head_text(at.value, self._named(name)) for at in row] for name, row in heads}
         for name in self.moving:
-            rows[name] = [_change_text(old[name], new[name]) for old, new in zip(states[layer - 1], states[layer])]
+            both = zip(states[layer - 1], states[layer])
+            rows[name] = [_change_text(old[name], new[name], self._named(name)) for old, new in both]
         return rows
+
+    def _named(self, name: str) -> Callable[[Value], str]:
+        """The text of a variable's or head's values."""
+        return lambda value: self.label(name, value)
 
     def _groups(self, widths: Sequence[int], room: int) -> Iterator[range]:
         """Split the positions into ranges that fit beside the names."""
@@ -160,14 +170,14 @@ class TraceTables:
         return table
 
 
-def _head_text(value: Value | None) -> Text:
-    return Text(UNDEFINED, style="dim") if value is None else Text(show_value(value), style="cyan")
+def _head_text(value: Value | None, text: Callable[[Value], str]) -> Text:
+    return Text(UNDEFINED, style="dim") if value is None else Text(text(value), style="cyan")
 
 
-def _change_text(old: Value, new: Value) -> Text:
+def _change_text(old: Value, new: Value, text: Callable[[Value], str]) -> Text:
     if old == new:
-        return Text(show_value(new))
-    return Text(f"{show_value(old)}→{show_value(new)}", style="bold black on yellow")
+        return Text(text(new))
+    return Text(f"{text(old)}→{text(new)}", style="bold black on yellow")
 
 
 # --- guarded updates --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from benchmarks.pages import large_trace
 
 import kleene as kl
 from hostile import Hostile
-from kleene.show.page.program import Labels
+from kleene.show.labels import Labels
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="Chromium is not installed (Debian: apt-get install chromium); .ci/run installs it"
