@@ -104,7 +104,9 @@ def _letters(thing: Any) -> tuple[str, ...]:
         return tuple((thing.description.get("tape") or thing.description["chain"])["alphabet"])
     if isinstance(thing, GatedRNN) and "turing" in thing.about:
         return thing.alphabet
-    raise NotSupported(f"verify: {a_type(thing)} is no Turing machine, and was not compiled from one")
+    raise NotSupported(
+        f"verify: cannot compare {a_type(thing)}: it is no Turing machine, and was not compiled from one"
+    )
 
 
 def _room(thing: Any, word: Word, max_steps: int) -> int:
