@@ -7,7 +7,8 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,53 @@ def speeds() -> Iterator[Row]:
         "unit": "times",
         "at_least": 100,
     }
+    yield from beside_the_rule_machine()
+    yield from compiling()
     yield from decoding()
+
+
+def beside_the_rule_machine() -> Iterator[Row]:
+    """The sparse evaluator and the rule machine on batches of 256 inputs, all different.
+
+    The first batch fills the tables of the sparse evaluator; the other rows are the best of four more."""
+    import kleene as kl
+
+    chance = random.Random(0)
+    programs: list[tuple[str, Any, Callable[[], list[int]], dict[str, float]]] = [
+        ("parity_relative, 100 bits", library.parity_relative, lambda: [2, *_drawn(chance, 2, 100)], {"at_most": 1.5}),
+        ("parity_absolute, 100 bits", library.parity_absolute(100), lambda: _drawn(chance, 2, 100), {"at_most": 1.5}),
+        ("addition, 20 digits", library.addition, lambda: library.addition.sample(chance, 43), {}),
+        ("sort, 40 of 40", library.sort(40, 40), lambda: _drawn(chance, 40, 40), {}),
+        ("dyck2, 40", library.dyck2(40), lambda: _drawn(chance, 4, 40), {"at_most": 1.5}),
+    ]
+    for name, program, draw, limit in programs:
+        net, machine = kl.compile(program), RuleMachine(guarded_updates(program))
+        batches = [[draw() for _ in range(256)] for _ in range(5)]
+        net.run_batch(batches[0][:2], evaluator="sparse")  # compiles its kernels once
+        net = kl.compile(program)
+        sparse = [cpu_seconds(partial(net.run_batch, some, evaluator="sparse")) / 256 for some in batches]
+        rules = min(cpu_seconds(partial(machine.run_batch, some)) / 256 for some in batches)
+        yield {"name": f"rule machine, {name}", "ours": 1 / rules, "unit": "sequences/s"}
+        yield {"name": f"sparse network, {name}: the first batch", "ours": 1 / sparse[0], "unit": "sequences/s"}
+        yield {"name": f"sparse network, {name}", "ours": 1 / min(sparse[1:]), "unit": "sequences/s"}
+        ratio = min(sparse[1:]) / rules
+        yield {"name": f"sparse network over rule machine, {name}", "ours": ratio, "unit": "times its time", **limit}
+
+
+def _drawn(chance: random.Random, values: int, length: int) -> list[int]:
+    return [chance.randrange(values) for _ in range(length)]
+
+
+def compiling() -> Iterator[Row]:
+    """Functions of two large variables: one with few units, one with many."""
+    from benchmarks.certificates import of_two
+
+    for name, size, function, limit in (
+        ("(a + b) % 1,000", 1000, lambda a, b: (a + b) % 1000, 5),
+        ("a · b % 200", 200, lambda a, b: a * b % 200, 10),
+    ):
+        units, seconds = _compiled(of_two(size, function))
+        yield {"name": f"compile {name} ({units:,} units)", "ours": seconds, "unit": "CPU s", "at_most": limit}
 
 
 def decoding() -> Iterator[Row]:

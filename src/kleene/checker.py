@@ -759,15 +759,23 @@ def prove_numbers(net: Net) -> dict[str, Any]:
     """Every entry is finite, the format holds it, and it is a whole number, except the weights that clear averages."""
     entries = 0
     for name, tensor in net.tensors.items():
-        need(np.isfinite(tensor).all(), f"{name} has an entry that is not finite")
-        held = net.format.holds(tensor)
-        need(held.all(), f"{name} has the entry {tensor[~held][:1]}, which {net.format.name} cannot hold")
+        found = tensor[tensor != 0]  # zero is finite, whole, and in every format
+        need(np.isfinite(found).all(), f"{name} has an entry that is not finite")
+        held = net.format.holds(found)
+        need(held.all(), f"{name} has the entry {found[~held][:1]}, which {net.format.name} cannot hold")
         odd = tensor != np.rint(tensor)
         if name.endswith(".in2"):
             odd[:, [s.start for s in net.layout.values() if s.coding == "scalar"]] = False
         need(not odd.any(), f"{name} has the entry {tensor[odd][:1]}, which is no whole number")
         entries += tensor.size
     return {"entries": entries, "format": net.format.name}
+
+
+def entries(table: Array, rows: Array, columns: Sequence[int]) -> Array:
+    """Some rows and columns of a table."""
+    whole = np.array_equal(columns, np.arange(table.shape[1]))
+    chosen: Array = table[rows] if whole else table[np.ix_(rows, np.asarray(columns))]
+    return chosen
 
 
 def most(net: Net, rows: Array) -> Array:
@@ -1905,8 +1913,7 @@ class Cases:
                 blurred |= (weights != 0) & (s in fuzzy)
         for atom, part in domain.items():
             if self.reads[atom][units].any():
-                chosen = list(part)
-                one, two = self.low[atom][units][:, chosen], self.high[atom][units][:, chosen]
+                one, two = entries(self.low[atom], units, part), entries(self.high[atom], units, part)
                 low, high = low + one.min(axis=1), high + two.max(axis=1)
                 blurred |= (one != two).any(axis=1)
         trifle = np.where(blurred, self.trifle[units], 0)
@@ -2054,14 +2061,14 @@ class Cases:
         """Which units' sums an atom can change in a box."""
         if len(domain[atom]) == 1 or not self.reads[atom][units].any():
             return np.zeros(len(units), dtype=bool)
-        table = self.low[atom][units][:, list(domain[atom])]
+        table = entries(self.low[atom], units, domain[atom])
         result: Array = (table != table[:, :1]).any(axis=1)
         return result
 
     def _classes(self, domain: Domain, units: Array, atom: Atom) -> list[tuple[int, ...]]:
         """Values of an atom that do the same to every unit, scratch value and update."""
         part = list(domain[atom])
-        rows = [self.low[atom][units][:, part], self.into_scratch[atom][0][:, part]]
+        rows = [entries(self.low[atom], units, part), self.into_scratch[atom][0][:, part]]
         for update in self.updates:
             forms = [test.form for test in update.guard] + ([update.form] if update.form else [])
             rows += [np.array([[*f.tables[atom], 0]])[:, part] for f in forms if atom in f.tables]

@@ -23,7 +23,7 @@ from kleene.machines.elf import Executable
 from kleene.machines.riscv import BASE, ReferenceMachine
 from kleene.machines.riscv_kernel import run as reference_run
 
-MEMORY = 1 << 10
+MEMORY = 1 << 8
 EDGES = (0, 1, 2, 31, 32, 0x7FF, 0x800, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
 ALU = {"add": 0, "sll": 1, "slt": 2, "sltu": 3, "xor": 4, "srl": 5, "or": 6, "and": 7}
 IMMEDIATE = {"addi": 0, "slti": 2, "sltiu": 3, "xori": 4, "ori": 6, "andi": 7}
@@ -76,11 +76,23 @@ class Fuzz:
         self.run, self.start = run, run.state.copy()
         place = {column.first: held for column, held in zip(run.stored, run.columns)}
         self.bytes, self.values = (place[self.network.place[name].start] for name in ("byte", "value"))
-        self.pc = [run.places[dim] for dim in range(*self.network.place["pc"].slice.indices(10**6))]
+        self.where = {name: self._where(name) for name in ("pc", "rd", "r", "target", "b0", "b1", "b2", "b3")}
+        self.flags = {name: self._where(name) for name in ("writes", "stores_1", "stores_2", "stores_4")}
 
-    def word(self, row, name: str) -> int:
-        held = row[self.network.place[name].slice]
-        return int(held @ (1 << np.arange(len(held), dtype=np.int64)))
+    def _where(self, name: str) -> tuple[int, int, int]:
+        """The word of the state that holds a variable, its lowest bit there, and its mask."""
+        segment, places = self.network.place[name], self.run.places
+        (word, bit), size = places[segment.start], segment.size
+        assert all(places[segment.start + k] == (word, bit + k) for k in range(size))
+        return word, bit, (1 << size) - 1
+
+    def word(self, name: str) -> int:
+        word, bit, mask = self.where[name]
+        return int(self.run.state[word]) >> bit & mask
+
+    def flag(self, name: str) -> bool:
+        word, bit, _ = self.flags[name]
+        return bool(int(self.run.state[word]) >> (bit + 1) & 1)
 
     def state(self, name: str, chance: random.Random, numbers: np.random.Generator) -> str:
         """One random state; what differs after one instruction, or nothing."""
@@ -99,8 +111,8 @@ class Fuzz:
         reference, run = self.reference, self.run
         reference.values[:32], reference.values[32], reference.cells[16:] = registers, BASE + pc, content
         run.state[:] = self.start
-        for k, (word, bit) in enumerate(self.pc):
-            run.state[word] = int(run.state[word]) & ~(1 << bit) | ((BASE + pc) >> k & 1) << bit
+        word, bit, mask = self.where["pc"]
+        run.state[word] = int(run.state[word]) & ~(mask << bit) | (BASE + pc) << bit
         run.layers, run.halted = 0, False
         self.values[FIRST_REGISTER : FIRST_REGISTER + 32], self.bytes[FIRST_BYTE:] = registers, content
         done, why = reference_run(reference.cells, reference.values, MEMORY, 1, False)
@@ -111,16 +123,15 @@ class Fuzz:
 
     def difference(self, what: str) -> str:
         """What differs; the result and the stores of the network are still on their way."""
-        row, reference = self.run.row(0).astype(np.int64), self.reference
+        reference = self.reference
         registers = self.values[FIRST_REGISTER : FIRST_REGISTER + 32].copy()
-        place = self.network.place
-        if row[place["writes"].start + 1] and (rd := self.word(row, "rd")):
-            registers[rd] = self.word(row, "r")
-        cells, target = self.bytes[FIRST_BYTE:].copy(), self.word(row, "target") - BASE
+        if self.flag("writes") and (rd := self.word("rd")):
+            registers[rd] = self.word("r")
+        cells, target = self.bytes[FIRST_BYTE:].copy(), self.word("target") - BASE
         for k, stores in enumerate(("stores_1", "stores_2", "stores_4", "stores_4")):
-            if row[place[stores].start + 1] and 0 <= target + k < MEMORY:
-                cells[target + k] = self.word(row, f"b{k}")
-        if self.word(row, "pc") != int(reference.values[32]):
+            if self.flag(stores) and 0 <= target + k < MEMORY:
+                cells[target + k] = self.word(f"b{k}")
+        if self.word("pc") != int(reference.values[32]):
             return f"{what}: pc"
         if (registers != reference.values[:32]).any():
             return f"{what}: registers"

@@ -313,7 +313,7 @@ def test_files(tmp_path):
         subleq.load(tmp_path / "big.dec", "eforth")
     with pytest.raises(InputError, match="no words"):
         subleq.parse_cells("  ")
-    with pytest.raises(FileError, match="no such file"):
+    with pytest.raises(FileError, match="unknown suffix"):
         subleq.load(tmp_path / "p.exe")
     with pytest.raises(InputError, match="do not fit"):
         subleq.run([0] * 20, memory=10)

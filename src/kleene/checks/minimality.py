@@ -165,6 +165,8 @@ class _Combinations:
 class _Recorder(RuleMachine):
     """A rule machine that keeps, for each update, the values it was applied to."""
 
+    leaves_settled = False
+
     def __init__(self, updates: Updates) -> None:
         super().__init__(updates)
         spec = updates.spec

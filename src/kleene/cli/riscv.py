@@ -11,6 +11,7 @@ import typer
 from kleene.cli import AsJson, app, busy, print_json
 from kleene.errors import InputError
 
+MOST_SHOWN = 2_000  # instructions on a page
 FIRST, LATER = 30_000, 1_000_000  # instructions between two looks at the output
 
 
@@ -25,13 +26,16 @@ def riscv_command(
     on: Annotated[str, typer.Option(help="transformer, or reference: the plain interpreter.")] = "transformer",
     evaluator: Annotated[
         str | None,
-        typer.Option(help="For the transformer: lanes (with a C compiler), lookup, rows, dense."),
+        typer.Option(help="For the transformer: lanes (with a C compiler), lanes-numba, lookup, rows, dense."),
     ] = None,
     steps: Annotated[int, typer.Option(min=0, help="Stop after this many instructions.")] = 10_000_000_000,
     memory: Annotated[int, typer.Option(help="Bytes of memory, a power of two.")] = 1 << 18,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also run the reference; compare registers and memory as it goes.")
     ] = False,
+    page: Annotated[
+        str | None, typer.Option(help="Write a page of the first instructions (--steps, at most 2,000) to this file.")
+    ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Print every instruction (to standard error).")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -50,6 +54,9 @@ def riscv_command(
     with busy("getting ready", quiet=as_json):
         machine = _machine(found, memory, given, on, evaluator)
         reference = ReferenceMachine(found, memory, given) if compare else None
+    if page is not None:
+        _write_page(page, program, machine, min(steps, MOST_SHOWN))
+        return
     started = time.perf_counter()
     run = _Run(machine, reference, trace, quiet=as_json)
     result = run.drive(steps)
@@ -78,6 +85,25 @@ def riscv_command(
         raise typer.Exit(1)
 
 
+def _write_page(path: str, name: str, machine: Any, steps: int) -> None:
+    """Record the first instructions of a run, and write them as a page."""
+    from kleene.drivers.riscv import TransformerComputer
+
+    if not isinstance(machine, TransformerComputer):
+        raise InputError("--page shows the transformer; leave out --on reference")
+    from kleene.drivers.riscv_record import record
+    from kleene.show.page.computer import computer_page
+
+    if not sys.stdin.isatty():
+        machine.feed(sys.stdin.buffer.read())
+    machine.end_input()
+    moments = list(record(machine, steps))
+    if not moments:
+        raise InputError("--page with --steps 0 shows nothing; give at least 1")
+    computer_page(name, machine.evaluator, moments).write(path)
+    print(f"{path}: {len(moments):,} instructions of {name}", file=sys.stderr)
+
+
 def _tell(told: dict[str, Any], differs: str, as_json: bool) -> None:
     if as_json:
         print_json(told)
@@ -103,7 +129,9 @@ def _machine(found: Any, memory: int, arguments: tuple[str, ...], on: str, evalu
     from kleene.drivers.riscv import TransformerComputer
     from kleene.networks.transformer.lane_builds import compiler
 
-    return TransformerComputer(found, memory, arguments, evaluator=evaluator or ("lanes" if compiler() else "lookup"))
+    return TransformerComputer(
+        found, memory, arguments, evaluator=evaluator or ("lanes" if compiler() else "lanes-numba")
+    )
 
 
 class _Run:

@@ -150,6 +150,11 @@ def is_symbols(tokens: Any) -> bool:
     return isinstance(tokens, list | tuple) and bool(tokens) and all(isinstance(one, str) for one in tokens)
 
 
+def are_tokens(given: list[Any], count: int) -> bool:
+    """Whether a list that is not empty holds plain ints 0 … count − 1 and nothing else; quick for long lists."""
+    return set(map(type, given)) == {int} and min(given) >= 0 and max(given) < count
+
+
 def alphabet_problem(alphabet: Sequence[Any]) -> str | None:
     """What is wrong with an alphabet; None if nothing is."""
     if not alphabet or len(alphabet) > MAX_SYMBOLS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import torch
 
 from kleene.common.residual import Layout
@@ -35,10 +36,13 @@ def average_units(spec: Spec, lowering: LoweredStep, head: str, limits: list[Bou
 def check_magnitudes(spec: Spec, units: list[ThresholdUnit], dtype: str) -> None:
     """Reject sums that the number format cannot hold exactly."""
     limit = 1 << PRECISION[dtype]
+    sums: dict[int, int] = {}  # units of one form share what they read
     for unit in units:
         if unit.why in ("bucket", "clear average"):
             continue
-        total = abs(unit.bias) + sum(abs(weight) for _, weight in unit.reads)
+        if id(unit.reads) not in sums:
+            sums[id(unit.reads)] = sum(abs(weight) for _, weight in unit.reads)
+        total = abs(unit.bias) + sums[id(unit.reads)]
         if total > limit:
             raise NotExact(
                 f"{spec.name}: a unit of '{unit.purpose}' sums up to {total:,}, beyond the whole numbers that "
@@ -51,18 +55,16 @@ def fill_mlp(block: Block, layout: Layout, halves: tuple[list[ThresholdUnit], li
     for (into, bias, out), units in zip(
         ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)), halves
     ):
-        rows, columns, values = [], [], []
-        writes: tuple[list[int], list[int], list[float]] = ([], [], [])
+        if not units:
+            continue
+        kind = np.float32 if into.dtype == torch.float32 else np.float64
+        read, written = np.zeros(into.shape, kind), np.zeros(out.T.shape, kind)
+        known: dict[int, tuple[list[int], list[float]]] = {}  # units of one form share what they read
         for row, unit in enumerate(units):
-            for dim, weight in unit.reads:
-                rows.append(row)
-                columns.append(place[dim])
-                values.append(float(weight))
-            for dim, weight in unit.writes:
-                writes[0].append(place[dim])
-                writes[1].append(row)
-                writes[2].append(float(weight))
-        if units:
-            into[rows, columns] = torch.tensor(values, dtype=into.dtype)
-            out[writes[0], writes[1]] = torch.tensor(writes[2], dtype=out.dtype)
-            bias[:] = torch.tensor([float(unit.bias) for unit in units], dtype=bias.dtype)
+            if id(unit.reads) not in known:
+                known[id(unit.reads)] = [place[dim] for dim, _ in unit.reads], [float(w) for _, w in unit.reads]
+            dims, weights = known[id(unit.reads)]
+            read[row, dims] = weights
+            written[row, [place[dim] for dim, _ in unit.writes]] = [float(w) for _, w in unit.writes]
+        into[:], out[:] = torch.from_numpy(read), torch.from_numpy(written.T)
+        bias[:] = torch.tensor([float(unit.bias) for unit in units], dtype=bias.dtype)

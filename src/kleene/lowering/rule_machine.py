@@ -91,6 +91,31 @@ def _span(form: Form) -> int:
     return sum(max(abs(int(entry)) for entry in table) for _, table in whole.terms) + abs(int(whole.constant))
 
 
+@dataclass(frozen=True)
+class _LastLayer:
+    """What the updates of a layer read, and what they made of it; rows are positions of all sequences, flattened."""
+
+    read: dict[str, Array]
+    made: dict[str, Array]
+
+    def different(self, read: dict[str, Array]) -> Any:
+        """The rows that read something else than here; all rows where that is most of them."""
+        rows: Array | None = None
+        for name, array in read.items():
+            if array is not self.read[name]:
+                differs = array != self.read[name]
+                rows = differs if rows is None else rows | differs
+                if 2 * np.count_nonzero(rows) > len(rows):
+                    return slice(None)
+        return slice(None) if rows is None else np.nonzero(rows)[0]
+
+
+def _replaced(old: Array, rows: Array, new: Array) -> Array:
+    made = old.copy()
+    made[rows] = new
+    return made
+
+
 class _Columns(dict[str, Array]):
     """Columns by name. A bit of a word is a column, too, made when it is first asked for."""
 
@@ -105,6 +130,8 @@ class _Columns(dict[str, Array]):
 
 class RuleMachine:
     """Runs a program from its guarded updates, on many inputs at once."""
+
+    leaves_settled = True  # leave positions alone that read the same again; false where a subclass sees every layer
 
     def __init__(self, updates: Updates | Cycle) -> None:
         self.spec = updates.spec
@@ -190,22 +217,22 @@ class RuleMachine:
         return found
 
     def _check_reads(
-        self, state: dict[str, Array], counts: dict[str, Array], shape: Any, mask: Array, layer: int
+        self, state: dict[str, Array], counts: dict[str, Array], rows: Any, mask: Array, layer: int
     ) -> None:
-        """Raise an error for the first position that reads an undefined head."""
+        """Raise an error for the first position that reads an undefined head; `rows` are those in `state`."""
         first: dict[int, tuple[str, int]] = {}
         holds: dict[int, Array] = {}
         for name, tests in self._reads:
-            bad = mask.reshape(-1) & (state[name] < 0)
+            bad = mask.reshape(-1)[rows] & (state[name] < 0)
             if not bad.any():
                 continue
             where = _all(tests, state, holds)
             for row in np.nonzero(bad if where is None else bad & where)[0].tolist():
-                found = int(counts[name].reshape(-1)[row]) if state[name][row] == UNDEFINED else OUTSIDE
+                found = int(counts[name].reshape(-1)[rows][row]) if state[name][row] == UNDEFINED else OUTSIDE
                 first.setdefault(row, (name, found))
         if first:
             row, (name, found) = min(first.items())
-            position = row % shape[1]
+            position = int(np.arange(mask.size)[rows][row]) % mask.shape[1]
             if found == OUTSIDE:
                 raise RangeError(
                     f"{self.spec.name}: '{name}' at position {position} in layer {layer}: "
@@ -231,19 +258,31 @@ class RuleMachine:
 
     def _layer(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
         """The state after one layer; `check` raises where the interpreter would."""
+        return self._next(state, lengths, layer, check, None)[0]
+
+    def _next(
+        self, state: dict[str, Array], lengths: Array, layer: int, check: bool, last: _LastLayer | None
+    ) -> tuple[dict[str, Array], _LastLayer | None]:
+        """The state after one layer, and what the next layer may compare with.
+
+        last: the layer before, where it ran the same updates. A position that reads the same again gets the same."""
         part = self.by_layer[(layer - 1) % len(self.by_layer)]
         if part is not self:
-            return part._layer(state, lengths, layer, check)
+            return part._layer(state, lengths, layer, check), None
         shape = next(iter(state.values())).shape
         heads, counts = self.heads(state, lengths)
         state = self._moved(state, lengths, layer, check)
         flat = {name: array.reshape(-1) for name, array in state.items()}
-        flat_heads = {name: array.reshape(-1) for name, array in heads.items()}
+        read = {**flat, **{name: array.reshape(-1) for name, array in heads.items()}}
+        rows = slice(None) if last is None else last.different(read)
+        some = read if isinstance(rows, slice) else {name: array[rows] for name, array in read.items()}
         if check:
             mask = np.arange(shape[1]) < lengths[:, None]
-            self._check_reads(self._with_predicates({**flat, **flat_heads}), counts, shape, mask, layer)
-        after = self.step(flat, flat_heads)
-        return {name: array.reshape(shape) for name, array in after.items()}
+            self._check_reads(self._with_predicates(dict(some)), counts, rows, mask, layer)
+        after = self.step({name: some[name] for name in flat}, {name: some[name] for name in heads})
+        if last is not None and not isinstance(rows, slice):
+            after = {name: _replaced(last.made[name], rows, array) for name, array in after.items()}
+        return {name: array.reshape(shape) for name, array in after.items()}, _LastLayer(read, after)
 
     # --- running ---
 
@@ -273,11 +312,15 @@ class RuleMachine:
         state = self._initial(given, lengths)
         fixed, layer = (layers if layers is not None else None if spec.halt else spec.layers), 0
         results: list[Output | None] = [None] * len(given)
+        last: _LastLayer | None = None
         while layer != fixed and len(rows):
             if fixed is None and layer >= max_layers:
                 raise DidNotHalt(f"{spec.name}: did not halt within {max_layers:,} layers (max_layers)")
             layer += 1
-            state = self._layer(state, lengths, layer, check)
+            if self.leaves_settled:
+                state, last = self._next(state, lengths, layer, check, last)
+            else:
+                state = self._layer(state, lengths, layer, check)
             if watch is not None:
                 watch(layer, rows, state)
             if fixed is None:
@@ -286,7 +329,7 @@ class RuleMachine:
                     self._collect(results, rows[done], {n: a[done] for n, a in state.items()}, lengths[done], layer)
                     keep = ~done
                     rows, lengths = rows[keep], lengths[keep]
-                    longest = int(lengths.max()) if len(lengths) else 0
+                    longest, last = int(lengths.max()) if len(lengths) else 0, None
                     state = {n: a[keep][:, :longest] for n, a in state.items()}
         self._collect(results, rows, state, lengths, layer)
         return [result for result in results if result is not None]
@@ -353,8 +396,13 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
         one = counts == 1  # where one position is selected, the sum of positions is that position
         known[sharing] = counts, one, np.where(one, totals, 0)
     counts, one, place = known[sharing]
-    found = np.take_along_axis(values, place, axis=1)
-    return _with_default(head, np.where(one, found, UNDEFINED), counts), counts
+    return _with_default(head, np.where(one, _along(values, place), UNDEFINED), counts), counts
+
+
+def _along(values: Array, places: Array) -> Array:
+    """In each row, the values at some places."""
+    found: Array = values.reshape(-1)[places + (np.arange(len(values)) * values.shape[1])[:, None]]
+    return found
 
 
 def _preferred(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array) -> tuple[Array, Array]:
@@ -375,7 +423,7 @@ def _selected_sums(
     """How many positions are selected, and the sum of the numbers there."""
     if head.prefer is not None:
         counts, place = _preferred(spec, head, state, lengths)
-        return counts, np.where(counts == 1, np.take_along_axis(summed, place, axis=1), 0)
+        return counts, np.where(counts == 1, _along(summed, place), 0)
     if head.key is not None and head.offsets is None and not spec.causal:
         counts, sums = _looked_up(spec, head, state, summed, lengths)
         looks = _has(state, head.where)
@@ -408,7 +456,7 @@ def _looked_up(
     if isinstance(kind, Subset):
         member = np.array([[k in members for members in kind.values] for k in range(kind.range)], dtype=np.int64)
         counts, sums = counts @ member, sums @ member  # (batch, set)
-    return np.take_along_axis(counts, query, axis=1), np.take_along_axis(sums, query, axis=1)
+    return _along(counts, query), _along(sums, query)
 
 
 def _has(state: dict[str, Array], limits: tuple[tuple[str, int], ...]) -> Any:
@@ -429,19 +477,21 @@ def _whole(spec: Spec, head: HeadSpec) -> Array:
 
 def _with_default(head: HeadSpec, output: Array, counts: Array) -> Array:
     result = output if head.default is None else np.where(counts == 0, head.default, output)
-    return result.astype(np.int64)
+    return result.astype(np.int64, copy=False)
 
 
 def _shift(spec: Spec, head: HeadSpec, values: Array, lengths: Array) -> tuple[Array, Array]:
     (offset,) = head.offsets or (0,)
     size = values.shape[1]
-    source = np.arange(size) + offset
-    valid = (source >= 0) & (source < lengths[:, None]) & (np.arange(size) < lengths[:, None])
-    if spec.causal and offset > 0:
-        valid &= False
-    moved = values[:, source.clip(0, size - 1)]
-    counts = valid.astype(np.int64)
-    return _with_default(head, np.where(valid, moved, UNDEFINED), counts), counts
+    counts = np.zeros(values.shape, dtype=np.int64)
+    output = np.full(values.shape, UNDEFINED, dtype=np.int64)
+    if abs(offset) < size and not (spec.causal and offset > 0):
+        to, source = slice(max(0, -offset), size - max(0, offset)), slice(max(0, offset), size - max(0, -offset))
+        counts[:, to], output[:, to] = 1, values[:, source]
+    if (lengths != size).any():  # of the shorter sequences, neither the end nor what stands behind it
+        valid = np.arange(size) < (lengths - max(0, offset))[:, None]
+        counts, output = np.where(valid, counts, 0), np.where(valid, output, UNDEFINED)
+    return _with_default(head, output, counts), counts
 
 
 def _selection(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array) -> Array:

@@ -126,6 +126,8 @@ def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers
 class _Recorder(RuleMachine):
     """A rule machine that keeps the rows of its layers."""
 
+    leaves_settled = False
+
     def __init__(self, updates: Updates) -> None:
         super().__init__(updates)
         self.numbers: Array = np.zeros(0, dtype=np.int64)  # the inputs of the batch

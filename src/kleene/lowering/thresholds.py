@@ -9,9 +9,9 @@ Each update is lowered in the cheapest way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise, product
 from math import prod
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from kleene.machines.spec import Counting, HeadSpec, Spec
 
 AnyUpdate = TypeVar("AnyUpdate", GuardedUpdate, WordUpdate)
 Dim = tuple[str, int]  # (variable or scratch name, place in its segment)
+Weights = tuple[tuple[Dim, int], ...]  # what a unit reads or writes, sorted
 Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
 
 MAX_CUBES = 200_000
@@ -46,9 +47,9 @@ DIRECT = "threshold as guard"
 class ThresholdUnit:
     """One hidden unit: clip(Σ reads · x + bias), which adds `writes`. `half` is 1 or 2."""
 
-    reads: tuple[tuple[Dim, int], ...]
+    reads: Weights
     bias: int
-    writes: tuple[tuple[Dim, int], ...]
+    writes: Weights
     half: int
     purpose: str  # the variable, head or scratch value that the unit serves
     why: str  # what the unit does for it
@@ -231,10 +232,12 @@ class UnitBuilder:
     # --- units ---
 
     def add(self, total: LinearFunction, column: Column, half: int, purpose: str, why: str) -> None:
-        reads = tuple(sorted((dim, w) for dim, w in total.weights.items() if w))
-        writes = tuple(sorted((dim, w) for dim, w in column.items() if w))
+        self.add_unit(_frozen(total.weights), total.constant, column, half, purpose, why)
+
+    def add_unit(self, reads: Weights, bias: int, column: Column, half: int, purpose: str, why: str) -> None:
+        writes = _frozen(column)
         if writes:
-            self.units.append(ThresholdUnit(reads, total.constant, writes, half, purpose, why))
+            self.units.append(ThresholdUnit(reads, bias, writes, half, purpose, why))
 
     def conjunction(self, tests: Sequence[LinearFunction], column: Column, half: int, purpose: str, why: str) -> None:
         """One unit that is on where all indicators are 1."""
@@ -263,17 +266,21 @@ class UnitBuilder:
         (_, current), rest = steps[0], steps[1:]
         if current:
             self.conjunction(tests, current, half, purpose, why)
+        shared = _frozen({dim: far * weight for dim, weight in form.weights.items()})  # by all units without tests
         for value, column in rest:
             if column == current:
                 continue
             change = {dim: column.get(dim, 0) - current.get(dim, 0) for dim in {*column, *current}}
             gate = far * max(1, form.high - value + 1) + any(part.rough for part in (form, *tests))
+            current, said = column, f"{why}, from {value} on"
+            if not tests:
+                self.add_unit(shared, 1 - far * value + far * form.constant, change, half, purpose, said)
+                continue
             total = LinearFunction(constant=1 - far * value - gate * len(tests))
             _accumulate(total, form, far)
             for test in tests:
                 _accumulate(total, test, gate)
-            self.add(total, change, half, purpose, f"{why}, from {value} on")
-            current = column
+            self.add(total, change, half, purpose, said)
 
     def word_update(self, update: WordUpdate) -> None:
         """Add the units of an assignment to a word: bits that are copied, or an adder; and clearing of old bits."""
@@ -549,12 +556,34 @@ def _runs(values: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of an update: under some tests, a column for each value of a form."""
+    """Part of an update: under some tests, a result for each value of a form, and a column for each result.
+
+    Different results have different columns. That of `silent` is empty; that of all others is not."""
 
     tests: tuple[Test, ...]
     form: Form
-    column_of: Callable[[Number], Column]
+    results: Mapping[Number, int]
+    column_for: Callable[[int], Column]
+    silent: int | None = None
     guards: bool = False  # the form is a test itself
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The values that a form can have where an update applies, ascending, with their results."""
+
+    form: Form
+    values: tuple[Number, ...]
+    results: tuple[int, ...]
+
+    @cached_property
+    def changes(self) -> int:
+        """How often the result changes from one value to the next."""
+        return sum(before != after for before, after in pairwise(self.results))
+
+    @cached_property
+    def different(self) -> frozenset[int]:
+        return frozenset(self.results)
 
 
 class UpdateLowering:
@@ -565,6 +594,7 @@ class UpdateLowering:
         self.name = update.variable
         self.size = len(self.spec.kinds[self.name])
         self.domains = self._domains()
+        self._reached: dict[Any, Reached] = {}  # pieces of one form share what it reaches
 
     def _domains(self) -> dict[str, frozenset[int]]:
         size = self.builder.updates.size
@@ -588,11 +618,11 @@ class UpdateLowering:
 
     def _write(self) -> Piece:
         results = self.update.results
-        return Piece(self.update.guard, self.update.form, lambda v: {(self.name, results[v]): 1})
+        return Piece(self.update.guard, self.update.form, results, lambda new: {(self.name, new): 1})
 
     def clears(self) -> list[Piece]:
         return [
-            Piece(self._with_old(old), Form(0, ()), lambda _, old=old: {(self.name, old): -1})  # type: ignore[misc]
+            Piece(self._with_old(old), Form(0, ()), {0: 0}, lambda _, old=old: {(self.name, old): -1})  # type: ignore[misc]
             for old in sorted(self.domains[self.name])
         ]
 
@@ -616,11 +646,10 @@ class UpdateLowering:
         pieces = []
         for old in sorted(self.domains[self.name]):
 
-            def column(value: Number, old: int = old) -> Column:
-                new = results[value]
+            def column(new: int, old: int = old) -> Column:
                 return {(self.name, old): -1, (self.name, new): 1} if new != old else {}
 
-            pieces.append(Piece(self._with_old(old), self._fixed(old), column))
+            pieces.append(Piece(self._with_old(old), self._fixed(old), results, column, silent=old))
         return pieces
 
     def direct(self) -> list[Piece] | None:
@@ -636,77 +665,71 @@ class UpdateLowering:
         thresholds = min(inside[0], inside[-1]) + sum(a != b for a, b in pairwise(inside))
         if thresholds > 1 and any(t.variable in self.builder.rough for t in others):
             return None  # where the test fails, an average in a guard would open two thresholds by different parts
-        pieces = []
+        pieces, holds = [], dict(zip(test.form.values, map(int, inside)))
         for old in sorted(self.domains[self.name]):
             if old != new:
                 change = {(self.name, old): -1, (self.name, new): 1}
                 guard = tuple(t for t in others if t.variable != self.name)
                 guard = guard if self.cleared else (*guard, index_test(self.spec, self.name, [old]))
 
-                def column(value: Number, change: Column = change) -> Column:
-                    return change if value in test.allowed else {}
+                def column(on: int, change: Column = change) -> Column:
+                    return change if on else {}
 
-                pieces.append(Piece(guard, test.form, column, guards=True))
+                pieces.append(Piece(guard, test.form, holds, column, silent=0, guards=True))
         return pieces
 
     # --- pieces into units ---
 
-    def values(self, piece: Piece) -> list[Number]:
-        """The values of a piece's form under its tests on single variables."""
+    def reached(self, piece: Piece) -> Reached:
+        """The values of a piece's form under its tests on single variables, but for those that a condition on several
+        variables excludes."""
         domains = dict(self.domains)
         for test in piece.tests:
             if test.variable is not None:
                 domains[test.variable] = domains.get(test.variable, test.indices) & test.indices
-        results = self.update.results
-        return [v for v in piece.form.values_on(domains) if piece.form != self.update.form or v in results]
+        key = (id(piece.form), id(piece.results), *(domains.get(name) for name in piece.form.variables))
+        if key not in self._reached:
+            values = tuple(value for value in piece.form.values_on(domains) if value in piece.results)
+            self._reached[key] = Reached(piece.form, values, tuple(piece.results[value] for value in values))
+        return self._reached[key]
 
     def plan(self, piece: Piece) -> tuple[int, str]:
         """The number of units of a piece, and how they are made: "chain" or "sets"."""
-        columns = [_frozen(piece.column_of(value)) for value in self._reachable(piece)]
-        chain = 1 if columns and columns[0] and columns[-1] else 0
-        chain += sum(1 for before, after in pairwise(columns) if before != after)
+        reached = self.reached(piece)
+        results = reached.results
+        chain = reached.changes + bool(results and results[0] != piece.silent and results[-1] != piece.silent)
         if len(piece.form.terms) == 1:
-            sets = len({column for column in columns if column})
+            sets = len(reached.different) - (piece.silent in reached.different)
             if sets <= chain:
                 return sets, "sets"
         return chain, "chain"
-
-    def _reachable(self, piece: Piece) -> list[Number]:
-        return [value for value in self.values(piece) if self._known(piece, value)]
-
-    def _known(self, piece: Piece, value: Number) -> bool:
-        try:
-            piece.column_of(value)
-            return True
-        except KeyError:  # a value that a condition on several variables excludes
-            return False
 
     def emit(self, piece: Piece, why: str) -> None:
         builder, (count, how) = self.builder, self.plan(piece)
         if not count:
             return
-        reachable = self._reachable(piece)
+        reached = self.reached(piece)
         if how == "sets":
-            self._emit_sets(piece, reachable, why)
+            self._emit_sets(piece, reached, why)
             return
         tests = [builder.indicator(test) for test in piece.tests]
-        form = piece.form.whole
-        steps = [(int(value * piece.form.denominator), piece.column_of(value)) for value in reachable]
+        form, scale = piece.form.whole, piece.form.denominator
+        steps = [(int(v * scale), piece.column_for(result)) for v, result in zip(reached.values, reached.results)]
         if steps[0][1] and not steps[-1][1]:  # start from the end where nothing is written: one unit fewer
             form, steps = form.scaled(-1), [(-value, column) for value, column in reversed(steps)]
         builder.chain(tests, builder.linear(form), steps, 2, self.name, why, piece.guards)
 
-    def _emit_sets(self, piece: Piece, reachable: list[Number], why: str) -> None:
+    def _emit_sets(self, piece: Piece, reached: Reached, why: str) -> None:
         ((name, table),) = piece.form.terms
         groups: dict[tuple[tuple[Dim, int], ...], set[int]] = {}
-        allowed = frozenset(range(len(table)))
+        allowed, result_of = frozenset(range(len(table))), dict(zip(reached.values, reached.results))
         for test in piece.tests:
             if test.variable == name:
                 allowed &= test.indices
         for index in sorted(allowed):
             value = piece.form.constant + table[index]
-            if value in reachable:
-                groups.setdefault(_frozen(piece.column_of(value)), set()).add(index)
+            if value in result_of:
+                groups.setdefault(_frozen(piece.column_for(result_of[value])), set()).add(index)
         others = [self.builder.indicator(test) for test in piece.tests if test.variable != name]
         for column, indices in groups.items():
             if column:
@@ -716,7 +739,7 @@ class UpdateLowering:
                 self.builder.conjunction([*others, *here], dict(column), 2, self.name, why)
 
 
-def _frozen(column: Column) -> tuple[tuple[Dim, int], ...]:
+def _frozen(column: Column) -> Weights:
     return tuple(sorted((dim, w) for dim, w in column.items() if w))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from kleene.common.text import Text, encode_text, is_symbols
+from kleene.common.text import Text, are_tokens, encode_text, is_symbols
 from kleene.errors import InputError, KleeneError
 from kleene.machines.kinds import Kind, Numerical, as_int, kind_from_json
 
@@ -326,6 +326,8 @@ class Spec:
             raise InputError(
                 f"{self.name}: the input has {len(given)} tokens; at most {self.positions} positions are declared"
             )
+        if are_tokens(given, self.tokens):
+            return given
         for place, token in enumerate(given):
             whole = as_int(token)
             if whole is None or not 0 <= whole < self.tokens:

@@ -22,6 +22,7 @@ from kleene.files import read_bytes, read_text, write_text
 IO = -1  # the address of input and output, 0xFFFF in 16 bits
 MAX_WORDS = 1 << 22  # the largest memory
 MAX_FILE = 64 * 1024 * 1024
+RAW = ("", ".bin", ".img", ".raw")  # suffixes of files that are told apart by their content
 
 
 @dataclass(frozen=True)
@@ -500,12 +501,18 @@ def parse_cells(text: str, dialect: str | Dialect = "esolang", *, name: str = "s
 def load(path: str | Path, dialect: str | Dialect = "esolang") -> Image:
     """Load an image: `.dec` and `.txt` hold decimal cells, `.subleq`, `.asm` and `.s` assembly text.
 
-    Any other file is recognised by its content: decimal cells, or raw bytes (words of 16 bits, low byte first)."""
+    A file with the suffix `.bin`, `.img`, `.raw` or none is recognised by its content: decimal cells, or raw bytes
+    (words of 16 bits, low byte first)."""
     path = Path(path)
     if path.suffix in (".dec", ".txt"):
         return parse_cells(read_text(path, MAX_FILE), dialect, name=str(path))
     if path.suffix in (".subleq", ".asm", ".s"):
         return assemble(read_text(path, MAX_FILE), dialect, name=str(path))
+    if path.suffix not in RAW:
+        raise FileError(
+            f"{path}: unknown suffix {path.suffix!r}; images are read from .dec (decimal cells), .subleq (assembly) "
+            "and .bin (raw bytes)"
+        )
     content = read_bytes(path, MAX_FILE)
     if content.translate(None, b"0123456789+-, \t\r\n"):
         return parse_bytes(content, dialect, name=str(path))

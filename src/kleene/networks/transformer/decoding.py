@@ -45,8 +45,8 @@ def decode_many(
     if evaluator not in (None, "dense", "sparse"):
         raise NotSupported(f"{net.config.name}: a decoder runs 'dense' or 'sparse', not {evaluator!r}")
     if evaluator == "sparse" or (evaluator is None and net.device.type == "cpu" and cached and not check):
-        from kleene.networks.transformer.sparse import NotSparse
         from kleene.networks.transformer.sparse_decoding import decode_sparse
+        from kleene.networks.transformer.sparse_weights import NotSparse
 
         try:
             return decode_sparse(net, inputs, layers)

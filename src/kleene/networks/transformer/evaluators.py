@@ -95,7 +95,7 @@ def run_many(
         return run_dense(net, inputs, fixed, max_layers, check, watch)
     if evaluator in EVALUATORS:
         return [_run_one(net, tokens, fixed, max_layers, evaluator) for tokens in inputs]
-    from kleene.networks.transformer.sparse import NotSparse
+    from kleene.networks.transformer.sparse_weights import NotSparse
 
     try:
         return net.sparse_copy().run_batch(inputs, fixed, max_layers)
@@ -110,7 +110,7 @@ def run_many(
 
 def runs_sparse(net: Transformer) -> bool:
     """Whether the sparse evaluator can run these weights: on a CPU, in float32 or float64."""
-    from kleene.networks.transformer.sparse import NotSparse
+    from kleene.networks.transformer.sparse_weights import NotSparse
 
     if net.device.type != "cpu" or net.config.shape == "decoder":
         return False

@@ -81,7 +81,7 @@ class LanesRun(LaneRunner, WholeNumberRun):
             weights = copies.weights.astype(np.int64)
             source = before
             if head.looking is None or head.query:
-                found = self._found(head, before)
+                found = self.found_row(head, before)
                 if found is None:
                     continue
                 if head.looking is None and found != self.at:
@@ -104,7 +104,7 @@ class LanesRun(LaneRunner, WholeNumberRun):
         for position, held in [(self.at, row), *made.items()]:
             self._put_row(position, held)
 
-    def _found(self, head: LookupHead, row: Array) -> int | None:
+    def found_row(self, head: LookupHead, row: Array) -> int | None:
         """The row that a head finds; None where it finds none."""
         asked = head.query if head.looking is not None else head.key
         word, finder = sum(int(row[dim]) << k for k, dim in enumerate(asked)), self.plan.finders[head.table]

@@ -20,7 +20,7 @@ from kleene.common.alphabet import Word
 from kleene.common.decision import Decision
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
-from kleene.common.text import Text, encode_text, is_symbols
+from kleene.common.text import Text, are_tokens, encode_text, is_symbols
 from kleene.common.vocabulary import Vocabulary
 from kleene.errors import DidNotHalt, InputError
 from kleene.networks.formats import check_transformer
@@ -521,6 +521,8 @@ class Transformer(nn.Module):
             raise InputError(f"{c.name}: the input is empty; give at least one token")
         if self.longest is not None and len(given) > self.longest:
             raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {self.longest}")
+        if are_tokens(given, c.tokens):
+            return given
         for place, token in enumerate(given):
             if not hasattr(token, "__index__") or not 0 <= token < c.tokens:
                 raise InputError(f"{c.name}: token {token!r} at position {place} is outside 0 … {c.tokens - 1}")

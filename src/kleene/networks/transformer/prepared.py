@@ -96,12 +96,12 @@ class PreparedLanes(LaneRunner):
         self.fill(rows, content["at"], content["words"], columns, tables, content["blocks"], code)
 
     def layer_by_numbers(self) -> None:
-        self._whole().layer_by_numbers()
+        self.weights().layer_by_numbers()
 
     def halts_now(self) -> bool:
-        return self._whole().halts_now()
+        return self.weights().halts_now()
 
-    def _whole(self) -> LanesRun:
+    def weights(self) -> LanesRun:
         """The evaluator with its weights, on the state of this run."""
         if self.whole is None:
             assert self.load is not None

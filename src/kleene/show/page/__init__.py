@@ -48,6 +48,7 @@ SCRIPTS = {  # the scripts of each kind of page; the last one starts it
         "start.js",
     ),
     "heat": ("core.js", "heat.js", "start.js"),
+    "computer": ("core.js", "player.js", "computer.js", "start.js"),
 }
 MAX_BYTES = 64 * 1024 * 1024
 FRAME_HEIGHT = 640

@@ -1,0 +1,69 @@
+"""The tables of the sparse evaluator: they give what the dense evaluator gives, however often they begin anew."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+import kleene as kl
+from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
+from kleene.networks.transformer import segment_tables
+
+
+def alike(net: kl.Transformer, inputs: list[list[int]], **options: int) -> bool:
+    """Whether the sparse and the dense evaluator give the same outputs and layers."""
+    sparse, dense = (net.run_batch(inputs, evaluator=evaluator, **options) for evaluator in ("sparse", "dense"))
+    return sparse == dense and [one.layers for one in sparse] == [one.layers for one in dense]
+
+
+@pytest.mark.parametrize("most", [1, segment_tables.MOST_VALUES])
+def test_tables_that_begin_anew_give_the_same(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_tables, "MOST_VALUES", most)
+    begun: list[int] = []
+    begin = segment_tables.SegmentTables._begin_anew
+    monkeypatch.setattr(segment_tables.SegmentTables, "_begin_anew", lambda *it: (begun.append(1), begin(*it)))
+    chance = random.Random(0)
+    inputs = [[chance.randrange(16) for _ in range(chance.randrange(1, 17))] for _ in range(60)]
+    net = kl.compile(kl.library.sort(16, 16))
+    assert alike(net, inputs)
+    assert alike(net, inputs[:3])  # the tables are known now
+    assert bool(begun) == (most == 1)
+
+
+def test_a_segment_that_units_leave_something_in_becomes_loud() -> None:
+    net = kl.compile(kl.library.parity_relative)
+    (unit,) = [k for k, (purpose, why) in enumerate(net.described(0)["units"][1]) if purpose == "done_left"][:1]
+    with torch.no_grad():
+        net.block(0).out2[:, unit] = 0  # what the head adds stays, and adds up from layer to layer
+    quiet = net.sparse_copy().tables.segments.loud
+    inputs = [[2, 1, 0, 1], [2, 1, 1, 1, 0, 1], [1, 0]]
+    for layers in range(5):
+        assert alike(net, inputs, layers=layers)
+    assert net.sparse_copy().tables.segments.loud == quiet + 1
+
+
+def test_settled_positions_run_again_where_a_head_adds_something_else() -> None:
+    """A position changes, rests for as many layers as it is far from the start, and changes again."""
+
+    class Waves(kl.Program):
+        tokens = 2
+        positions = 9
+        seen = kl.cat(4, token=lambda t: t)
+        count = kl.cat(5)
+        left = kl.relative(seen, -1, default=0)
+        output = count
+        layers = 30
+
+        def step(z):
+            if z.left != z.seen:
+                z.count = (z.count + z.left) % 5
+                z.seen = z.left if z.left else (z.seen + 1) % 4
+
+    inputs = [[int(bit) for bit in f"{number:09b}"] for number in range(0, 512, 7)]
+    net, machine = kl.compile(Waves), RuleMachine(guarded_updates(Waves))
+    truth = [Waves.run(tokens) for tokens in inputs]
+    assert net.run_batch(inputs, evaluator="sparse") == truth
+    assert machine.run_batch(inputs) == truth
