@@ -96,6 +96,16 @@ def test_a_regex_allows_exactly_the_tokens_that_keep_a_match_possible(pattern: s
         assert dfa.accepts(word + made) == bool(wanted)
 
 
+def test_a_stock_model_accepts_what_its_automaton_does() -> None:
+    dfa = kl.regex("(ab|ba)*c")
+    net = kl.compile(kl.library.regex_decoder(dfa, 12), to="qwen3", length=12)
+    words = ["c", "abc", "abbac", "ab", "abca", "bac", "cc"]
+    assert net.accepts_batch(words) == [dfa.accepts(word) for word in words]
+    assert net.accepts(net.encode("abc")) and not net.accepts("ab")
+    with pytest.raises(kl.NotSupported, match="does not say which tokens are allowed"):
+        kl.compile(kl.library.parity_decoder(8), to="llama", length=8).accepts("01")
+
+
 def test_sampling_from_a_regex_gives_only_matches() -> None:
     dfa = kl.regex("(ab|ba)*c")
     net = kl.compile(kl.library.regex_decoder("(ab|ba)*c", 40), to="qwen3", length=40)

@@ -199,6 +199,23 @@ class StockModel:
         logits = self._model(torch.tensor([[self.first, *tokens]])).logits[0, 1:]
         return Output(logits.argmax(dim=-1).tolist(), layers=self.sizes.layers)
 
+    # --- languages ---
+
+    def accepts(self, word: str | Sequence[int]) -> bool:
+        """Whether a word is complete: the model allows it to end. For models that say which tokens are allowed."""
+        return self.accepts_batch([word])[0]
+
+    def accepts_batch(self, words: Sequence[str | Sequence[int]]) -> list[bool]:
+        """Whether the model allows each word to end."""
+        stop = self.program["stop"]
+        if self.claim.get("choices") is None or stop is None:
+            raise NotSupported(f"{self.name}: it does not say which tokens are allowed next; regex_decoder does")
+        given = [self.encode(word) if isinstance(word, str) else [*word] for word in words]
+        checked = [self.check_input(tokens) for tokens in given]
+        if self._model is None:
+            self._model = self.model()
+        return [bool(self._model(torch.tensor([[self.first, *ids]])).logits[0, -1, stop] > 0) for ids in checked]
+
     def _generate(self, inputs: list[list[int]]) -> list[Output]:
         longest, stop = max(map(len, inputs)), self.program["stop"]
         most = min(self.max_tokens, self.length + 1 - longest)
