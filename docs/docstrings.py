@@ -7,6 +7,7 @@ from typing import Any
 
 import griffe
 
+BRACKETS = re.compile(r"\]( ?)\[")  # a[i][j], and the options of a command: no links
 EXAMPLE = re.compile(r"^(>>> .*\n(?:.+\n?)*)", re.MULTILINE)
 
 
@@ -22,5 +23,7 @@ class Docstrings(griffe.Extension):
 def as_markdown(text: str) -> str:
     """Examples (>>> until an empty line) fenced; brackets outside them escaped."""
     parts = EXAMPLE.split(text if text.endswith("\n") else text + "\n")
-    fenced = [f"\n```python\n{part}```\n" if part.startswith(">>> ") else part.replace("][", "]\\[") for part in parts]
+    fenced = [
+        f"\n```python\n{part}```\n" if part.startswith(">>> ") else BRACKETS.sub(r"]\1\\[", part) for part in parts
+    ]
     return "".join(fenced)

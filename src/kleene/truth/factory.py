@@ -41,7 +41,15 @@ from kleene.networks.rnn.gated import load as load_gated
 from kleene.networks.trained.stacked_transformer import load_stacked
 from kleene.networks.transformer.files import load_transformer
 from kleene.truth.interchange import effects_of
-from kleene.truth.program_models import INPUTS, VERSION, drawn_program, tasks_of, train_models, truth_about
+from kleene.truth.program_models import (
+    INPUTS,
+    VERSION,
+    drawn_program,
+    tasks_of,
+    train_models,
+    truth_about,
+    write_lists,
+)
 from kleene.truth.program_tables import Tables
 from kleene.truth.random_programs import superposed
 from kleene.truth.shapley import interactions, shapley
@@ -166,6 +174,7 @@ def _program(order: Order, index: int, folder: Path) -> dict[str, Any]:
         "error": error,
     }
     net.save(folder)
+    write_lists(folder, about)
     write_json(folder / "truth.json", about)
     agreement = float(error < 1e-6)
     return {key: about[key] for key in ("index", "cell", "states", "certified")} | {"agreement": agreement}

@@ -25,6 +25,7 @@ from kleene.evidence.circuit_graph import CompiledParts
 from kleene.files import write_json
 from kleene.machines.program import ProgramClass
 from kleene.training.options import Storage
+from kleene.truth.circuit_lists import interpbench_lists, mib_graph
 from kleene.truth.interchange import Schedule, edge_effects_of, effects_of, measure, train_stack
 from kleene.truth.program_tables import Tables
 from kleene.truth.random_programs import Size, random_program
@@ -93,6 +94,12 @@ def truth_about(
     }
 
 
+def write_lists(folder: Path, about: Mapping[str, Any]) -> None:
+    """Write the circuit as MIB and InterpBench list it, beside the truth."""
+    write_json(folder / "mib.json", mib_graph(about), indent=None)
+    write_json(folder / "interpbench.json", interpbench_lists(about), indent=None)
+
+
 def train_models(
     *,
     level: str,
@@ -133,6 +140,8 @@ def train_models(
         about |= {"cell": "small transformer", "agreement": reached[k]["accuracy"], "reached": reached[k]}
         place = folder / "models" / f"{first + k:05d}"
         model.one(k).save(place)
+        about["residual"] = model.shape.dim
+        write_lists(place, about)
         write_json(place / "truth.json", about, indent=None)
         found.append({"index": first + k, **reached[k]})
     return {"models": found, "step": run.step, "finished": run.step >= steps}

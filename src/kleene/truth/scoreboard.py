@@ -175,7 +175,7 @@ class Board:
         """Write scores.json, table.md and a plot."""
         write_json(folder / "scores.json", self.to_dict())
         write_text(folder / "table.md", self.table())
-        plot(self, folder / "scores.png")
+        plot(self.rows("level"), folder / "scores.png")
 
 
 TABLES: dict[str, tuple[str, ...]] = {
@@ -347,14 +347,13 @@ def score(
     return board
 
 
-def plot(board: Board, path: Path) -> None:
-    """Draw the rank correlations by level, with their intervals."""
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw the rank correlations of rows by level, with their intervals."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = board.rows("level")
     kinds = [kind for kind in TITLES if any(row["kind"] == kind for row in rows)]
     figure, axes = pyplot.subplots(1, len(kinds), figsize=(7 * len(kinds), 6), squeeze=False)
     for axis, kind in zip(axes[0], kinds):
