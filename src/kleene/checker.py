@@ -2712,7 +2712,7 @@ def run_checker(
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
-    """python -m kleene.checker DIR [--dtype FORMAT] [--json]"""
+    """Check a saved folder from the command line, as the first lines of this file show."""
     return run_checker(arguments, "kleene.checker", "transformer", [*FORMATS], read_folder, check)
 
 

@@ -939,7 +939,7 @@ def statement_of(model: Model) -> str:
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
-    """python -m kleene.checks.stock_checker DIR [--dtype FORMAT] [--json]"""
+    """Check a saved stock model from the command line, as the first lines of this file show."""
     formats = ["float32", "bfloat16"]
     return checker.run_checker(
         arguments, "kleene.checks.stock_checker", "stock model", formats, read_stock_folder, check_stock
