@@ -27,6 +27,11 @@ def right(net: Any, given: list[str]) -> None:
     assert [net.decode(tokens) for tokens in made] == [interpret(command) for command in given]
 
 
+def test_gpt2_is_refused_where_its_sums_leave_float32() -> None:
+    with pytest.raises(kl.NotExact, match="more than float32 adds exactly; the rotary classes"):
+        kl.compile(kl.library.scan_decoder(), to="gpt2", length=60)  # a wide LayerNorm has a large bias
+
+
 def test_a_llama_gives_the_actions_and_is_certified() -> None:
     net = kl.compile(kl.library.scan_decoder(), to="llama", length=60)
     assert kl.certify(net).holds
@@ -34,11 +39,8 @@ def test_a_llama_gives_the_actions_and_is_certified() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "gpt2"])
 def test_every_class_gives_the_actions_of_every_command(family: Any) -> None:
     net = kl.compile(kl.library.scan_decoder(), to=family, length=60)
-    if family == "gpt2":  # the sums of a wide LayerNorm with a large bias
-        assert "beyond what float32 adds exactly" in kl.certify(net).reasons[0]
-        return
     assert kl.certify(net).holds
     right(net, commands() if family == "llama" else some(500))

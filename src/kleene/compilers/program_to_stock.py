@@ -16,6 +16,7 @@ from kleene.compilers.program_to_qwen3 import qwen3
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.compilers.stock_plan import make_plan
 from kleene.compilers.stock_sizes import Room, read_size
+from kleene.compilers.stock_tensors import check_sums
 from kleene.errors import InputError, NotSupported
 from kleene.machines.program import ProgramClass
 from kleene.networks.stock.model import Family, StockModel
@@ -115,7 +116,10 @@ def to_stock(
         raise NotSupported(f"{net.config.name}: dtype={dtype!r}; a stock model has float32 or bfloat16 weights")
     plan = make_plan(net, length, choices)
     options = {"dtype": dtype} if family == "gpt2" else {}
-    config, tensors, claim, _ = WRITERS[family](plan, room, **options)
+    config, tensors, claim, made_of = WRITERS[family](plan, room, **options)
+    if dtype == "float32":
+        shift = float(np.abs(tensors.get("transformer.ln_f.bias", np.zeros(1))).max())
+        check_sums(plan.spec.name, getattr(made_of, "layers", made_of), tensors["lm_head.weight"], shift)
     made = {name: torch.from_numpy(np.ascontiguousarray(array)).to(DTYPES[dtype]) for name, array in tensors.items()}
     texts = [str(t) for t in range(plan.spec.tokens)] if symbols is None else list(symbols)
     description = {**net.description, "program": {**net.description["program"], "causal": True}}

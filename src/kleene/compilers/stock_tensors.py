@@ -7,13 +7,14 @@ a sink: it has a dimension of its own, no variable has a value there, and heads 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kleene.compilers.stock_plan import JointHead, Plan, PlannedHead, PlannedLayer, joined
+from kleene.errors import NotExact
 
 Array = np.ndarray[Any, Any]
 
@@ -238,3 +239,29 @@ def unembed(plan: Plan, stream: Stream) -> Array:
         rows[:, originals] /= 2
         rows[:, stream.mirror[originals]] = -rows[:, originals]
     return rows
+
+
+def check_sums(name: str, layers: Sequence[StockLayer], logits: Array, shift: float) -> None:
+    """Refuse a model whose sums float32 may round: values of heads, neurons and logits are exact in any order."""
+    for number, layer in enumerate(layers):
+        for rows, bias, out in zip(layer.v, layer.v_bias, layer.o):
+            used = out.any(axis=0)
+            _check_sum(name, f"a head's value in layer {number}", rows[used], bias[used], shift)
+        used = layer.down.any(axis=0)
+        _check_sum(name, f"a neuron in layer {number}", layer.gate[used], layer.gate_bias[used], shift)
+    _check_sum(name, "a logit", logits, np.zeros(len(logits)), shift)
+
+
+def _check_sum(name: str, what: str, rows: Array, bias: Array, shift: float) -> None:
+    used = np.concatenate([np.abs(part[part != 0]) for part in (rows, bias)])
+    if not used.size:
+        return
+    mantissa, exponent = np.frexp(used)
+    digits = np.ldexp(mantissa, 53).astype(np.int64)  # the lowest set bit of each entry
+    unit = float(np.ldexp(1.0, (np.log2(digits & -digits).astype(int) + exponent - 53).min()))
+    most = float((np.abs(rows).sum(axis=1) * (shift + 1) + np.abs(bias)).max())
+    if most > unit * 2.0**24:
+        raise NotExact(
+            f"{name}: {what} adds up to {most:,.6g} in steps of {unit:.6g}, more than float32 adds exactly"
+            + ("; the rotary classes (llama, qwen3, phi3) take larger programs than gpt2" if shift else "")
+        )

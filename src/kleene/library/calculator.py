@@ -54,7 +54,8 @@ class _Calculator:
         self.places = range(digits)
         self._variables()
         local = [self._look(), self._multiply(), self._collect()]
-        cycle = [self._count(k, *(local[k] if k < len(local) else ((), None))) for k in range(self.bits)]
+        local += [((), None)] * (self.bits - len(local))
+        cycle = [self._count(k, *local[k]) for k in range(self.bits)]
         cycle += [self._starts(), self._group(), self._choose(), self._operands(), self._larger(), self._carry()]
         cycle += [self._digits(), self._measure(), self._place(), self._aim(), self._write()]
         self.body |= {"cycle": tuple(cycle), "layers": len(cycle), "output": self.body["result"]}
