@@ -51,10 +51,10 @@ def transducer_of(program: ProgramClass, *, limit: int = LIMIT) -> Transducer:
 
     >>> import kleene as kl
     >>> print(transducer_of(kl.library.parity_relative))
-    Transducer: 4 states over {0, 1, 2}
-    → q0: 2/0→q1
-      q1: 0/0→q1  1/1→q2  2/0→q1
-      q2: 0/1→q2  1/0→q1  2/0→q1
+    Transducer: 3 states over {0, 1, ^}
+    → q0: ^/0→q1
+      q1: 0/0→q1  1/1→q2  ^/0→q1
+      q2: 0/1→q2  1/0→q1  ^/0→q1
     """
     return _Explored(program, limit).transducer().minimise()
 

@@ -36,7 +36,19 @@ class SparseTransformer:
         self.position_embedding = None if net.config.positions is None else self._numpy(net.position_embedding)
         self.ranges = [(segment.start, segment.stop) for segment in net.layout]
         self.blocks = [self._block(block) for block in net.blocks if isinstance(block, Block)]
+        self._read = self._readers()
         self.tables = self._tables()
+
+    def _readers(self) -> list[Array]:
+        """The weights that read the last state: small enough to compare before every run."""
+        return [self._numpy(part).copy() for part in (self.net.unembedding, self.net.halt_weight, self.net.halt_bias)]
+
+    def _follow_changes(self) -> None:
+        """Make the tables anew where these weights were changed through `.data`, which leaves no trace in torch."""
+        now = self._readers()
+        if not all(map(np.array_equal, now, self._read)):
+            self._read = now
+            self.tables = self._tables()
 
     def _numpy(self, tensor: torch.Tensor) -> Array:
         return np.ascontiguousarray(tensor.detach().cpu().numpy().astype(self.kind))
@@ -62,6 +74,7 @@ class SparseTransformer:
         fixed: how many layers to run; None runs each sequence until it halts.
         max_layers: raise `DidNotHalt` where a sequence needs more.
         """
+        self._follow_changes()
         results: list[Output] = []
         group: list[Sequence[int]] = []
         size = 0
