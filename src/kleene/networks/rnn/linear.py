@@ -3,7 +3,7 @@
 A layer reads the symbol and what the layers below held before it. One ReLU layer, `rules`, makes units of these; A and
 b are linear in the units (a symbol's unit is its own where there is one layer). Three forms of A:
 
-- "diagonal": 1 + gate · units, a number a dimension, as in Mamba.
+- "diagonal": 1 + gate · units, a number per dimension, as in Mamba.
 - "products": (I − l_m r_mᵀ) … (I − l_1 r_1ᵀ) with l and r linear in the units. With l = r this is DeltaNet's (one
   factor) and DeltaProduct's product of Householder matrices; with l ≠ r it is RWKV-7's step.
 - "dense": any matrix, the sum of the units' matrices; the linear RNN of a weighted automaton.
@@ -181,7 +181,7 @@ class LinearRNN(nn.Module):
         ends: list[Tensor] = []
         for number, layer in enumerate(self.stack):
             if number == 0:
-                a, b = layer.transition(layer.units(symbols))  # a step a symbol
+                a, b = layer.transition(layer.units(symbols))  # a step per symbol
                 if len(self.stack) == 1:
                     return after(a, b, codes, layer.start) if len(codes) else layer.start
                 a, b = a[codes], b[codes]
@@ -193,7 +193,7 @@ class LinearRNN(nn.Module):
         return torch.cat(ends)
 
     def begin(self, rows: int) -> list[Tensor]:
-        """The states before the first symbol, one tensor a layer: (rows, d)."""
+        """The states before the first symbol, one tensor per layer: (rows, d)."""
         return [layer.start.expand(rows, -1).clone() for layer in self.stack]
 
     def after(self, states: list[Tensor], codes: Tensor) -> list[Tensor]:
