@@ -482,7 +482,7 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
     A program becomes a `Transformer`. Options:
 
-    - `lowering`: "thresholds" for few hidden units, "rules" for one unit a transition rule.
+    - `lowering`: "thresholds" for few hidden units, "rules" for one unit per transition rule.
     - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default a
       decoder where the program declares `max_tokens`, else universal.
     - `layers`: how many layers an encoder runs.
@@ -523,8 +523,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
     A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:
 
-    - `depth`: "sequential" loops one block, a layer a symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ + 3
-      layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
+    - `depth`: "sequential" loops one block, a layer per symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ +
+      3 layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
     - `length`: the longest word ("logarithmic" and "constant"); by default 64.
     - `dtype`: the number format of the weights.
 
@@ -1031,7 +1031,7 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
     An automaton or an attention program gives exact Shapley values, interactions and effects of interventions. Options:
 
     - `distribution`: how the symbols outside a coalition are drawn: uniformly, or with the probabilities of a mapping,
-      or of one mapping a position.
+      or of one mapping per position.
     - `position`: the position of an attention program whose output counts; by default the last.
 
     >>> import kleene as kl

@@ -1,4 +1,4 @@
-"""Methods that find circuits: one number a node (a head or a group of units in a layer), or one an edge.
+"""Methods that find circuits: one number per node (a head or a group of units in a layer), or one an edge.
 
 Each is a function of a `CircuitGraph`, a network on inputs and on others to interchange with, and a random generator.
 """

@@ -132,7 +132,7 @@ def every_method() -> list[str]:
 
 @dataclass
 class Board:
-    """The scores: one entry a model, kind, method and length, with the means over words and seeds."""
+    """The scores: one entry per model, kind, method and length, with the means over words and seeds."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
