@@ -1,6 +1,6 @@
 """Methods that explain what a network says of a word, behind one interface; and nulls, which know nothing of it.
 
-A method is a function of a `Reading` (a network on one word) and a random generator. It gives one number a symbol
+A method is a function of a `Reading` (a network on one word) and a random generator. It gives one number per symbol
 (`TOKENS`), or one a pair of symbols (`PAIRS`, a symmetric matrix). A method for nodes (`NODES`) or edges (`EDGES`) is a
 function of a `CircuitGraph`, a transformer on some inputs (`kleene.evidence.circuit_methods`). A new method is one
 function:
@@ -96,7 +96,7 @@ EDGES: dict[str, Method] = {}
 
 
 def tokens(name: str) -> Callable[[Method], Method]:
-    """Register a method that gives one number a symbol."""
+    """Register a method that gives one number per symbol."""
     return lambda method: TOKENS.setdefault(name, method)
 
 
@@ -106,7 +106,7 @@ def pairs(name: str) -> Callable[[Method], Method]:
 
 
 def nodes(name: str) -> Callable[[Method], Method]:
-    """Register a method that gives one number a node of a transformer."""
+    """Register a method that gives one number per node of a transformer."""
     return lambda method: NODES.setdefault(name, method)
 
 
