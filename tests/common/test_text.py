@@ -96,7 +96,7 @@ def test_problems_are_named(tmp_path):
         kl.library.reverse(4, 4).run("12")
     for tokens, said in {
         "": "it has 0 symbols",
-        "00": "the symbol '0' is there twice",
+        "00": "the symbol '0' appears twice",
         ("a b",): "is not a symbol",
     }.items():
         with pytest.raises(ProgramError, match=said):

@@ -1,4 +1,4 @@
-"""Turing machines as transformers: a bounded tape, a layer a step, proved; other architectures are refused by name."""
+"""Turing machines as transformers: a bounded tape, a layer per step, proved. Other architectures are refused."""
 
 from __future__ import annotations
 

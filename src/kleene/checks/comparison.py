@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The table of a machine, a row a network. `plot(path)` draws parameters and depths."""
+    """The table of a machine, a row per network. `plot(path)` draws parameters and depths."""
 
     machine: str
     rows: tuple[Row, ...]
@@ -196,7 +196,7 @@ def _depth(net: Any) -> str:
         shapes = getattr(net, "shapes", None)
         return "n" if shapes is None else f"{len(shapes)} × 2 log₂ n"  # a parallel scan
     if config.halts:
-        return "a layer a step" if "tape" in net.description else "n"
+        return "a layer per step" if "tape" in net.description else "n"
     return str(config.layers)
 
 

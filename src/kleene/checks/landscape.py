@@ -1,6 +1,6 @@
 """The loss around a compiled MLP, exactly (ALTA, appendix B): is it a strict coordinate-wise local optimum?
 
-A rule set compiles to f(z) = z + W2·clip(W1·z + b): one unit a rule, W1 one where a constraint looks, b = 1 − (number
+A rule set compiles to f(z) = z + W2·clip(W1·z + b): one unit per rule, W1 one where a constraint looks, b = 1 − (number
 of constraints), W2 −1 at the old value and 1 at the new. The loss over MLP inputs z is the regulariser, α times
 the L1 norm or the squared L2 norm of all parameters, plus the L1 distance from what the compiled parameters give.
 

@@ -897,7 +897,7 @@ def prove_files(model: Model) -> dict[str, Any]:
     need(made["eos_token_id"] == program["stop"], "generation stops at another token")
     symbols = [*model.saved.content["symbols"], "<s>", "<pad>"]
     wanted = {symbol: number for number, symbol in enumerate(symbols)}
-    need(len(wanted) == model.tokens + 2, "a symbol is there twice")
+    need(len(wanted) == model.tokens + 2, "a symbol appears twice")
     need(
         tokenizer["model"]["type"] == "WordLevel" and tokenizer["model"]["vocab"] == wanted, "it has another vocabulary"
     )

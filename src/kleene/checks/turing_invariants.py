@@ -110,7 +110,7 @@ def _letters(thing: Any) -> tuple[str, ...]:
 
 
 def _room(thing: Any, word: Word, max_steps: int) -> int:
-    """How many steps of a run there is room for: a decoder writes a token a step, and its answer."""
+    """How many steps of a run there is room for: a decoder writes a token per step, and its answer."""
     chain = thing.description.get("chain") if isinstance(thing, Transformer) else None
     return max_steps if chain is None else max(0, min(max_steps, chain["length"] - len(word) - 2))
 

@@ -449,7 +449,7 @@ class _Literal(_OneTape):
         shown.append(self.check_start(self.configuration(load, machine.blank, empty)))
         self.loading(load, rewind, empty[1])
         self.rewinding(rewind)
-        shown.append("the input is pushed on the left stack, symbol by symbol, and rewound, a symbol a step")
+        shown.append("the input is pushed on the left stack, symbol by symbol, and rewound, a symbol per step")
         self.steps()
         return *shown, STEPS.format(f"{self.weights.cases:,}"), HALTS, CONDITIONS
 
@@ -528,7 +528,7 @@ class _SeveralTapes(_Proof):
         after = self.configuration(TURN, blanks, [*left, *self.right])
         self.show("at the end of the input", before, END, after, None)
         shown.append(
-            "the input is pushed on the first tape's left stack, symbol by symbol, and rewound, a symbol a step"
+            "the input is pushed on the first tape's left stack, symbol by symbol, and rewound, a symbol per step"
         )
         for state in (TURN, REWIND, *machine.working, *sorted(machine.accept | machine.reject)):
             for symbols in product(*machine.symbols):

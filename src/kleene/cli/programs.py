@@ -390,7 +390,9 @@ def compile_program(
     to: Annotated[
         str | None, typer.Option(metavar="NETWORK", help="The network's architecture, such as lstm; see the guide.")
     ] = None,
-    lowering: Annotated[Lowering | None, typer.Option(help="thresholds is compact; rules has one unit a rule.")] = None,
+    lowering: Annotated[
+        Lowering | None, typer.Option(help="thresholds is compact; rules has one unit per rule.")
+    ] = None,
     shape: Annotated[Shape | None, typer.Option(help="By default the shape that fits the program.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
     length: Annotated[int | None, typer.Option(min=1, help="The longest input whose averages must be exact.")] = None,

@@ -164,6 +164,6 @@ def alphabet_problem(alphabet: Sequence[Any]) -> str | None:
         if not isinstance(symbol, str) or not symbol or (len(symbol) > 1 and any(c.isspace() for c in symbol)):
             return f"{symbol!r} is not a symbol; a symbol is a text without spaces"
         if symbol in seen:
-            return f"the symbol {symbol!r} is there twice"
+            return f"the symbol {symbol!r} appears twice"
         seen.add(symbol)
     return None

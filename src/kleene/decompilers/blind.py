@@ -121,7 +121,7 @@ class _Sets:
 
 
 def _groups(net: Transformer, blocks: list[Block], mine: np.ndarray) -> list[Dims]:
-    """The variables' dimensions, one group a variable."""
+    """The variables' dimensions, one group per variable."""
     sets = _Sets(np.nonzero(mine)[0].tolist())
     for block in blocks:
         for unit in (_numbers(block.out2) != 0).T:  # a unit writes one variable

@@ -100,7 +100,7 @@ def extract(
     and of those the smallest; it says what was not settled.
 
     - `model`: anything with `accepts_batch(words)`, a function from a list of words to answers, or a torch module
-      from codes (batch, time) to one logit a word (positive: accept) or two (the larger).
+      from codes (batch, time) to one logit per word (positive: accept) or two (the larger).
     - `alphabet`: the symbols, single characters; a torch module reads their places.
     - `max_states`: the most states of a hypothesis.
     - `max_queries`: the most different words that are asked about, before a hypothesis is settled.

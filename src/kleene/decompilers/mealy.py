@@ -64,7 +64,7 @@ class _Search:
         if word not in self.known:
             found = tuple(self.system(word))
             if len(found) != len(word) or not all(isinstance(s, str) for s in found):
-                raise InputError(f"extract_mealy: {found!r:.60} for {word!r:.60}; it should be one symbol a symbol")
+                raise InputError(f"extract_mealy: {found!r:.60} for {word!r:.60}; it should be one symbol per symbol")
             self.known[word] = found
         return self.known[word]
 

@@ -86,7 +86,8 @@ def _decisions(y: Any, words: list[str]) -> np.ndarray:
     count = y.numel() if isinstance(y, torch.Tensor) else 0
     if count not in (len(words), 2 * len(words)):
         raise InputError(
-            f"extract: the module gives {count} numbers for {len(words)} words; it should give one logit a word, or two"
+            f"extract: the module gives {count} numbers for {len(words)} words; it should give one logit per "
+            "word, or two"
         )
     y = y.reshape(len(words), -1)
     if y.isnan().any():

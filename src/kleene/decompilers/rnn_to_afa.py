@@ -10,7 +10,7 @@ from kleene.networks.rnn.matrix import Matrix
 
 
 def rnn_to_afa(rnn: ExactRNN) -> AFA:
-    """An alternating automaton of the reversed language, a state a unit.
+    """An alternating automaton of the reversed language, a state per unit.
 
     A run of the network from s forwards is a run of the automaton from the end of the word backwards: unit i
     is on after a·(what came before) when its sum is at least 1. Where s is not of zeros and ones, Lemma 4.5's

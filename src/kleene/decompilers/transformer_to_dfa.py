@@ -80,7 +80,7 @@ def relative_head(head: HeadSpec, value: str, offset: int, into: str | None, def
     return plain and (head.value, head.offsets, head.into, head.default) == (value, frozenset([offset]), into, default)
 
 
-# --- one position a layer -----------------------------------------------------------------------------------
+# --- one position per layer -----------------------------------------------------------------------------------
 
 
 def _sequential(words: dict[str, Any], updates: Updates | Cycle, alphabet: tuple[str, ...]) -> DFA:

@@ -185,7 +185,7 @@ class Stream:
     ) -> tuple[Tensor, Tensor]:
         """From the relevant gate inputs r and cell to the relevant hidden state and cell.
 
-        `owned` is the focus mask of this time step, one entry a row.
+        `owned` is the focus mask of this time step, one entry per row.
         """
         n, i, f, g = self.hidden, self.i, self.f, self.g
         bias: Sequence[Tensor] = self.bias

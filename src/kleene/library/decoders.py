@@ -493,7 +493,7 @@ def regex_decoder(pattern: str | DFA = "(0|10*1)*", length: int = 64) -> type[Te
     `pattern` is a regular expression or an automaton. `allowed` is the set of allowed tokens, `;` among them where the
     word is a match. Greedy decoding completes a prefix to a shortest match; a prefix that has none gives `;` at once.
     Words act on states as elements of the syntactic monoid, which positions multiply by doubling. Where the monoid is
-    large, the state goes from left to right instead, a position a layer.
+    large, the state goes from left to right instead, a position per layer.
     """
     dfa = (pattern if isinstance(pattern, DFA) else regex(pattern)).minimise()
     about = f"The words that match {pattern if isinstance(pattern, str) else 'an automaton'}: {regex_decoder.__doc__}"
@@ -618,7 +618,7 @@ def _at_the_edge(action: tuple[str, str, int]) -> tuple[str, str, int]:
 
 
 def turing_decoder(machine: TuringMachine | str = "1RB1LB_1LA1RZ", length: int = 128) -> type[TextProgram]:
-    """A Turing machine with a chain of thought: after the word and `:` it writes a token a step, then its answer.
+    """A Turing machine with a chain of thought: after the word and `:` it writes a token per step, then its answer.
 
     A token of a step is what the step changed: the new state, the symbol written and the move. The position of the head
     is the sum of the moves, and the symbol under it is what was written there last: a head with `latest=True`.

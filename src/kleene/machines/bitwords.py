@@ -31,7 +31,7 @@ def bit_of_name(name: str) -> tuple[str, int] | None:
 
 
 class BitValues(Mapping[str, Any]):
-    """Values by name, in which the bits of words have names too; for whole numbers or arrays of them."""
+    """Values by name, with names for the bits of words, too. Values are whole numbers or arrays of them."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values_by_name = values
@@ -61,7 +61,7 @@ def sliced(given: slice, bits: int) -> range:
 class BitWord(int):
     """An integer of a known width. Its bits are `w[i]`, its slices `w[a:b]` (lowest bit first), reversed `w[::-1]`.
 
-    Sums have no width; `% 2**n` gives them one. `~`, `&`, `|` and `^` keep the width.
+    A sum has no width; `% 2**n` gives it one. `~`, `&`, `|` and `^` keep the width.
 
     >>> w = BitWord(0b1101, 4)
     >>> w[0], w[1:3], ~w, w[::-1]
@@ -125,7 +125,7 @@ def _keep_width(name: str) -> Any:
 
 
 def _lose_width(name: str) -> Any:
-    """Arithmetic: the result is as wide as it is."""
+    """Do arithmetic: the result is as wide as its value needs."""
     plain = getattr(int, name)
 
     def operation(self: BitWord, other: Any) -> Any:
@@ -156,7 +156,7 @@ setattr(BitWord, "__rshift__", _shift_right)  # noqa: B010
 
 
 def joined(parts: tuple[Any, ...]) -> BitWord:
-    """Words side by side, the first lowest."""
+    """Join words, the first lowest."""
     total = place = 0
     for part in parts:
         width = part.bits if isinstance(part, BitWord) else None

@@ -50,7 +50,7 @@ class InstructionTable:
             raise InputError(f"InstructionTable: {len(self.sizes)} sizes for the {len(self.fields)} {self.fields}")
         for field, size, value in zip(self.fields, self.sizes, most):
             if value >= size:
-                raise InputError(f"InstructionTable: {field} = {value} needs {value + 1} classes; sizes say {size}")
+                raise InputError(f"InstructionTable: {field} = {value} needs {value + 1} classes; sizes says {size}")
         if len(self) * self.longest > MAX_ENTRIES:
             raise InputError(f"InstructionTable: more than {MAX_ENTRIES:,} entries")
 
@@ -129,7 +129,7 @@ class InstructionTable:
         return {"fields": list(self.fields), "sizes": list(self.sizes), "programs": programs}
 
     def index(self, program: int | str) -> int:
-        """The place of a program, given by name or by place."""
+        """The index of a program, given by name or by index."""
         if isinstance(program, str):
             if program not in self.names:
                 raise InputError(f"no program {program!r}; there are {', '.join(self.names[:20])}")

@@ -48,7 +48,7 @@ class _Writer:
     def _check(self) -> None:
         spec, name = self.spec, self.spec.name
         if spec.max_tokens is not None:
-            raise NotSupported(f"{name}: appends tokens; an s-op gives one value a position")
+            raise NotSupported(f"{name}: appends tokens; an s-op gives one value per position")
         if spec.moves or any(head.prefer is not None for head in spec.heads.values()):
             raise NotSupported(f"{name}: has heads with into= or a preferred position, which RASP's aggregate has not")
         if any(isinstance(kind, Word) for kind in spec.kinds.values()):

@@ -69,7 +69,7 @@ def learn_end_to_end(
     if not inputs:
         raise InputError(f"{program.spec.name}: no inputs to learn from; give at least one")
     if program.spec.max_tokens is not None:
-        raise InputError(f"{program.spec.name}: a decoder; this learns programs with an output a token")
+        raise InputError(f"{program.spec.name}: a decoder; this learns programs with an output per token")
     longest = max(len(tokens) for tokens in [*inputs, *(test or [])])
     config = StandardConfig(
         tokens=program.spec.tokens,

@@ -132,7 +132,7 @@ class ProductGame:
 
 @dataclass(frozen=True)
 class TableGame:
-    """The value of every word that can be drawn: one axis a position, one entry a symbol that can stand there."""
+    """The value of every word that can be drawn: one axis a position, one entry per symbol that can stand there."""
 
     table: Array
     word: tuple[int, ...]  # by position, the index of the word's own symbol along the axis
@@ -371,7 +371,7 @@ def _program_game(program: ProgramClass, word: Any, given: Chances, position: in
     except KleeneError as error:
         raise InputError(
             f"{program.spec.name}: has no output on some inputs that can be drawn ({error}); "
-            "give a distribution, one mapping a position, under which every input has one"
+            "give a distribution, one mapping per position, under which every input has one"
         ) from None
     wanted = program.run(tokens)[at]
     return _table((float(output[at] == wanted) for output in outputs), tokens, chances, symbols)

@@ -57,7 +57,7 @@ def shapley(
       can be drawn.
     - `word`: the word. An attention program takes tokens, or text where it has `encode`.
     - `distribution`: how the symbols outside a coalition are drawn, each independently: uniformly, or with the
-      probabilities of a mapping, or of one mapping a position.
+      probabilities of a mapping, or of one mapping per position.
     - `position`: for an attention program, the position whose output counts; by default the last. The value is the
       chance that the output is what it is on the word.
     - `index`: "shapley", or "banzhaf", which gives every coalition the same weight.

@@ -78,7 +78,7 @@ def test_errors() -> None:
         (lambda: kl.Transducer([[0]], [[]], "a"), "outputs need"),
         (lambda: kl.Transducer([[-1]], [[""]], "a")("a"), "no move on 'a'"),
         (lambda: flip.compose(kl.Transducer.mealy([[0]], ["x"], "x")), "does not read"),
-        (lambda: flip.distinguish(3), "a Transducer is needed"),  # type: ignore[arg-type]
+        (lambda: flip.distinguish(3), "give a Transducer"),  # type: ignore[arg-type]
     ):
         with pytest.raises(kl.InputError, match=says):
             work()

@@ -353,7 +353,7 @@ def test_an_entry_that_is_there_twice_is_refused(certified: Path) -> None:
     (i, j, v), *rest = json.loads((certified / "weights.json").read_text())["V"]
     change(certified / "weights.json", V=[[i, j, v + 1], [i, j, -1], *rest])
     for read in (check_files, kl.load):
-        with pytest.raises(kl.FileError, match="is there twice"):
+        with pytest.raises(kl.FileError, match="appears twice"):
             read(certified)
 
 

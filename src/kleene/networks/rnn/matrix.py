@@ -124,7 +124,7 @@ def matrix_from_json(data: Any, rows: int, columns: int, where: str) -> Matrix:
         if not (0 <= i < rows and 0 <= j < columns):
             raise FileError(f"{where}: entry ({i}, {j}) is outside {rows} × {columns}")
         if (i, j) in entries:
-            raise FileError(f"{where}: entry ({i}, {j}) is there twice")
+            raise FileError(f"{where}: entry ({i}, {j}) appears twice")
         entries[i, j] = number_from_json(item[2], f"{where} ({i}, {j})")
     return Matrix(rows, columns, {at: v for at, v in entries.items() if v != 0})
 

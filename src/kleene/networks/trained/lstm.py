@@ -34,7 +34,7 @@ class Vocabulary:
         self.index = {word: number for number, word in enumerate(self.words)}
         if len(self.index) < len(self.words):
             twice = next(word for number, word in enumerate(self.words) if self.index[word] != number)
-            raise InputError(f"vocabulary: {twice!r} is there twice")
+            raise InputError(f"vocabulary: {twice!r} appears twice")
 
     def __len__(self) -> int:
         return len(self.words)

@@ -67,7 +67,7 @@ def _about(trace: RnnTrace) -> str:
     holds = (
         "that holds an automaton" if isinstance(said, dict) and said.get("kind") == "dfa" else "made from no machine"
     )
-    return f"A recurrent network {holds}: it reads one symbol a step, and accepts where {where}."
+    return f"A recurrent network {holds}: it reads one symbol per step, and accepts where {where}."
 
 
 def _machine(net: ExactRNN) -> dict[str, Any]:
