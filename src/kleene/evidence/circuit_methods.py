@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import kl_div
 
 from kleene.evidence.circuit_graph import CircuitGraph, CompiledParts, SmallParts
-from kleene.evidence.methods import Array, edges, nodes
+from kleene.evidence.methods import edges, nodes
+from kleene.evidence.readings import Array
 
 STEPS = 5  # of a path integral
 TOLERANCE = 0.01  # of ACDC, in nats
@@ -147,8 +148,7 @@ def _near_edges(graph: CircuitGraph, rng: np.random.Generator) -> Array:
 @torch.no_grad()
 def _edge_patching(graph: CircuitGraph, rng: np.random.Generator) -> Array:
     """Each edge interchanged by itself."""
-    every = np.eye(len(graph.edges))
-    return np.array([_moved(graph, graph.with_edges(graph.edge_mask(chosen))) for chosen in every])
+    return np.array([_moved(graph, graph.with_edge(*edge)) for edge in graph.edges])
 
 
 def _edge_slopes(graph: CircuitGraph, given: Tensor) -> list[Tensor]:
