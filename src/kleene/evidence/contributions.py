@@ -120,7 +120,8 @@ def contributions(
     - `tokenizer`: makes token numbers from text; that of Hugging Face, or any function. Its subwords form words again.
     - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.
     - `read`: where outputs by position are read; by default at the last.
-    - `rule`: "cd", "murdoch", "released", "generalised", "alone", "removed" or "shared" (`kleene.evidence.parted`).
+    - `rule`: "cd", "murdoch", "released", "generalised", "jumelet", "alone", "removed" or "shared"
+      (`kleene.evidence.parted`).
     - `output`: takes the tensor of outputs from what the model returns; by default its `logits`, or its first tensor.
     - `words`: the names of the words, one a token.
     - `rows`: how many foci to run at once, which bounds the memory.

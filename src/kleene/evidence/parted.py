@@ -7,10 +7,12 @@ constants, and the rest q. Every function φ of torch passes them on. The focus 
     removed   φ(z) − φ(z − r)                  what goes where it goes
     shared    the mean of both                 Shapley's value of r beside q, above b
     free      Shapley's value of r beside q and b, and the base gets its own, above φ(0)
+    even      the same, and each of the three a third of φ(0)
 
-and the base becomes φ(b) but for `free`. On linear functions all of these are one. An empty focus has nothing; one of
-all words has everything but the base. Attention patterns and the scales of layer norms are those of the whole input:
-given them, attention and norms are linear. LSTMs and GRUs go gate by gate (`kleene.evidence.recurrent_parts`).
+and the base becomes φ(b) but for `free` and `even`. On linear functions all of these are one. An empty focus has
+nothing, but for `even`; one of all words has everything but the base. Attention patterns and the scales of layer norms
+are those of the whole input: given them, attention and norms are linear. LSTMs and GRUs go gate by gate
+(`kleene.evidence.recurrent_parts`).
 """
 
 from __future__ import annotations
@@ -25,12 +27,17 @@ from torch import Tensor
 
 from kleene.errors import InputError, NotSupported
 
-SHARES = ("alone", "removed", "shared", "free")
+SHARES = ("alone", "removed", "shared", "free", "even")
+PRODUCTS = ("alone", "removed", "shared", "source", "bare")
 
 
 @dataclass(frozen=True)
 class Rule:
     """Who gets what: `unit` is the share at an activation, `product` that at a product of two parted tensors.
+
+    A product's share can also be `source`, the interactions with the focus's part of the second factor alone, or
+    `bare`, those with the rest, not those with the base. Both are for gates of LSTMs and GRUs; elsewhere they are
+    `removed`.
 
     `owned_bias`: whether a word in focus gets the product of the gates' biases at its own step of an LSTM or a GRU.
     `but_last`: the last word of a phrase does not.
@@ -41,12 +48,20 @@ class Rule:
     owned_bias: bool = True
     but_last: bool = False
 
+    def __post_init__(self) -> None:
+        if self.unit not in SHARES or self.product not in PRODUCTS:
+            raise InputError(
+                f"rule: unit {self.unit!r} and product {self.product!r}; a unit's share is {', '.join(SHARES)}, "
+                f"a product's {', '.join(PRODUCTS)}"
+            )
+
 
 RULES = {
     "cd": Rule(),  # the interdependence paper's
     "murdoch": Rule(owned_bias=False),  # the original
     "released": Rule(but_last=True),  # the original's released code: its range of words ends one word early there
     "generalised": Rule("free", "removed", False),  # interactions and a bias that is a player like the others
+    "jumelet": Rule("even", "removed", False),  # the same as diagNNose has it: half of a closed gate is shared, too
     "alone": Rule("alone", "alone", False),
     "removed": Rule("removed", "removed", False),
     "shared": Rule("shared", "shared", False),
@@ -64,10 +79,11 @@ def rule_of(name: str | Rule) -> Rule:
 
 def share(kind: str, phi: Callable[[Tensor], Tensor], r: Tensor, z: Tensor, b: Tensor) -> Tensor:
     """The focus's share of φ(z), with r its part of z and b the base."""
-    if kind == "free":
-        q, zero = z - r - b, torch.zeros_like(z)
-        first, last = phi(r) - phi(zero), phi(z) - phi(z - r)
-        return first / 3 + (phi(r + q) - phi(q)) / 6 + (phi(r + b) - phi(b)) / 6 + last / 3
+    if kind in ("free", "even"):
+        q, nothing = z - r - b, phi(torch.zeros_like(z))
+        first, last = phi(r) - nothing, phi(z) - phi(z - r)
+        value = first / 3 + (phi(r + q) - phi(q)) / 6 + (phi(r + b) - phi(b)) / 6 + last / 3
+        return value + nothing / 3 if kind == "even" else value
     parts = []
     if kind in ("alone", "shared"):
         parts.append(phi(r + b) - phi(b))
@@ -77,14 +93,20 @@ def share(kind: str, phi: Callable[[Tensor], Tensor], r: Tensor, z: Tensor, b: T
 
 
 def base_share(kind: str, phi: Callable[[Tensor], Tensor], r: Tensor, z: Tensor, b: Tensor) -> Tensor:
-    """The base's share of φ(z); φ(0) belongs to the base."""
-    return phi(b) if kind != "free" else share("free", phi, b, z, r) + phi(torch.zeros_like(z))
+    """The base's share of φ(z); φ(0) belongs to the base, but for `even`."""
+    if kind == "even":
+        return share(kind, phi, b, z, r)
+    return phi(b) if kind != "free" else share(kind, phi, b, z, r) + phi(torch.zeros_like(z))
 
 
 def product_share(kind: str, one: tuple[Tensor, Tensor, Tensor], two: tuple[Tensor, Tensor, Tensor]) -> Tensor:
     """The focus's share of a product, each factor as (part, whole, base). Shapley's two are `shared` here."""
     (r, z, b), (s, y, c) = one, two
     alone, removed = (r + b) * (s + c) - b * c, z * y - (z - r) * (y - s)
+    if kind == "source":
+        return z * s + r * c
+    if kind == "bare":
+        return removed - r * c - b * s
     return {"alone": alone, "removed": removed}.get(kind, (alone + removed) / 2)
 
 
@@ -234,6 +256,7 @@ def _any_function(func: Any, args: Any, kwargs: Any) -> Any:
         return whole
     rule = parted.rule
     kind = rule.unit if _count((args, kwargs)) == 1 else rule.product
+    kind = "removed" if kind in ("source", "bare") else kind
     base = _call(func, args, kwargs, lambda x: x.base)
 
     def at(view: Callable[[Parted], Tensor]) -> Any:
@@ -263,11 +286,11 @@ def _any_function(func: Any, args: Any, kwargs: Any) -> Any:
         zero = at(lambda x: torch.zeros_like(x.part))
         focus, rest = at(lambda x: x.part), at(lambda x: x.whole - x.base - x.part)
         without = at(lambda x: x.whole - x.base)
-        sixths = [1 / 3, 1 / 6, 1 / 6, 1 / 3]
-        part = mean(sixths, [difference(focus, zero), difference(without, rest), alone(), removed()])
+        sixths, own = [1 / 3, 1 / 6, 1 / 6, 1 / 3], 1 / 3 if kind == "even" else 0.0  # of φ(0)
+        part = mean([*sixths, own], [difference(focus, zero), difference(without, rest), alone(), removed(), zero])
         with_focus, with_rest = at(lambda x: x.part + x.base), at(lambda x: x.whole - x.part)
         owns = [difference(base, zero), difference(with_focus, focus), difference(with_rest, rest)]
-        base = mean([*sixths, 1.0], [*owns, difference(whole, without), zero])
+        base = mean([*sixths, own or 1.0], [*owns, difference(whole, without), zero])
     return _join(whole, part, base, rule)
 
 
