@@ -166,7 +166,7 @@ def reproduce(
     ] = None,
     gpus: Annotated[float, typer.Option(min=0, help="with --cluster: the share of a GPU that a task takes")] = 0.0,
     storage: Annotated[
-        str | None, typer.Option(metavar="URL", help="with --cluster: where checkpoints are kept, as fsspec names it")
+        str | None, typer.Option(metavar="URL", help="with --cluster: the storage of checkpoints, as an fsspec address")
     ] = None,
     stale: Annotated[bool, typer.Option(help="list the published results whose code has changed since")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,

@@ -57,7 +57,7 @@ def _folder(memory: int) -> Path:
 
 
 def _start(memory: int, tokens: Array, evaluator: str) -> PausableRun | PreparedLanes:
-    """Begin a run; lanes from what an earlier run has kept, where there is one."""
+    """Begin a run. Lanes start from the cache of an earlier run, if there is one."""
     folder = _folder(memory)
     kept, weights = folder.with_name(f"{folder.name}-{evaluator}"), folder / "weights.safetensors"
 
@@ -206,7 +206,7 @@ class TransformerComputer(Computer):
         return RiscvResult(why, self.steps, self.take_output(), world.code, self.pc, self.registers, self.memory())
 
     def _go_on(self) -> None:
-        """Act on what the processor has stopped at; wait where input is missing."""
+        """Handle the instruction that stopped the processor. Wait if input is missing."""
         if self.running.layers % LAYERS == 1:
             self._system()
         else:

@@ -25,12 +25,12 @@ from kleene.papers.report import device
 
 Work = Callable[..., dict[str, Any]]
 Tasks = Mapping[str, Mapping[str, Any]]
-MEANING = ("library/", "machines/", "lowering/")  # what programs say and mean: a result of another program is none
+MEANING = ("library/", "machines/", "lowering/")  # the meaning of programs: after a change there, results are stale
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What of an experiment is run now: `only` tasks by pattern, for `limit` seconds, with so many `workers`.
+    """The part of an experiment to run now: `only` tasks by pattern, for `limit` seconds, with `workers` processes.
 
     Workers are processes; without a number there are as many as cores on a CPU, and one on a GPU. `steps` stands
     in for every task's own number of steps. With a `cluster` the tasks run there instead.
@@ -143,7 +143,7 @@ def _run_apart(
             for name, future in futures.items():
                 saved[name] = future.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # tasks that run end, and are kept; no other begins
+            pool.shutdown(wait=False, cancel_futures=True)  # running tasks end and are kept; no new task begins
             raise
 
 
@@ -232,7 +232,7 @@ def _keep(
 
 
 def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What is saved of a task, and whether that is all that is asked for."""
+    """The saved part of a task, and whether it is complete."""
     path = folder / f"{name}.json"
     if not path.exists():
         return {}
@@ -298,7 +298,7 @@ def _last(path: Path) -> dict[str, Any]:
 
 
 def fast_device() -> str:
-    """A GPU where there is one, with products in TF32."""
+    """A GPU if there is one, with products in TF32."""
     import torch
 
     if not torch.cuda.is_available():

@@ -141,7 +141,7 @@ def vectors(found: Traces, layout: Layout) -> tuple[Tensor, Tensor]:
 
 
 def accuracy(net: Any, program: ProgramClass, inputs: Sequence[Sequence[int]], read: str = "all") -> float:
-    """The share of inputs on which a network gives what the program does: at "all" positions or the "last"."""
+    """The share of inputs on which a network and the program give the same: at "all" positions or the "last"."""
     wanted = reference(program, inputs)
     made = net.run_batch(inputs)
     same = [a[-1] == b[-1] if read == "last" else list(a) == list(b) for a, b in zip(made, wanted)]

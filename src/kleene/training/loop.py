@@ -114,12 +114,12 @@ def train(
 ) -> Run:
     """Train `model` in place: `loss(model, batches(step))` downhill, until `steps` or `evaluation.until`.
 
-    evaluation: every so many steps (and at the end) the mean loss since the last time and what it measures become one
-    line of `metrics.jsonl` in the folder, and a checkpoint is written: the first time, and when `save_seconds` have
-    passed since the last.
+    evaluation: every `evaluation.every` steps, and at the end, the mean loss since the last time and the measured
+    metrics become one line of `metrics.jsonl` in the folder, and a checkpoint is written: the first time, and when
+    `save_seconds` have passed since the last.
     schedule: the learning rate of a step.
     clip: the largest norm of the gradient.
-    descend: makes a whole step of its own (a captured CUDA graph, say) and returns the loss.
+    descend: does a whole step (for instance a captured CUDA graph) and returns the loss.
     storage: the folder of checkpoints. Calling again with the same folder goes on where the last one was. Past the
     deadline the run stops at the next evaluation, with a checkpoint, and `run.step` says how far it came.
     settings: compared with those stored, so that a folder never mixes two runs.
@@ -283,7 +283,7 @@ class _Checkpoints:
             lines.write(json.dumps(run.last) + "\n")
 
     def resume(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> Run:
-        """Load the newest checkpoint, if there is one, and drop metrics that are later than it."""
+        """Load the newest checkpoint, if any, and drop later metrics."""
         found = self._all()
         if not found:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -51,18 +51,18 @@ def memorise(
 
     `run.reached` says whether all are right, `run.step` after how many steps.
 
-    - `descriptions`: what the Synthesizer is told of each program; by default the program's number.
+    - `descriptions`: how each program is described to the Synthesizer; by default the program's number.
     - `steps`: the most steps of gradient descent.
     - `batch`: the batch size; by default a twentieth of the table, as in the paper.
     - `rate`: the learning rate.
     - `warmup`: how many steps the learning rate takes to rise.
     - `every`: how many steps lie between two measurements.
-    - `sample`: measure so many entries first, and all others only when these are right.
+    - `sample`: measure this many entries first, and the others only when these are right.
     - `seed`: the seed of the batches.
     - `folder`: keep checkpoints here; the same call goes on from the last one.
     - `save_seconds`: how many seconds lie between two checkpoints.
     - `progress`: show a progress bar.
-    - `title`: what the progress bar says.
+    - `title`: the text of the progress bar.
     """
     device = next(synthesizer.parameters()).device
     given = list(range(len(table))) if descriptions is None else descriptions

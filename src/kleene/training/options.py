@@ -74,7 +74,7 @@ class Evaluation:
 
 
 def take(default: Options, options: dict[str, Any]) -> Options:
-    """`default` with the fields that are among the options, which are taken out of them."""
+    """Replace fields of `default` by options of the same name, and remove these from `options`."""
     names = [field.name for field in fields(default)]  # type: ignore[arg-type]
     return replace(default, **{name: options.pop(name) for name in names if name in options})  # type: ignore[type-var]
 

@@ -219,7 +219,7 @@ def causal_graph(program: ProgramClass, input: Any, *, max_layers: int = 10_000)
 
     - `program`: an attention program.
     - `input`: tokens, or text where the program takes text.
-    - `max_layers`: raise `DidNotHalt` after so many layers.
+    - `max_layers`: raise `DidNotHalt` after this many layers.
 
     >>> from kleene.library.parity import parity_relative
     >>> graph = causal_graph(parity_relative, [2, 1, 0])

@@ -172,7 +172,7 @@ class TableGame:
         return table
 
     def _singles(self, table: Array, places: list[int], t: float) -> list[tuple[int, float]]:
-        """(position, effect) of every axis of a table: one half is averaged while the other is looked at."""
+        """(position, effect) of every axis of a table: average one half while looking at the other."""
         if len(places) == 1:
             return [(places[0], float(table @ self._change(places[0])))]
         if not places:

@@ -1,4 +1,4 @@
-"""Exact effects of the symbols of a word on what a machine says: Shapley values, interactions, interventions.
+"""Exact effects of a word's symbols on a machine's answer: Shapley values, interactions, interventions.
 
 A coalition keeps its symbols; the others are drawn. Let V(t) be the expected value where each symbol is kept with
 probability t. The Shapley value of symbol i is the mean over t in [0, 1] of its effect at t, because a coalition of
@@ -123,7 +123,7 @@ def effects(machine: Any, word: Any, *, distribution: Chances = None, position: 
 class Truth:
     """What is true of a machine on a word.
 
-    `value` is what the machine says; `expected` what it says on average where every symbol is drawn. The Shapley
+    `value` is the machine's answer; `expected` is its mean when every symbol is drawn. The Shapley
     values sum to the difference.
     """
 

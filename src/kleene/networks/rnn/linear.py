@@ -1,7 +1,7 @@
 """Linear RNNs: h⁽ᵗ⁾ = A(x⁽ᵗ⁾) h⁽ᵗ⁻¹⁾ + b(x⁽ᵗ⁾), with matrices that depend on the input, and a parallel scan.
 
-A layer reads the symbol and what the layers below held before it. One ReLU layer, `rules`, makes units of these; A and
-b are linear in the units (a symbol's unit is its own where there is one layer). Three forms of A:
+A layer reads the symbol and the earlier states of the layers below. One ReLU layer, `rules`, makes units of these; A
+and b are linear in the units (with one layer, each symbol is a unit). A has one of three forms:
 
 - "diagonal": 1 + gate · units, a number per dimension, as in Mamba.
 - "products": (I − l_m r_mᵀ) … (I − l_1 r_1ᵀ) with l and r linear in the units. With l = r this is DeltaNet's (one
@@ -31,13 +31,13 @@ from kleene.networks.trained.lstm import check_shapes
 VERSION = 1
 FORMS = ("diagonal", "products", "dense")
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
-CELLS = 4_000_000  # numbers in the matrices of one block of a scan
+CELLS = 4_000_000  # the most numbers in the matrices of one block of a scan
 Step = tuple[Tensor, Tensor]  # A and b
 
 
 @dataclass(frozen=True)
 class LayerShape:
-    """The sizes of a layer: its state, the units of its rules, and its factors where A is a product."""
+    """The sizes of a layer: its state, the units of its rules, and its factors if A is a product."""
 
     form: str
     size: int
@@ -46,7 +46,7 @@ class LayerShape:
 
 
 class LinearLayer(nn.Module):
-    """One layer. `features` is how many numbers its rules read: the symbols, then the states of the layers below."""
+    """One layer. `features` is the number of inputs of its rules: the symbols, then the states of the layers below."""
 
     def __init__(self, shape: LayerShape, features: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class LinearLayer(nn.Module):
         return (torch.cat(found) if found else b), h
 
     def last(self, a: Tensor, b: Tensor, order: Tensor) -> Tensor:
-        """The state after steps that are named by their rows in a and b, by a tree of products over blocks."""
+        """The state after steps given as rows of a and b, by a tree of products over blocks."""
         block = max(1, CELLS // a[0].numel())
         h = self.start
         for begin in range(0, len(order), block):
@@ -116,7 +116,7 @@ class LinearLayer(nn.Module):
 
 
 def compose(first: Step, then: Step) -> Step:
-    """The step that does both."""
+    """The step that does one after the other."""
     (a1, b1), (a2, b2) = first, then
     if a1.dim() == b1.dim():  # diagonal
         return a2 * a1, a2 * b1 + b2
@@ -157,7 +157,7 @@ def reduce(a: Tensor, b: Tensor) -> Step:
 class LinearRNN(nn.Module):
     """Layers, and a read-out of their last states: linear, or with one ReLU layer. A positive output means accept.
 
-    `weight(word)` is the output itself, which is what a weighted automaton's network is for.
+    `weight(word)` is the output itself: the weight, for a weighted automaton.
     """
 
     kind = "linear"
@@ -176,7 +176,7 @@ class LinearRNN(nn.Module):
         layers: the shapes of the layers, lowest first.
         read_units: ReLU units of the read-out; 0 for a linear read-out.
         dtype: the number format.
-        about: plain data that is saved with the network.
+        about: plain data to save with the network.
         """
         super().__init__()
         self.alphabet, self.dtype = check_alphabet(alphabet), dtype
@@ -207,7 +207,7 @@ class LinearRNN(nn.Module):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Layers, dimensions of the state, factors, parameters, and how many of them are not zero."""
+        """Layers, dimensions of the state, factors, parameters and non-zero parameters."""
         return {
             "layers": len(self.shapes),
             "state": sum(shape.size for shape in self.shapes),
@@ -238,7 +238,7 @@ class LinearRNN(nn.Module):
     def scanned(self, codes: Tensor) -> Tensor:
         """All layers' states after a word, each layer by one parallel scan over the time."""
         symbols = self.one_hot(torch.arange(len(self.alphabet), device=codes.device))
-        below: list[Tensor] = []  # (time, d): what the layers below held before each symbol
+        below: list[Tensor] = []  # (time, d): the states of the layers below before each symbol
         ends: list[Tensor] = []
         for number, layer in enumerate(self.stack):
             if number == 0:
@@ -353,15 +353,15 @@ def load(folder: Path) -> LinearRNN:
         read_units = content["read_units"]
         counts = [read_units, *(n for s in layers for n in (s.size - 1, s.units, s.factors))]
         if not all(type(n) is int and n >= 0 for n in counts) or not isinstance(about, dict) or dtype not in DTYPES:
-            raise ValueError("sizes should be counts, and there should be a format and 'about'")
+            raise ValueError("sizes must be counts; a format and 'about' are needed")
         if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
-            raise ValueError("'alphabet' should be a list of symbols")
+            raise ValueError("'alphabet' must be a list of symbols")
         wanted = all_shapes(len(alphabet), layers, read_units)
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a description of a linear RNN ({error})") from None
     total = sum(int(np.prod([float(n) for n in sizes])) for sizes in wanted.values())
     if total > MAX_PARAMETERS:
-        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
+        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that Kleene loads")
     try:
         check_shapes(folder / "weights.safetensors", wanted)
         net = LinearRNN(alphabet, layers, read_units, dtype, about)
@@ -370,6 +370,6 @@ def load(folder: Path) -> LinearRNN:
         raise FileError(f"{path}: {error}") from None
     except FileNotFoundError:
         raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library has its own kinds
+    except Exception as error:  # the safetensors library raises its own errors
         raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
     return net.eval()

@@ -1,4 +1,4 @@
-"""Stock models on disk: a complete folder of transformers, and kleene.json with what is claimed of it."""
+"""Stock models on disk: a complete folder of transformers, and kleene.json with the claim about it."""
 
 from __future__ import annotations
 

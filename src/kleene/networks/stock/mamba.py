@@ -19,7 +19,7 @@ TOKENS_AT_ONCE = 4096
 
 
 def transformers_mamba() -> Any:
-    """The module of transformers; NotSupported where it is not installed."""
+    """The module of transformers; NotSupported if it is not installed."""
     try:
         from transformers.models.mamba import modeling_mamba
     except ImportError:
@@ -30,7 +30,7 @@ def transformers_mamba() -> Any:
 class MambaAcceptor:
     """A `MambaForCausalLM` that accepts words. `model` is the stock module, as `from_pretrained` reads it.
 
-    Tokens 0, 1, … are the symbols of `alphabet`; then come the start, `reject` and `accept`. A word is accepted where
+    Tokens 0, 1, … are the symbols of `alphabet`; then come the start, `reject` and `accept`. A word is accepted if
     after the start and the word the logit of `accept` is larger.
     """
 
@@ -52,7 +52,7 @@ class MambaAcceptor:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Layers, widths, parameters, and how many of them are not zero."""
+        """Layers, widths, parameters and non-zero parameters."""
         config, every = self.model.config, list(self.model.parameters())
         return {
             "layers": config.num_hidden_layers,
@@ -67,7 +67,7 @@ class MambaAcceptor:
         return f"MambaForCausalLM: {s['layers']} layers, residual {s['residual']}, {s['parameters']:,} parameters"
 
     def accepted(self, logits: torch.Tensor) -> torch.Tensor:
-        """What logits (…, token) say."""
+        """The answers in logits (…, token)."""
         return logits[..., self.start + 2] > logits[..., self.start + 1]
 
     @torch.no_grad()
@@ -101,7 +101,7 @@ class MambaAcceptor:
         return self.step(None, self.start)
 
     def key(self, cache: Any) -> bytes:
-        """Every number that a cache holds."""
+        """Every number in a cache, as bytes."""
         parts = []
         for layer in range(self.model.config.num_hidden_layers):
             for held in (cache.get_conv_state(layer, state_idx=0), cache.get_recurrent_state(layer, state_idx=0)):
@@ -131,6 +131,6 @@ def load(folder: Path) -> MambaAcceptor:
         raise FileError(f"{folder}: not a Mamba ({str(error).splitlines()[0]})") from None
     if model.config.vocab_size != len(alphabet) + 3:
         raise FileError(
-            f"{path}: {len(alphabet)} symbols, and the model has {model.config.vocab_size} tokens, not 3 more"
+            f"{path}: {len(alphabet)} symbols need 3 more tokens, but the model has {model.config.vocab_size}"
         )
     return MambaAcceptor(alphabet, model, about)

@@ -412,7 +412,7 @@ class Transformer(nn.Module):
         """Run a batch of inputs of any lengths.
 
         inputs: token sequences, or texts where the network has an alphabet.
-        layers: run exactly so many layers; by default each sequence runs until it halts.
+        layers: run exactly this many layers; by default each sequence runs until it halts.
         max_layers: raise `DidNotHalt` where a sequence needs more.
         check: raise `UndefinedRead` where the program would (dense).
         evaluator: "dense"; on a CPU also "sparse"; where few rows change also "rows", "lookup" and "generated" (see
@@ -473,7 +473,7 @@ class Transformer(nn.Module):
         return accepts_batch(self, words)
 
     def decide(self, word: Word, *, max_steps: int = 10_000) -> Decision:
-        """Run a network that holds a Turing machine: accept, reject, or still running after so many steps."""
+        """Run a network that holds a Turing machine: accept, reject, or still running after this many steps."""
         from kleene.networks.transformer.words import decide
 
         return decide(self, word, max_steps)

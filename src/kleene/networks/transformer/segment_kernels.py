@@ -149,7 +149,7 @@ def _part(contents, segments, lanes, lane, source):  # type: ignore[no-untyped-d
 
 @njit(cache=True, nogil=True)
 def _null_part(contents, segments, lanes, lane, parts):  # type: ignore[no-untyped-def]
-    """What a lane adds where the null key has one of so many equal parts of the attention; or what is full."""
+    """What a lane adds where the null key has one of this many equal parts of the attention; or what is full."""
     vector = np.zeros(segments.size[lanes.target[lane]], contents.values.dtype)
     for k in range(lanes.null_ptr[lane], lanes.null_ptr[lane + 1]):
         vector[lanes.null_to[k]] += lanes.null_weight[k] / parts
