@@ -69,6 +69,28 @@ def test_methods_on_a_known_network():
     assert np.abs(PAIRS["occlusion by resampling"](reading, rng)).max() < 1e-12  # nothing interacts
 
 
+def test_scoring_goes_on(models, tmp_path):
+    """A second call measures what is missing alone; another number of seeds begins anew."""
+    calls = []
+
+    @tokens("counted")
+    def counted(reading: Reading, rng: np.random.Generator) -> np.ndarray:
+        calls.append(reading)
+        return np.arange(len(reading), dtype=float)
+
+    try:
+        first = score(["counted"], models, limit=1, keep=tmp_path)
+        before = len(calls)
+        again = score(["counted", "position"], models, limit=1, keep=tmp_path)
+        assert len(calls) == before > 0
+        assert [e for e in again.entries if e["method"] == "counted"] == first.entries
+        assert {e["method"] for e in again.entries} == {"counted", "position"}
+        score(["counted"], models, limit=1, seeds=2, keep=tmp_path)
+        assert len(calls) == 2 * before
+    finally:
+        del TOKENS["counted"]
+
+
 def test_measures():
     assert auroc(np.array([1.0, 1.0]), np.array([True, False])) == 0.5
     truth = np.array([0.5, -0.25, 0.0, 0.1])

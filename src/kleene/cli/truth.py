@@ -122,7 +122,10 @@ def score(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for JSON, table and plot.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods with the truth: rank correlation, AUROC, faithfulness, completeness; each with its interval."""
+    """Compare methods with the truth: rank correlation, AUROC, faithfulness, completeness; each with its interval.
+
+    With -o, what is measured of each model is kept: the same command goes on with a run that was stopped.
+    """
     import time
 
     from kleene.papers.provenance import commit, loaded_code
@@ -135,7 +138,8 @@ def score(
     names = [name for one in methods for name in (every_method() if one == "all" else [one])]
     started = time.time()
     with busy("scoring", as_json) as progress:
-        board = run(names, models, seeds=seeds, limit=limit, workers=workers, progress=progress)
+        keep = None if output is None else output / "models"
+        board = run(names, models, seeds=seeds, limit=limit, workers=workers, keep=keep, progress=progress)
     board.about = {
         "command": command(),
         "commit": commit(),

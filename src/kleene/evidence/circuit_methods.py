@@ -147,8 +147,7 @@ def _near_edges(graph: CircuitGraph, rng: np.random.Generator) -> Array:
 @torch.no_grad()
 def _edge_patching(graph: CircuitGraph, rng: np.random.Generator) -> Array:
     """Interchange each edge alone."""
-    every = np.eye(len(graph.edges))
-    return np.array([_moved(graph, graph.with_edges(graph.edge_mask(chosen))) for chosen in every])
+    return np.array([_moved(graph, graph.with_edge(*edge)) for edge in graph.edges])
 
 
 def _edge_slopes(graph: CircuitGraph, given: Tensor) -> list[Tensor]:

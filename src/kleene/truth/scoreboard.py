@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from kleene.evidence import circuit_methods  # noqa: F401  (registers methods fo
 from kleene.evidence.circuit_graph import CircuitGraph, parts_of
 from kleene.evidence.methods import EDGES, NODES, PAIRS, TOKENS, Array, Method, Reading, method_named
 from kleene.evidence.statistics import ranks, spearman
-from kleene.files import write_json, write_text
+from kleene.files import read_json, write_json, write_text
 from kleene.truth.factory import Model, folders_in, models_in, one_thread
 from kleene.truth.interchange import EDGE_PAIRS, MOST_PAIRS, pairs_among
 from kleene.truth.keeping import NOTHING_KEPT, keep_edges, keep_nodes, keep_pairs, keep_symbols
@@ -42,6 +43,7 @@ MEASURES = ("correlation", "auroc", "top", "faithfulness", "completeness")
 TITLES = {"tokens": "Symbols", "pairs": "Pairs", "nodes": "Nodes", "edges": "Edges"}
 NULL_DRAWS = 20  # of the random method, for each seed
 MOST_KEPT = 5  # draws of a method for which faithfulness is measured
+KEPT_SEED = 1_000_000  # of the pairs of inputs for faithfulness
 BATCH = 32  # pairs of inputs that a method for nodes or edges gets
 SAMPLES = 1000  # of the bootstrap
 DIGITS = 9  # closer numbers are ties
@@ -99,14 +101,12 @@ def interchanged(graph: CircuitGraph, kind: str) -> Array:
     """The planted method for nodes and edges: how often an interchange changes the network's answer at a position."""
     tokens, length = int(graph.tokens), graph.inputs.shape[1]
     wide = graph.on(*pairs_among(tokens, length, MOST_PAIRS if kind == "nodes" else EDGE_PAIRS))
-    before, found = wide.clean.logits.argmax(-1), []
-    for chosen in np.eye(wide.nodes if kind == "nodes" else len(wide.edges)):
-        if kind == "nodes":
-            logits = wide.with_nodes(torch.from_numpy(chosen > 0))
-        else:
-            logits = wide.with_edges(wide.edge_mask(chosen))
-        found.append(float((logits.argmax(-1) != before).double().mean()))
-    return np.array(found)
+    before = wide.clean.logits.argmax(-1)
+    if kind == "nodes":
+        every = (wide.with_nodes(chosen) for chosen in torch.eye(wide.nodes, dtype=torch.bool))
+    else:
+        every = (wide.with_edge(*edge) for edge in wide.edges)
+    return np.array([float((logits.argmax(-1) != before).double().mean()) for logits in every])
 
 
 def _interchanges(kind: str) -> Method:
@@ -239,22 +239,26 @@ def graph_of(model: Model, batch: int = BATCH, seed: int = 0) -> CircuitGraph:
     return CircuitGraph(parts_of(model.network, names), inputs, others, tokens)
 
 
+STEADY = ("exact", "position", "nearness", "weight norm")  # do not depend on the pairs of inputs
+
+
 def _score_program(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
-    """The entries of a program's network."""
-    graph, fresh, entries = graph_of(model), graph_of(model, 64, seed=1), []
-    truths = {kind: truth_of_graph(model, graph, kind) for kind in {kind for kind, _, _ in methods}}
+    """The entries of a program's network: each seed has pairs of inputs of its own."""
+    graphs = [graph_of(model, seed=seed) for seed in range(seeds)]
+    fresh, entries = graph_of(model, 64, seed=KEPT_SEED), []
+    truths = {kind: truth_of_graph(model, graphs[0], kind) for kind in {kind for kind, _, _ in methods}}
     for kind, name, method in methods:
         effect, inside = truths[kind]
         keep = keep_nodes if kind == "nodes" else keep_edges
         measured: list[dict[str, float | None]] = []
-        for seed in range(seeds):
-            scores = method(graph, np.random.default_rng([seed, model.truth["index"]]))
+        for run in range(seeds * (NULL_DRAWS if name == "random" else 1) if name not in STEADY else 1):
+            scores = method(graphs[run % seeds], np.random.default_rng([run, model.truth["index"]]))
             found = compare(scores, effect, False, inside)
             if found is not None:
-                measured.append({**found, **(keep(fresh, scores) if seed < MOST_KEPT else NOTHING_KEPT)})
+                measured.append({**found, **(keep(fresh, scores) if run < MOST_KEPT else NOTHING_KEPT)})
         if measured:
             about = {"model": model.name, **{key: model.truth[key] for key in ("level", "cell", "states")}}
-            about |= {"kind": kind, "method": name, "length": graph.inputs.shape[1], "words": len(measured)}
+            about |= {"kind": kind, "method": name, "length": fresh.inputs.shape[1], "words": len(measured)}
             entries.append({**about, **_means(measured)})
     return entries
 
@@ -272,7 +276,7 @@ def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int
         upper = np.triu_indices(len(codes), 1)
         truths = {"tokens": np.array(word["shapley"]), "pairs": np.array(word["interactions"])[upper]}
         for kind, name, method in methods:
-            for seed in range(seeds):
+            for seed in range(_runs(name, seeds)):
                 found = method(reading, np.random.default_rng([seed, model.truth["index"], place]))
                 scores = found if kind == "tokens" else found[upper]
                 measured = compare(scores, truths[kind], kind == "tokens")
@@ -295,20 +299,45 @@ def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int
     ]
 
 
-def _score_folder(folder: Path, root: Path, names: list[str], seeds: int) -> list[dict[str, Any]]:
-    """The entries of the model in one folder; methods that draw at random run once a seed."""
-    (model,) = models_in(folder)
-    taken = chosen(names)
-    random = [one for one in taken if any(word in one[1] for word in ("random", "sampl", "pruning"))]
-    steady = [one for one in taken if one not in random]
-    null = [one for one in random if one[1] == "random"]
-    drawn = [one for one in random if one not in null]
-    entries = [
-        *score_model(model, steady, 1),
-        *score_model(model, drawn, seeds),
-        *score_model(model, null, seeds * NULL_DRAWS),
-    ]
-    return [{**entry, "model": str(folder.relative_to(root))} for entry in entries]
+ROOMS = ("evidence", "networks", "truth")
+DRAWING = ("random", "sampl", "kernel", "lime", "shap")  # parts of the names of methods that draw at random
+
+
+def _runs(name: str, seeds: int) -> int:
+    """How often a method for symbols or pairs is run on a word."""
+    if name == "random":
+        return seeds * NULL_DRAWS
+    return seeds if any(part in name for part in DRAWING) else 1
+
+
+def _score_folder(folder: Path, root: Path, names: list[str], seeds: int, keep: Path | None) -> list[dict[str, Any]]:
+    """The entries of the model in one folder; what is kept from another run is not measured again."""
+    place = str(folder.relative_to(root))
+    file = None if keep is None else keep / f"{place.replace('/', '_') or 'model'}.json"
+    known: dict[str, list[dict[str, Any]]] = {}
+    if file is not None and file.is_file():
+        content = read_json(file)
+        known = content["methods"] if content.get("of") == _key(seeds) else {}
+    missing = [name for name in names if name not in known]
+    if missing:
+        (model,) = models_in(folder)
+        for name in missing:
+            known[name] = [{**entry, "model": place} for entry in score_model(model, chosen([name]), seeds)]
+        if file is not None:
+            write_json(file, {"of": _key(seeds), "methods": known}, indent=None)
+    return [entry for name in names for entry in known[name]]
+
+
+def _key(seeds: int) -> dict[str, Any]:
+    """What kept entries depend on, beside the model and the method."""
+    return {"seeds": seeds, "code": _code()}
+
+
+@cache
+def _code() -> str:
+    """A fingerprint of the source of the rooms that measure."""
+    files = sorted(file for room in ROOMS for file in (Path(__file__).parents[1] / room).rglob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def score(
@@ -318,26 +347,29 @@ def score(
     seeds: int = 1,
     limit: int | None = None,
     workers: int = 1,
+    keep: str | Path | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Board:
     """Score methods on the models of a folder.
 
     - `methods`: names (`kleene.evidence.methods`), and "exact" for the planted one.
     - `folder`: what `kleene factory` made; folders in it may be of several levels.
-    - `seeds`: how often methods that draw at random are run.
+    - `seeds`: how often methods that draw at random are run; methods for nodes and edges get other inputs each time.
     - `limit`: at most this many models of each folder of models.
     - `workers`: processes.
+    - `keep`: a folder for what is measured of each model. A second call with the same code goes on from it.
     - `progress`: called with the number of models done.
     """
     if seeds < 1:
         raise InputError(f"seeds {seeds}: at least one is needed")
-    names, root = list(methods), Path(folder)
+    names, root = list(dict.fromkeys(methods)), Path(folder)
     chosen(names)  # refuse unknown names before any work
     places = [place for group in folders_in(root).values() for place in group[:limit]]
-    board, job = Board(), partial(_score_folder, root=root, names=names, seeds=seeds)
+    job = partial(_score_folder, root=root, names=names, seeds=seeds, keep=None if keep is None else Path(keep))
+    board = Board()
     if workers > 1:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=one_thread) as pool:
-            for done, entries in enumerate(pool.map(job, places, chunksize=4), 1):
+            for done, entries in enumerate(pool.map(job, places, chunksize=1), 1):
                 board.entries += entries
                 progress(done)
         return board

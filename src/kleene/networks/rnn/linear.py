@@ -26,13 +26,12 @@ from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, write_json, written_atomically
 from kleene.networks.formats import check_format
 from kleene.networks.rnn.packing import Packed
+from kleene.networks.rnn.scanning import Step, after, before
 from kleene.networks.trained.lstm import check_shapes
 
 VERSION = 1
 FORMS = ("diagonal", "products", "dense")
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
-CELLS = 4_000_000  # the most numbers in the matrices of one block of a scan
-Step = tuple[Tensor, Tensor]  # A and b
 
 
 @dataclass(frozen=True)
@@ -92,66 +91,6 @@ class LinearLayer(nn.Module):
         for k in range(self.shape.factors):
             h = h - left[:, k] * (right[:, k] * h).sum(dim=-1, keepdim=True)
         return h + units @ self.write.T
-
-    def before(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        """The states before each step and the last one, by a parallel scan over blocks: (time, d) and (d,)."""
-        block = max(1, CELLS // a[0].numel()) if len(a) else 1
-        h, found = self.start, []
-        for begin in range(0, len(a), block):
-            product, offset = scan(a[begin : begin + block], b[begin : begin + block])
-            after = apply(product, offset, h)
-            found += [h[None], after[:-1]]
-            h = after[-1]
-        return (torch.cat(found) if found else b), h
-
-    def last(self, a: Tensor, b: Tensor, order: Tensor) -> Tensor:
-        """The state after steps given as rows of a and b, by a tree of products over blocks."""
-        block = max(1, CELLS // a[0].numel())
-        h = self.start
-        for begin in range(0, len(order), block):
-            rows = order[begin : begin + block]
-            product, offset = reduce(a[rows], b[rows])
-            h = apply(product, offset, h)
-        return h
-
-
-def compose(first: Step, then: Step) -> Step:
-    """The step that does one after the other."""
-    (a1, b1), (a2, b2) = first, then
-    if a1.dim() == b1.dim():  # diagonal
-        return a2 * a1, a2 * b1 + b2
-    return a2 @ a1, (a2 @ b1[..., None])[..., 0] + b2
-
-
-def apply(a: Tensor, b: Tensor, h: Tensor) -> Tensor:
-    """A h + b."""
-    return a * h + b if a.dim() == b.dim() else a @ h + b
-
-
-def scan(a: Tensor, b: Tensor) -> Step:
-    """All prefix products of steps, in 2 log₂(time) rounds (Blelloch)."""
-    count = len(b)
-    if count == 1:
-        return a, b
-    even, odd = (a[0 : count - 1 : 2], b[0 : count - 1 : 2]), (a[1::2], b[1::2])
-    pairs = scan(*compose(even, odd))
-    a, b = a.clone(), b.clone()
-    a[1::2], b[1::2] = pairs
-    if count > 2:
-        stop = (count + 1) // 2 - 1
-        a[2::2], b[2::2] = compose((pairs[0][:stop], pairs[1][:stop]), (a[2::2], b[2::2]))
-    return a, b
-
-
-def reduce(a: Tensor, b: Tensor) -> Step:
-    """The product of all steps, in log₂(time) rounds."""
-    while len(b) > 1:
-        odd = (a[-1:], b[-1:]) if len(b) % 2 else None
-        even = len(b) // 2 * 2
-        a, b = compose((a[0:even:2], b[0:even:2]), (a[1:even:2], b[1:even:2]))
-        if odd is not None:
-            a, b = torch.cat([a, odd[0]]), torch.cat([b, odd[1]])
-    return a[0], b[0]
 
 
 class LinearRNN(nn.Module):
@@ -244,12 +183,12 @@ class LinearRNN(nn.Module):
             if number == 0:
                 a, b = layer.transition(layer.units(symbols))  # a step per symbol
                 if len(self.stack) == 1:
-                    return layer.last(a, b, codes) if len(codes) else layer.start
+                    return after(a, b, codes, layer.start) if len(codes) else layer.start
                 a, b = a[codes], b[codes]
             else:
                 a, b = layer.transition(layer.units(torch.cat([self.one_hot(codes), *below], dim=1)))
-            before, end = layer.before(a, b)
-            below.append(before)
+            held, end = before(a, b, layer.start)
+            below.append(held)
             ends.append(end)
         return torch.cat(ends)
 
