@@ -26,7 +26,7 @@ from kleene.evidence.transformer_decomposition import (
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
 from kleene.networks.trained.transformer_lm import TransformerLanguageModel
 from kleene.papers import EXPERIMENTS, experiment, protocol_of
-from kleene.training.language_model import Stack, columns, train_stack
+from kleene.training.language_model import Stack, StackPlan, columns, train_stack
 from kleene.training.options import Storage
 
 WORDS = Vocabulary(["<unk>", "the", "cat", "sat", "on", "mat", "."])
@@ -63,10 +63,10 @@ def test_a_stack_has_the_losses_and_gradients_of_its_models() -> None:
 def test_clipping_and_rate_are_each_models_own() -> None:
     text = columns([torch.arange(400) % 20, torch.arange(400) % 7], 3)
     together, alone = stack(2, dropout=0.0), stack(2, dropout=0.0)
-    train_stack(together, text, epochs=1, bptt=5, clip=0.05)
+    train_stack(together, text, StackPlan(1, clip=0.05, bptt=5))
     single = Stack(1, 20, embedding=7, hidden=6, batch=3, dropout=0.0)
     single.put(0, alone.take(1))
-    train_stack(single, text[:, 1:], epochs=1, bptt=5, clip=0.05)
+    train_stack(single, text[:, 1:], StackPlan(1, clip=0.05, bptt=5))
     for name, value in single.named_parameters():
         assert torch.allclose(getattr(together, name)[1], value[0], atol=1e-6)
 
@@ -80,11 +80,8 @@ def test_training_learns_and_resumes_to_the_same(tmp_path: Path) -> None:
         return train_stack(
             model,
             text,
-            epochs=epochs,
-            bptt=5,
-            rate=5.0,
+            StackPlan(epochs, rate=5.0, bptt=5, anneal=4.0),
             valid=text,
-            anneal=4.0,
             storage=Storage(folder=folder),
         ).metrics
 
@@ -214,7 +211,7 @@ def test_token_numbers_are_explained(tmp_path: Path) -> None:
     for wrong, message in (
         ([1, 4], "4 is not a token; tokens are 0 … 3"),
         ([-1], "-1 is not a token"),
-        ([1.5], "1.5 is no token"),
+        ([1.5], "1.5 is not a token"),
         (torch.tensor([[1, 2]]), r"\[1, 2\] is no token"),
         ([], "empty"),
     ):

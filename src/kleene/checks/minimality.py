@@ -20,7 +20,7 @@ rules may then hold for one variable: the data does not decide between them, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
@@ -237,16 +237,9 @@ def restricted(program: ProgramClass, seen: Seen) -> MinimalProgram:
         for name, value in attempt.changes.items():
             setattr(z, name, value)
 
-    made = MinimalProgram(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
-    spec = replace(
-        program.spec,
-        name=made.__name__,
-        variables={name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()},
-    )
-    updates = tuple(_as_update(spec, rule) for rule in seen.rules)
-    made.spec = spec
-    made.seen = seen
-    type.__setattr__(made, "_updates", Updates(spec, updates, one_step(guarded_updates(program)).reads))
+    made = _with_step(program, seen, step)
+    updates = tuple(_as_update(made.spec, rule) for rule in seen.rules)
+    type.__setattr__(made, "_updates", Updates(made.spec, updates, one_step(guarded_updates(program)).reads))
     return made
 
 
@@ -278,16 +271,23 @@ def by_rules(program: ProgramClass, seen: Seen) -> MinimalProgram:
         for name, value in changes.items():
             setattr(z, name, value)
 
+    made = _with_step(program, seen, step)
+    if clash is None:
+        type.__setattr__(
+            made, "_updates", Updates(made.spec, tuple(_as_update(made.spec, rule) for rule in seen.rules))
+        )
+    return made
+
+
+def _with_step(program: ProgramClass, seen: Seen, step: Callable[[Any], None]) -> MinimalProgram:
+    """The program with another `step`, and initialisers only for the tokens and positions that were seen."""
     made = MinimalProgram(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
-    spec = replace(
+    made.spec = replace(
         program.spec,
         name=made.__name__,
         variables={name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()},
     )
-    made.spec = spec
     made.seen = seen
-    if clash is None:
-        type.__setattr__(made, "_updates", Updates(spec, tuple(_as_update(spec, rule) for rule in seen.rules)))
     return made
 
 

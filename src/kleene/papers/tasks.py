@@ -253,18 +253,9 @@ def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, A
 @contextmanager
 def _bars(title: str, folder: Path, steps: Mapping[str, Any], shown: bool) -> Iterator[Callable[[str], None]]:
     """A bar for all tasks and one for each that trains, which is read off its metrics."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from kleene.training.loop import progress_bars
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[state]}"),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not shown or not console.is_terminal) as bar:
+    with progress_bars(shown) as bar:
         whole = bar.add_task(title, total=len(steps), state="")
         rows: dict[str, Any] = {}
         ended = threading.Event()

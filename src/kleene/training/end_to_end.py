@@ -16,7 +16,7 @@ from kleene.networks.trained.encoder_decoder import StandardBlock, StandardConfi
 from kleene.training.cuda_graph import CudaGraphStep, make_optimiser
 from kleene.training.from_traces import reference
 from kleene.training.loop import fingerprint, seeded, train
-from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
+from kleene.training.options import GradientStep, Metrics, Storage, TrainingPlan
 
 IGNORED = -100  # the label of a position that is not learned
 READS = ("all", "last")
@@ -160,12 +160,8 @@ def train_standard(
         batches,
         steps=plan.steps,
         seed=plan.seed,
-        evaluation=Evaluation(
-            evaluate,
-            plan.every or max(1, plan.steps // 10),
-            None if plan.target is None else lambda metrics: metrics["accuracy"] >= plan.target,
-        ),
-        descend=CudaGraphStep(descent, loss, half=use_half),
+        evaluation=plan.evaluation(evaluate, "accuracy", 10),
+        gradient=GradientStep(descend=CudaGraphStep(descent, loss, half=use_half)),
         storage=storage,
         settings=settings,
         title=title or f"{model.config.name} end to end",

@@ -14,7 +14,7 @@ from kleene.machines.instruction_table import InstructionTable
 from kleene.networks.synthesizer.descriptions import PAD
 from kleene.networks.synthesizer.synthesizer import Synthesizer
 from kleene.training.loop import Run, fingerprint, shuffled, train
-from kleene.training.options import Evaluation, Metrics, Storage
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage
 
 
 def examples(synthesizer: Synthesizer, table: InstructionTable, descriptions: Sequence[Any]) -> tuple[Tensor, Tensor]:
@@ -89,7 +89,7 @@ def memorise(
         lambda model, some: model.loss(*some),  # type: ignore[operator]
         batches,
         steps=steps,
-        schedule=lambda step: rate * min(1.0, (step + 1) / max(warmup, 1)),
+        gradient=GradientStep(schedule=lambda step: rate * min(1.0, (step + 1) / max(warmup, 1))),
         seed=seed,
         settings={"rate": rate, "warmup": warmup, "batch": size, "entries": fingerprint(inputs, labels)},
         title=title,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
@@ -17,7 +17,7 @@ from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, write_json, written_atomically
 from kleene.networks.formats import check_format
 from kleene.networks.rnn.packing import Packed
-from kleene.networks.trained.lstm import check_shapes
+from kleene.networks.weight_files import with_saved_weights
 
 VERSION = 1
 CELLS: dict[str, tuple[Any, int]] = {"lstm": (nn.LSTM, 4), "gru": (nn.GRU, 3)}
@@ -167,14 +167,6 @@ def load(folder: Path) -> GatedRNN:
     gates = CELLS[cell][1]
     if gates * units * (units + len(alphabet) + 3) > MAX_PARAMETERS:
         raise FileError(f"{path}: {units:,} units need more than {MAX_PARAMETERS:,} parameters")
-    try:
-        check_shapes(folder / "weights.safetensors", shapes(len(alphabet), units, gates))
-        net = GatedRNN(alphabet, cell, units, dtype, about)
-        net.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{path}: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library raises its own errors
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return net.eval()
+    return with_saved_weights(
+        folder, lambda: shapes(len(alphabet), units, gates), lambda: GatedRNN(alphabet, cell, units, dtype, about)
+    )

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from kleene.common.alphabet import Word, check_alphabet, encode_batch
@@ -27,7 +27,7 @@ from kleene.files import MAX_PARAMETERS, check_version, read_json, write_json, w
 from kleene.networks.formats import check_format
 from kleene.networks.rnn.packing import Packed
 from kleene.networks.rnn.scanning import Step, after, before
-from kleene.networks.trained.lstm import check_shapes
+from kleene.networks.weight_files import with_saved_weights
 
 VERSION = 1
 FORMS = ("diagonal", "products", "dense")
@@ -301,14 +301,4 @@ def load(folder: Path) -> LinearRNN:
     total = sum(int(np.prod([float(n) for n in sizes])) for sizes in wanted.values())
     if total > MAX_PARAMETERS:
         raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that Kleene loads")
-    try:
-        check_shapes(folder / "weights.safetensors", wanted)
-        net = LinearRNN(alphabet, layers, read_units, dtype, about)
-        net.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{path}: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library raises its own errors
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return net.eval()
+    return with_saved_weights(folder, lambda: wanted, lambda: LinearRNN(alphabet, layers, read_units, dtype, about))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
+from kleene.networks.weight_files import with_saved_weights
 
 UNKNOWN = "<unk>"
 VERSION = 1
@@ -139,33 +139,6 @@ def shapes(tokens: int, embedding: int, hidden: int, layers: int) -> dict[str, l
         found[f"lstm.weight_hh_l{layer}"] = [4 * hidden, hidden]
         found[f"lstm.bias_ih_l{layer}"] = found[f"lstm.bias_hh_l{layer}"] = [4 * hidden]
     return found
-
-
-def check_shapes(path: Path, wanted: dict[str, list[int]]) -> None:
-    """Raise where the header of a weights file differs from the wanted shapes; read nothing but the header."""
-    with safe_open(path, framework="pt") as file:
-        found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
-    for name in sorted(found.keys() | wanted.keys()):
-        if found.get(name) != wanted.get(name):
-            raise ValueError(f"{name}: {found.get(name)} in the file, but {wanted.get(name)} according to the sizes")
-
-
-M = TypeVar("M", bound=nn.Module)
-
-
-def with_saved_weights(folder: Path, shapes: Callable[[], dict[str, list[int]]], make: Callable[[], M]) -> M:
-    """A model with the weights of a folder. Their shapes are compared before the model takes memory."""
-    try:
-        check_shapes(folder / "weights.safetensors", shapes())
-        model = make()
-        model.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{folder}/kleene.json: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library raises its own errors
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return model.eval()
 
 
 def load(folder: str | Path) -> LanguageModel:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from kleene.common.alphabet import check_alphabet, encode_batch
 from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
-from kleene.networks.trained.lstm import with_saved_weights
+from kleene.networks.weight_files import with_saved_weights
 
 VERSION = 1
 HEADS = 4  # of the transformer
