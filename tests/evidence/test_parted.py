@@ -72,6 +72,16 @@ def test_attention_patterns_are_those_of_the_whole():
     assert torch.allclose(found.part[0], pattern @ part, atol=1e-12)
 
 
+@pytest.mark.parametrize("join", [torch.cat, torch.stack, torch.hstack], ids=lambda f: f.__name__)
+def test_constants_that_are_joined_are_nobodys(join):
+    """A start vector before the words, as many classifiers have: the focus gets nothing of it."""
+    x, start = torch.randn(3, 4).double(), torch.randn(3, 4).double()
+    found = join([start, Parted.of(x, 0 * x, None, RULES["cd"])])
+    assert found.part.abs().max() == 0
+    full = join([start, Parted.of(x, x, None, RULES["cd"])])
+    assert torch.equal(full.part, join([0 * start, x])) and torch.equal(full.base, join([start, 0 * x]))
+
+
 def test_an_unknown_rule_is_named():
     with pytest.raises(kl.InputError, match="there are cd, murdoch"):
         rule_of("best")

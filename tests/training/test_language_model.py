@@ -212,7 +212,7 @@ def test_token_numbers_are_explained(tmp_path: Path) -> None:
         ([1, 4], "4 is not a token; tokens are 0 … 3"),
         ([-1], "-1 is not a token"),
         ([1.5], "1.5 is not a token"),
-        (torch.tensor([[1, 2]]), r"\[1, 2\] is no token"),
+        (torch.tensor([[1, 2]]), r"\[1, 2\] is not a token"),
         ([], "empty"),
     ):
         with pytest.raises(InputError, match=message):

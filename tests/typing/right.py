@@ -168,6 +168,7 @@ def several_tapes(machine: kl.MultiTapeMachine, language: kl.OracleLanguage) -> 
     assert_type(linear, kl.LinearRNN)
     assert_type(kl.compile(kl.library.parity_relative, to="rnn"), kl.SequenceRNN)
     assert_type(kl.compile(kl.regex("a*"), to="mamba"), kl.MambaAcceptor)
+    assert_type(kl.compile(kl.regex("a*"), to="olmo_hybrid"), kl.OlmoHybridAcceptor)
     assert_type(kl.decompile(linear, to="dfa"), kl.DFA)
     assert_type(kl.compile(kl.WeightedAutomaton([1], {"a": [[2]]}, [1])), kl.LinearRNN)
     deep = kl.compile(kl.regex("a*"), to="transformer", depth="logarithmic", length=8)

@@ -13,7 +13,7 @@ import numpy as np
 from kleene.checks.bisimulation import Report, chosen_words
 from kleene.checks.turing_invariants import verify_decisions
 from kleene.common.alphabet import Word, show_word, words_of
-from kleene.decompilers import linear_to_dfa, mamba_to_dfa
+from kleene.decompilers import acceptor_to_dfa, linear_to_dfa
 from kleene.decompilers.gated_to_dfa import Saturated, reached
 from kleene.decompilers.linear_to_dfa import Whole, holds_weights, weighted_of
 from kleene.decompilers.rnn_to_dfa import reachable
@@ -27,7 +27,7 @@ from kleene.networks.formats import PRECISION
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.linear import DTYPES, LinearRNN
-from kleene.networks.stock.mamba import MambaAcceptor
+from kleene.networks.stock.acceptor import StockAcceptor
 from kleene.networks.transformer.model import Transformer
 
 LIMIT = 1_000_000
@@ -175,16 +175,16 @@ def certify_linear(
     return WordCertificate(True, name, reasons)
 
 
-def certify_mamba(net: MambaAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate:
-    """Show that a stock Mamba, run token by token with its cache, accepts the machine's words, whatever their length.
+def certify_acceptor(net: StockAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate:
+    """Show that a stock model, run token by token with its cache, accepts the machine's words, whatever their length.
 
     - `machine`: the automaton, by default the one saved with the network.
     - `limit`: the most caches to visit.
     """
     wanted = saved_machine(net) if machine is None else as_dfa(machine)
     try:
-        found = mamba_to_dfa.reached(net, limit)
-    except DidNotHalt as error:
+        found = acceptor_to_dfa.reached(net, limit)
+    except (DidNotHalt, NotExact) as error:
         return WordCertificate(False, net.dtype, (str(error),))
     problem = compared(found, wanted)
     if problem is not None:
@@ -292,8 +292,8 @@ def _(net: LinearRNN) -> DFA:
 
 
 @automaton_of.register
-def _(net: MambaAcceptor) -> DFA:
-    return mamba_to_dfa.reached(net, LIMIT)
+def _(net: StockAcceptor) -> DFA:
+    return acceptor_to_dfa.reached(net, LIMIT)
 
 
 def _decides(network: Any) -> bool:

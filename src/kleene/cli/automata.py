@@ -75,7 +75,14 @@ def _is_rnn(folder: str) -> bool:
     """Whether a folder holds a network that reads words."""
     path = Path(folder) / "kleene.json"
     content = read_json(path) if path.is_file() else None
-    return isinstance(content, dict) and content.get("kind") in ("rnn", "decider", "gated", "linear", "mamba")
+    return isinstance(content, dict) and content.get("kind") in (
+        "rnn",
+        "decider",
+        "gated",
+        "linear",
+        "mamba",
+        "olmo_hybrid",
+    )
 
 
 def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:

@@ -29,7 +29,7 @@ from kleene.lowering.symbolic import Assignment
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate, simplify_guard
 from kleene.lowering.words import WordAssignment, WordPredicate, normalised
 from kleene.machines.kinds import Kind, Numerical, Subset, Word
-from kleene.machines.spec import PREFERENCES, HeadSpec, Spec, VariableSpec
+from kleene.machines.spec import PREFERENCES, Counting, HeadSpec, Spec, VariableSpec
 from kleene.networks.transformer.model import Block, Transformer
 
 MAX_GRID = 20_000
@@ -85,7 +85,8 @@ def _read_block(net: Transformer, block: Block, spec: Spec) -> Updates:
 def read_spec(net: Transformer) -> Spec:
     """Initial values, heads, halt and output as the weights have them; kinds and names as declared."""
     declared, layout = Spec.from_json(net.description["program"]), net.layout
-    variables = {name: _read_variable(net, layout, variable) for name, variable in declared.variables.items()}
+    positions = declared.positions or 0
+    variables = {name: _read_variable(net, layout, one, positions) for name, one in declared.variables.items()}
     partial = replace(declared, variables=variables)
     heads: dict[str, HeadSpec] = {}
     moves: dict[str, HeadSpec] = {}
@@ -104,8 +105,11 @@ def read_spec(net: Transformer) -> Spec:
     return replace(partial, heads=heads, moves=moves, halt=halt, output=outputs[0])
 
 
-def _read_variable(net: Transformer, layout: Layout, variable: VariableSpec) -> VariableSpec:
+def _read_variable(net: Transformer, layout: Layout, variable: VariableSpec, positions: int) -> VariableSpec:
     place = layout[variable.name].slice
+    for first, bits, offset in net.config.counted:
+        if (first, first + bits) == (place.start, place.stop):
+            return replace(variable, by_position=Counting(offset, bits, positions), by_token=None)
     if net.config.positions is not None and bool(net.position_embedding[:, place].any()):
         by_position = _indices(variable.kind, net.position_embedding[:, place])
         return replace(variable, by_position=by_position, by_token=None)

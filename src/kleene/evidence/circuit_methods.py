@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import kl_div
 
 from kleene.evidence.circuit_graph import CircuitGraph, CompiledParts, SmallParts
-from kleene.evidence.methods import Array, edges, nodes
+from kleene.evidence.methods import edges, nodes
+from kleene.evidence.readings import Array
 
 STEPS = 5  # of a path integral
 TOLERANCE = 0.01  # of ACDC, in nats

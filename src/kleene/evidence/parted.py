@@ -208,13 +208,15 @@ def _join(whole: Any, part: Any, base: Any, rule: Rule) -> Any:
 
 
 def _linear(func: Any, args: Any, kwargs: Any) -> Any:
-    """A function that moves, sums or scales numbers and adds no constant."""
+    """A function that moves, sums or scales numbers. Constants that it joins with them belong to the base."""
     parted = _first((args, kwargs))
     assert parted is not None
     whole = _call(func, args, kwargs, plain)
     if not _floating(whole):
         return whole
-    part, base = (_call(func, args, kwargs, view) for view in (lambda x: x.part, lambda x: x.base))
+    base = _call(func, args, kwargs, lambda x: x.base)
+    nothing = _map((args, kwargs), lambda x: x if isinstance(x, Parted) or not _floating(x) else torch.zeros_like(x))
+    part = _call(func, nothing[0], nothing[1], lambda x: x.part)
     return _join(whole, part, base, parted.rule)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from kleene.evidence.circuit_graph import CircuitGraph
-from kleene.evidence.methods import Array, Reading
+from kleene.evidence.readings import Array, Reading
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of nodes and edges
 DRAWS = 16  # of symbols

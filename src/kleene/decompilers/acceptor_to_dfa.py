@@ -1,4 +1,4 @@
-"""The automaton of a stock Mamba: its states are the caches that words reach, number for number.
+"""The automaton of a stock recurrent model: its states are the caches that words reach, number for number.
 
 The model itself runs, one token at a time with its cache, as in `generate`. If words reach finitely many
 caches, the model is a finite automaton in its own floating-point arithmetic, and this is that automaton.
@@ -12,11 +12,11 @@ import numpy as np
 
 from kleene.errors import DidNotHalt, NotSupported
 from kleene.machines.automata.dfa import DFA
-from kleene.networks.stock.mamba import MambaAcceptor
+from kleene.networks.stock.acceptor import StockAcceptor
 
 
-def decompile_mamba(net: MambaAcceptor, *, to: str = "dfa", limit: int = 20_000) -> Any:
-    """The minimal automaton of a Mamba whose caches are finitely many.
+def decompile_acceptor(net: StockAcceptor, *, to: str = "dfa", limit: int = 20_000) -> Any:
+    """The minimal automaton of a stock model whose caches are finitely many.
 
     `to="regex"` gives a regular expression. Raise `DidNotHalt` above `limit` caches.
     """
@@ -26,7 +26,7 @@ def decompile_mamba(net: MambaAcceptor, *, to: str = "dfa", limit: int = 20_000)
     return dfa if to == "dfa" else dfa.to_regex()
 
 
-def reached(net: MambaAcceptor, limit: int) -> DFA:
+def reached(net: StockAcceptor, limit: int) -> DFA:
     """The automaton on the caches that words reach, numbered breadth-first."""
     cache, answer = net.begin()
     number, queue, answers = {net.key(cache): 0}, [cache], [answer]
