@@ -563,3 +563,20 @@ def test_a_word_that_is_none() -> None:
     for decide in (POWERS_OF_TWO.run, kl.compile(POWERS_OF_TWO).decide):
         with pytest.raises(InputError, match="word None"):
             decide(None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"transitions": {"p": {"_": ("q", "_", 1)}, "q": {"_": ("q", "_", 1)}}}, "state 'q' halts, so it can have no"),
+        ({"reject": ["q"]}, "'q' cannot both accept and reject"),
+        ({"start": "x"}, "start state 'x' has no transitions and does not halt"),
+        ({"transitions": {"p": {"_": ("x", "_", 1)}}}, "goes to unknown state 'x'"),
+        ({"input_alphabet": ["_"]}, "the blank '_' cannot be an input symbol"),
+    ],
+)
+def test_a_wrong_part_of_a_machine_is_named(options, said):
+    good = {"transitions": {"p": {"_": ("q", "_", 1)}}, "start": "p", "accept": ["q"], "blank": "_"}
+    assert kl.TuringMachine(**good).run("", max_steps=5).answer == "accept"
+    with pytest.raises(kl.InputError, match=said):
+        kl.TuringMachine(**{**good, **options})
