@@ -209,7 +209,7 @@ def chosen_words(
 def verify_saved(rnn: ExactRNN, machine: Any = None, **options: Any) -> Report:
     """Compare a network with the automaton saved with it (None, or the network itself), or with another automaton or
     network."""
-    if machine is None or machine is rnn or not hasattr(machine, "about"):
+    if machine is None or machine is rnn or not hasattr(machine, "sizes"):  # networks have sizes
         return verify_dfa(machine_of(rnn) if machine is None or machine is rnn else machine, rnn, **options)
     from kleene.checks.languages import verify_networks
 

@@ -191,7 +191,8 @@ def certify_acceptor(net: StockAcceptor, *, machine: DFA | None = None, limit: i
         return WordCertificate(False, net.dtype, (problem,))
     reasons = (
         f"{len(found):,} caches are closed under {len(net.alphabet)} symbols, number for number",
-        f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}",
+        f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}"
+        + (", all symbols in one batch" if net.batched else ""),
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
     )
     return WordCertificate(True, net.dtype, reasons)

@@ -29,18 +29,16 @@ def decompile_acceptor(net: StockAcceptor, *, to: str = "dfa", limit: int = 20_0
 def reached(net: StockAcceptor, limit: int) -> DFA:
     """The automaton on the caches that words reach, numbered breadth-first."""
     cache, answer = net.begin()
-    number, queue, answers = {net.key(cache): 0}, [cache], [answer]
+    number, queue, answers = {net.keys(cache)[0]: 0}, [cache], [answer]
     rows = []
     for cache in queue:
         row = []
-        for symbol in range(len(net.alphabet)):
-            after, answer = net.step(cache, symbol)
-            key = net.key(after)
+        for key, after, answer in net.after(cache):
             if key not in number:
                 if len(queue) >= limit:
                     raise DidNotHalt(f"more than {limit:,} caches can be reached; the language may not be regular")
                 number[key] = len(queue)
-                queue.append(after)
+                queue.append(after())
                 answers.append(answer)
             row.append(number[key])
         rows.append(row)
