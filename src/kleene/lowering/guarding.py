@@ -54,7 +54,8 @@ def _updates_reached(program: ProgramClass, error: KleeneError) -> tuple[Updates
         reached = reached_values(program)
     except NotFollowed:
         raise error from None
-    return tuple(_updates_of(part, values) for part, values in zip(program.by_layer, reached))
+    made = [_updates_of(part, values) for part, values in zip(program.by_layer, reached.before)]
+    return tuple(replace(part, before_layers=reached.by_layer) for part in made)
 
 
 def _updates_of(program: Any, before: ValueSets | None = None) -> Updates:

@@ -307,7 +307,14 @@ class Path:
 
     def _separable(self, tree: Tree, kept: Any) -> Form | None:
         kinds = self.program.spec.kinds
-        return separable(tree, lambda leaf: _form_of(kept if leaf is None else leaf.value), kinds.get)
+        kept_form = self._single(_form_of(kept))
+        return separable(tree, lambda leaf: kept_form if leaf is None else _form_of(leaf.value), kinds.get)
+
+    def _single(self, form: Form | None) -> Form | None:
+        """A form; the number, where it can have only one on this path."""
+        if form is None or len(form.terms) != 1 or len(values := list(self.attainable(form))) != 1:
+            return form
+        return Form(values[0], ())
 
     def form_of(self, tree: Tree, name: str) -> Form | None:
         """The form that a variable has everywhere, where there is one."""

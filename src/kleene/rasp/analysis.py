@@ -302,6 +302,8 @@ class Analysis:
         one, two = first.function.atoms[0], second.function.atoms[0]
         if not (isinstance(one, Averaged) and isinstance(two, Averaged) and one.exact_mean and two.exact_mean):
             return None
+        if first.domain != one.domain or second.domain != two.domain:
+            return None  # a function of the mean that only numbers its values alike
         if one.selection.key != two.selection.key or (one.default is None) != (two.default is None):
             return None
         factors = sop.factors or _linear_factors(sop.f, one.domain, two.domain)

@@ -361,7 +361,6 @@ class Transformer(nn.Module):
             )
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         check_transformer(self)
-        check_layers(self.config.name, layers)
         count = self._count(layers)
         x = self.embed(tokens)
         if count is None:
@@ -423,7 +422,7 @@ class Transformer(nn.Module):
             return []
         check_transformer(self)
         checked = [self.check_input(tokens) for tokens in inputs]
-        check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
+        self._count(layers)
         if self.config.shape == "decoder":
             made = self.decode_batch(checked, layers=layers, check=check, evaluator=evaluator)
         else:
@@ -489,6 +488,9 @@ class Transformer(nn.Module):
         return "sparse" if runs_sparse(self) else "dense"
 
     def _count(self, layers: int | None) -> int | None:
+        """How many layers to run; None: until the sequence halts."""
+        least = 1 if self.config.shape == "decoder" else 0
+        check_layers(self.config.name, layers, least, self.description.get("most_layers"))
         return layers if layers is not None else None if self.config.halts else self.config.layers
 
     def sparse_copy(self) -> SparseTransformer:
