@@ -2,7 +2,7 @@
 
 A rule set compiles to f(z) = z + W2·clip(W1·z + b): one unit per rule, W1 one where a constraint looks, b = 1 − (number
 of constraints), W2 −1 at the old value and 1 at the new. The loss over MLP inputs z is the regulariser, α times
-the L1 norm or the squared L2 norm of all parameters, plus the L1 distance from what the compiled parameters give.
+the L1 norm or the squared L2 norm of all parameters, plus the L1 distance from the outputs of the compiled parameters.
 
 Move one coordinate by ε, |ε| < 1, and everything is explicit. For rule j let it fire on F inputs (g = 1) and be
 violated in exactly one constraint on Z (g = 0); F_k and Z_k count those of them with z_k = 1. Every unit writes two
@@ -215,7 +215,7 @@ def landscape(
     dims = len(found.dims)
     if len(found.rules) * (len(assignments) + dims) > MAX_CELLS:
         sizes = f"{len(found.rules):,} rules on {len(assignments):,} MLP inputs"
-        raise NotSupported(f"{sizes} are more than are counted here; use fewer inputs")
+        raise NotSupported(f"{sizes} are too many to count; use fewer inputs")
     z, (first, bias, _) = found.vectors(assignments), found.weights()
     g = z @ first.T + bias  # (row, rule)
     fires, misses = (g == 1).astype(int), (g == 0).astype(int)

@@ -1,11 +1,11 @@
 """What a set of inputs leaves open in a program: rules, constraints, positions and tokens (ALTA, appendix B.3).
 
 Definition 1: a rule set is minimal for a set of MLP inputs when neither a rule nor a single constraint of a rule
-can be removed without changing what the rule set gives for one of them. The constraint on the old value of the
+can be removed without changing the result for one of them. The constraint on the old value of the
 variable that a rule writes is part of the rule and is never removed. Rules that clear heads are left out.
 
-Removing a constraint changes something exactly where some MLP input satisfies all the other constraints and not
-that one: the rule then fires there too. (Where another rule fires there with the same result, what the rules say
+Removing a constraint changes something exactly if some MLP input satisfies all the other constraints and not
+that one: the rule then fires there too. (If another rule fires there with the same result, the result
 is the same; but two rules then write one variable, which rule sets and networks exclude: that counts as change.)
 """
 
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Unspecified:
-    """What could be otherwise and nothing would change on the inputs. Prints as a report."""
+    """What could be different without a change on the inputs. Prints as a report."""
 
     spec: Spec
     rules: tuple[Rule, ...]  # never fire on the inputs: `open`, and `unreachable`
@@ -39,18 +39,18 @@ class Unspecified:
     tokens: tuple[int, ...]  # no input has these
     fired: int  # rules that do fire
     unreachable: frozenset[Rule] = frozenset()  # no input fires these: their values never come together
-    examples: Mapping[Rule, tuple[int, ...]] = field(default_factory=dict)  # an input that fires a rule that is open
+    examples: Mapping[Rule, tuple[int, ...]] = field(default_factory=dict)  # open rule → an input that fires it
     clearing: int = 0  # rules that clear heads, of all rules
-    cleared: int = 0  # those of them that fire
+    cleared: int = 0  # the number of these that fire
 
     @property
     def open(self) -> tuple[Rule, ...]:
-        """Rules that the inputs leave open: they never fire here, and nothing says that they cannot."""
+        """Rules that the inputs leave open: they never fire here, but might fire on other inputs."""
         return tuple(rule for rule in self.rules if rule not in self.unreachable)
 
     @property
     def minimal(self) -> bool:
-        """Definition 1: no rule and no constraint can go."""
+        """Definition 1: no rule or constraint can be removed."""
         return not self.rules and not self.constraints
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Unspecified:
         lines += listed(self.open, rule)
         lines.append(f"{never:,} that write cannot fire on any input")
         lines += listed([found for found in self.rules if found in self.unreachable], rule)
-        lines.append(f"{len(self.constraints):,} constraints can each go")
+        lines.append(f"{len(self.constraints):,} constraints can be removed, one at a time")
         lines += listed(self.constraints, lambda pair: f"'{pair[1]}' in {_rule_text(self.spec, pair[0])}")
         for what, numbers in (("positions", self.positions), ("tokens", self.tokens)):
             lines.append(f"{what} never seen: {_ranges(numbers) or 'none'}")
@@ -153,7 +153,7 @@ def unspecified(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Unspe
 
 
 def unreachable(program: ProgramClass, rules: Iterable[Rule]) -> frozenset[Rule]:
-    """Those of the rules that no input fires.
+    """The rules that no input fires.
 
     The values that each variable can have are followed from the initial ones, through every rule whose antecedent they
     allow, until nothing is added; a head may have any value that its variable has. A rule is here where its antecedent
@@ -175,7 +175,7 @@ def unreachable(program: ProgramClass, rules: Iterable[Rule]) -> frozenset[Rule]
 
 
 def _first_values(spec: Spec) -> dict[str, set[int]]:
-    """The values that variables start with; averages, and what is moved in, may be anything."""
+    """The values that variables start with; averages and moved values may be anything."""
     values: dict[str, set[int]] = {}
     for name, variable in spec.variables.items():
         places = variable.by_position
@@ -268,13 +268,13 @@ def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:
 
 
 def removable(program: ProgramClass, inputs: Iterable[Sequence[int]], seen: Seen) -> dict[Rule, tuple[str, ...]]:
-    """For each rule that fires, the constraints that can each go (one at a time)."""
+    """For each rule that fires, the constraints that can be removed, one at a time."""
     before = traces(program, inputs).before
     return {rule: _removable(rule, known) for rule, known in _with_columns(seen.rules, before)}
 
 
 def reduced(program: ProgramClass, inputs: Iterable[Sequence[int]], seen: Seen) -> tuple[Rule, ...]:
-    """The rules that fire, each without constraints that can go: tried by name, again after each that went.
+    """The rules that fire, each without removable constraints. Constraints are tried by name, again after each removal.
 
     What a rule fires on among the MLP inputs does not change, so the rules do not depend on one another.
     """

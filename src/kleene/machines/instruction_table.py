@@ -50,7 +50,7 @@ class InstructionTable:
             raise InputError(f"InstructionTable: {len(self.sizes)} sizes for the {len(self.fields)} {self.fields}")
         for field, size, value in zip(self.fields, self.sizes, most):
             if value >= size:
-                raise InputError(f"InstructionTable: {field} = {value} needs {value + 1} classes; sizes says {size}")
+                raise InputError(f"InstructionTable: {field} = {value} needs {value + 1} classes; sizes say {size}")
         if len(self) * self.longest > MAX_ENTRIES:
             raise InputError(f"InstructionTable: more than {MAX_ENTRIES:,} entries")
 
