@@ -24,7 +24,7 @@ ROWS = 64  # foci in one run of the model
 class Contributions:
     """The parts of foci in the outputs of a model: `parts` and `base` are (focus, output), `whole` is (output).
 
-    `whole` is what the model gives; `base` is what comes from its biases. A focus's part, its `rest` and the base sum
+    `whole` is the model's output; `base` is the share of its biases. A focus's part, its `rest` and the base sum
     to the whole. The base is one for all foci, but for the rule "generalised".
     """
 
@@ -152,7 +152,7 @@ def contributions(
     finally:
         model.train(training)
     if not runs:
-        raise InputError("contributions: no focus; give at least one, or none for each word")
+        raise InputError("contributions: an empty list of focuses; give at least one, or omit it for one per word")
     whole = runs[0].whole[0]
     kept, labels = _targets(model, target, whole, tokenizer)
     called = [" ".join(_called(names, groups, mask)) or "nothing" for mask in foci]
@@ -199,7 +199,7 @@ def _sentence(given: Sequence[int] | Tensor) -> Tensor:
 
 
 def _word_groups(made: Any, length: int) -> list[list[int]] | None:
-    """The positions of each word, where the tokenizer tells; special tokens are no words."""
+    """The positions of each word, if the tokenizer tells them; special tokens are not words."""
     if not hasattr(made, "word_ids"):
         return None
     try:

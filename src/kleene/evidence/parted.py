@@ -3,7 +3,7 @@
 A `Parted` tensor has three parts that sum to it: the focus's part r, the base b, which comes from biases and other
 constants, and the rest q. Every function φ of torch passes them on. The focus gets
 
-    alone     φ(r + b) − φ(b)                  what it does without the rest
+    alone     φ(r + b) − φ(b)                  its effect without the rest
     removed   φ(z) − φ(z − r)                  what goes where it goes
     shared    the mean of both                 Shapley's value of r beside q, above b
     free      Shapley's value of r beside q and b, and the base gets its own, above φ(0)
@@ -222,7 +222,7 @@ def _call(func: Any, args: Any, kwargs: Any, view: Callable[[Parted], Tensor]) -
 
 
 def _join(whole: Any, part: Any, base: Any, rule: Rule) -> Any:
-    """Results with their parts; what is no floating-point tensor stays as it is."""
+    """Results with their parts. Anything but a floating-point tensor stays unchanged."""
     if isinstance(whole, (tuple, list)):
         items = [_join(z, r, b, rule) for z, r, b in zip(whole, part, base)]
         return type(whole)(items) if not hasattr(whole, "_fields") else type(whole)(*items)
@@ -427,7 +427,7 @@ def _recurrent(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
-    return args[0] if args else kwargs["input"]  # explanations are of the model in evaluation
+    return args[0] if args else kwargs["input"]  # explanations are of the model in evaluation mode
 
 
 MOVING = frozenset(
