@@ -28,7 +28,9 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.symbolic import Path, Saved
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate
 from kleene.lowering.value_sets import ValueSets, initial_values
+from kleene.lowering.words import largest, places_of
 from kleene.machines.arrays import view
+from kleene.machines.bitwords import BitValues, BitWord, part_of_name, word_of_name
 from kleene.machines.interpreter import checked_write, class_constant, quiet
 from kleene.machines.kinds import Word
 from kleene.machines.spec import Spec
@@ -340,7 +342,7 @@ class _Check:
     def _with_predicates(self, columns: Columns) -> dict[str, Array]:
         known = dict(columns)
         for name, predicate in self.updates.by_predicate.items():
-            if {word for word, _ in predicate.terms} <= columns.keys():
+            if set(map(word_of_name, dict(predicate.terms))) <= columns.keys():
                 known[name] = np.asarray(predicate.holds(columns), dtype=np.int64)
         return known
 
@@ -350,13 +352,13 @@ class _Check:
         for form in forms:
             for name in form.variables:
                 predicate = self.updates.by_predicate.get(name)
-                found |= {name} if predicate is None else {word for word, _ in predicate.terms}
+                found |= set(map(word_of_name, [name] if predicate is None else dict(predicate.terms)))
         return found
 
     def _mentioned(self, update: GuardedUpdate | WordUpdate) -> set[str]:
         tests = self._names(test.form for test in update.guard)
         if isinstance(update, WordUpdate):
-            return tests | {name for name, _ in update.assignment.terms}
+            return tests | set(map(word_of_name, update.assignment.reads))
         return tests | self._names([update.form])
 
 
@@ -371,14 +373,14 @@ class Plain:
         if values is None:
             return class_constant(self._program, name, self)
         index = self._choose(name)
-        self._read[name], vars(self)[name] = index, values[index]
-        return values[index]
+        self._read[name], vars(self)[name] = index, self._known.read(name, index)
+        return vars(self)[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._known.values and (array := view(self, self._program, name)) is not None:
             return array.assign(value)
-        now, self._written[name] = self._known.write(name, value)
-        vars(self)[name] = now
+        self._written[name] = self._known.write(name, value)
+        vars(self)[name] = self._known.read(name, self._written[name])
 
 
 class _Known:
@@ -387,17 +389,22 @@ class _Known:
     def __init__(self, spec: Spec) -> None:
         self.spec, self.values = spec, {name: kind.values for name, kind in spec.kinds.items()}
         self.values |= {name: head.read_values for name, head in spec.heads.items()}
-        self._writes: dict[Any, tuple[Any, int]] = {}
+        self._writes: dict[Any, int] = {}
+        self._bits = {name: kind.bits for name, kind in spec.kinds.items() if isinstance(kind, Word)}
 
-    def write(self, name: str, value: Any) -> tuple[Any, int]:
-        """The value as the variable holds it, and its index."""
+    def read(self, name: str, index: int) -> Any:
+        """A value as `step` reads it."""
+        return BitWord(index, self._bits[name]) if name in self._bits else self.values[name][index]
+
+    def write(self, name: str, value: Any) -> int:
+        """The index of the value that a variable holds after it is written."""
         key = (name, type(value), value) if type(value) in (int, bool) else None
         found = self._writes.get(key)
         if found is None:
             now = checked_write(self.spec, name, value)
             index = self.spec.variables[name].kind.index(now)
             assert index is not None
-            found = now, index
+            found = index
             if key is not None and len(self._writes) < ALL:
                 self._writes[key] = found
         return found
@@ -409,9 +416,9 @@ def _given(state: Mapping[str, int]) -> Callable[[str], int]:
 
 def _values(form: Form, columns: Columns, count: int) -> Array:
     """The form times its denominator."""
-    total = np.full(count, int(form.whole.constant), dtype=np.int64)
+    total, given = np.full(count, int(form.whole.constant), dtype=np.int64), BitValues(columns)
     for name, table in form.whole.terms:
-        total = total + np.array(table, dtype=np.int64)[columns[name]]
+        total = total + np.array(table, dtype=np.int64)[given[name]]
     return total
 
 
@@ -503,7 +510,7 @@ def _impossible(updates: Updates, domains: Mapping[str, frozenset[int]]) -> bool
         predicate = updates.by_predicate.get(name)
         if predicate is None or len(allowed) != 1:
             continue
-        ends = [c * (len(updates.spec.kinds[word]) - 1) for word, c in predicate.terms]
+        ends = [c * largest(updates.spec, word) for word, c in predicate.terms]
         low, high = ranges.get(predicate.terms, (sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)))
         at, holds = predicate.threshold, 1 in allowed
         if predicate.relation == "≥":
@@ -537,14 +544,16 @@ def witness(updates: Updates, path: Path, way: Saved, chance: random.Random) -> 
     wanted = {e.form.variables[0]: 1 in e.classes[e.taken] for e in way.chain if _is_predicate(path, e)}
     for _ in range(20):
         state = _random_state(updates, chance)
-        state |= {name: chance.choice(sorted(allowed)) for name, allowed in way.domains.items() if name in spec.kinds}
+        for name, allowed in way.domains.items():
+            if name in spec.kinds or part_of_name(name):
+                _set_value(spec, state, name, chance.choice(sorted(allowed)))
         for _ in range(20):
-            failed = [test for test in way.tests if test[0].at(state) not in test[1]]
+            failed = [test for test in way.tests if test[0].at(BitValues(state)) not in test[1]]
             words = [name for name, holds in wanted.items() if path.predicates[name].holds(state) != holds]
             if not failed and not words:
                 return state
             for form, allowed in failed[:1]:
-                _mend(way, state, form, allowed, chance)
+                _mend(spec, way, state, form, allowed, chance)
             for name in words[:1]:
                 _mend_words(spec, path.predicates[name], wanted[name], state, chance)
     return None
@@ -554,18 +563,20 @@ def _is_predicate(path: Path, event: Branch) -> bool:
     return len(event.form.terms) == 1 and event.form.variables[0] in path.predicates
 
 
-def _mend(path: Saved, state: dict[str, int], form: Form, allowed: frozenset[Number], chance: random.Random) -> None:
+def _mend(
+    spec: Spec, path: Saved, state: dict[str, int], form: Form, allowed: frozenset[Number], chance: random.Random
+) -> None:
     """Change one or two variables of a form so that it has an allowed value."""
-    names = list(form.variables)
+    names, values = list(form.variables), BitValues(state)
     chance.shuffle(names)
     for name in names:
-        rest, table = form.at(state) - form.tables[name][state[name]], form.tables[name]
+        rest, table = form.at(values) - form.tables[name][values[name]], form.tables[name]
         good = [i for i in path.domains[name] if rest + table[i] in allowed]
         if good:
-            state[name] = chance.choice(good)
+            _set_value(spec, state, name, chance.choice(good))
             return
     name = names[0]
-    state[name] = chance.choice(sorted(path.domains[name]))
+    _set_value(spec, state, name, chance.choice(sorted(path.domains[name])))
 
 
 def _mend_words(spec: Spec, predicate: Any, holds: bool, state: dict[str, int], chance: random.Random) -> None:
@@ -577,11 +588,21 @@ def _mend_words(spec: Spec, predicate: Any, holds: bool, state: dict[str, int], 
         target = predicate.threshold + by if holds else predicate.threshold - 1 - by
     else:
         target = predicate.threshold if holds else predicate.threshold + chance.choice((-1, 1)) * (1 + by)
+    values = BitValues(state)
     for name, factor in terms:
-        rest = sum(c * state[word] for word, c in terms) - factor * state[name]
+        rest = sum(c * values[part] for part, c in terms) - factor * values[name]
         new = (target - rest) // factor
-        if 0 <= new < len(spec.kinds[name]):
-            state[name] = new
+        if 0 <= new <= largest(spec, name):
+            _set_value(spec, state, name, new)
             return
     name = terms[0][0]
-    state[name] = chance.randrange(len(spec.kinds[name]))
+    _set_value(spec, state, name, chance.randint(0, largest(spec, name)))
+
+
+def _set_value(spec: Spec, state: dict[str, int], name: str, value: int) -> None:
+    """Change a variable, or a part of a word."""
+    if not part_of_name(name):
+        state[name] = value
+        return
+    word, places = places_of(spec, name)
+    state[word] = state[word] & ~(((1 << len(places)) - 1) << places.start) | value << places.start
