@@ -1239,7 +1239,8 @@ class Selection:
         """What a position must hold to look, or to be looked at."""
         for name in self.net.program.variables:
             table = total[self.net.layout[name].slice]
-            bits = [place for word, place, _ in map(part_of, limits.keys() - self.net.layout.keys()) if word == name]
+            named = (part_of(limit) for limit in limits.keys() - self.net.layout.keys())
+            bits = [found[1] for found in named if found is not None and found[0] == name]
             if bits:
                 if np.delete(table, bits).any():
                     raise self.refuse(f"its scores depend on other bits of '{name}'")
