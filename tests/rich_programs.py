@@ -50,17 +50,17 @@ class Limbs(kl.Program):
 
     tokens = 4
     positions = 2
-    a = kl.word(20, default=0xABCDE)
-    b = kl.word(20, token=lambda t: 0x12345 * (t + 1))
-    c = kl.word(20)
+    a = kl.word(24, default=0xABCDEF)
+    b = kl.word(24, token=lambda t: 0x12345 * (t + 1))
+    c = kl.word(24)
     kind = kl.cat(4, token=lambda t: t)
     output, layers = kind, 3
 
     def step(z):
         if z.kind == 0:
-            z.c = (z.a + z.b) % (1 << 20)
+            z.c = (z.a + z.b) % (1 << 24)
         elif z.kind == 1:
-            z.a = (z.c - z.b - 1) % (1 << 20)
+            z.a = (z.c - z.b - 1) % (1 << 24)
         elif z.a[3]:
             z.kind = 1
 
