@@ -774,8 +774,9 @@ def prove_numbers(net: Net) -> dict[str, Any]:
 
 def entries(table: Array, rows: Array, columns: Sequence[int]) -> Array:
     """Some rows and columns of a table, each at most once and in order."""
-    chosen = table if len(rows) == len(table) else table[rows]
-    return chosen if len(columns) == table.shape[1] else chosen[:, list(columns)]
+    chosen: Array = table if len(rows) == len(table) else table[rows]
+    part: Array = chosen if len(columns) == table.shape[1] else chosen[:, list(columns)]
+    return part
 
 
 def most(net: Net, rows: Array) -> Array:
@@ -1411,7 +1412,8 @@ def prove_buckets(net: Net, block: Block, head: Head, units: set[int]) -> tuple[
         if np.nonzero(block.raw["in1"][unit])[0].tolist() != [s.start]:
             continue
         units.discard(unit)
-        dim = int(np.argmax(block.raw["out1"][:, unit] != 0))
+        (dim, *others) = np.nonzero(block.raw["out1"][:, unit])[0].tolist() or [-1]
+        need(dim >= 0 and not others, f"a unit that puts '{head.name}' into a bucket writes none or several")
         need(block.buckets.get(dim, ("", 0))[0] == head.name, f"a unit puts '{head.name}' into {net.where(dim)}")
         slope, offset = Fraction(block.raw["in1"][unit, s.start]), -Fraction(block.raw["bias1"][unit])
         need(np.count_nonzero(block.raw["out1"][dim]) == 1, "two units write one bucket")
@@ -1468,10 +1470,6 @@ def prove_scratch(net: Net) -> dict[str, Any]:
         written = np.nonzero(block.raw["out1"].any(axis=1))[0].tolist()
         for dim in written:
             need(dim in scratch, f"the first half of block {block.number} writes {net.where(dim)}, no scratch value")
-        single = (block.raw["out1"] != 0).sum(axis=0)
-        need(
-            (single == 1).all(), f"a unit in the first half of block {block.number} writes no or several scratch values"
-        )
         reads = block["in1"][~block.of_averages[0]]
         need(not reads[:, list(scratch)].any(), f"the first half of block {block.number} reads a scratch value")
         for dim, (direction, thresholds, values) in block.scratch.items():
@@ -1518,9 +1516,9 @@ def prove_clearing(net: Net) -> dict[str, Any]:
                 must = s.name in block.layer.heads or dim in used
                 need(len(units) <= 1 and (len(units) or not must), f"{net.where(dim)} is not cleared by one unit")
                 for unit in units:
-                    plain = np.nonzero(into[unit])[0].tolist() == np.nonzero(out[:, unit])[0].tolist() == [dim]
-                    right = plain and into[unit, dim] == 1 and out[dim, unit] == -1 and block.raw["bias2"][unit] == 0
-                    need(right, f"{net.where(dim)} is written by a unit that does not just clear it")
+                    plain = np.nonzero(into[unit])[0].tolist() == [dim] and into[unit, dim] == 1
+                    right = plain and out[dim, unit] == -1 and block.raw["bias2"][unit] == 0
+                    need(right, f"{net.where(dim)} is written by a unit that does not clear it")
                     cleared += 1
         for dim in block.scalars:
             for unit in np.nonzero(out[dim])[0]:
@@ -1778,7 +1776,9 @@ class Cases:
             if low.any() or high.any() or one.any() or two.any() or atom in named or own:
                 self.low[atom], self.high[atom] = low, high
                 self.into_scratch[atom] = (one, two)
-        self.reads = {atom: self.low[atom].any(axis=1) | self.high[atom].any(axis=1) for atom in self.low}
+        self.reads = {
+            atom: np.any([self.low[atom].any(axis=1), self.high[atom].any(axis=1)], axis=0) for atom in self.low
+        }
         # rounded sums are monotone: a single part in [0, 1] moves no bound, several parts of an average may exceed 1
         parts = [(self.rows[:, self.net.layout[name].slice] != 0).sum(axis=1) for name in block.rough]
         kinds = [self.net.program.kinds[name].name for name in block.rough]
@@ -1972,7 +1972,8 @@ class Cases:
         asked = [s for s in range(len(self.scratch)) if self.through[units, s].any()]
         for atom, part in domain.items():
             into = any(table[asked][:, list(part)].any() for table in self.into_scratch[atom])
-            if atom in named or into or self.low[atom] is not self.high[atom] or self._varies(atom, domain, units).any():
+            sharp = self.low[atom] is self.high[atom]
+            if atom in named or into or not sharp or self._varies(atom, domain, units).any():
                 left.append((atom, part))
             else:
                 constant = constant + self.low[atom][units, part[0]]
