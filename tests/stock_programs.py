@@ -95,5 +95,28 @@ class Copies(kl.Program):
         z.result = (z.same + z.wide * z.token) % 4
 
 
-PROGRAMS = [Sums, Recall, FirstEven, Counter, Copies]
+class Line(kl.Program):
+    """Gives the first token of a line that is not 0. A line ends after a 2; words number the lines."""
+
+    tokens, max_tokens, layers = 4, 4, 4
+    token = kl.cat(4, token=lambda t: t)
+    some = kl.cat(2, token=lambda t: t != 0)
+    line = kl.word(8, default=1)
+    left = kl.relative(line, -1, default=0)
+    first = kl.attend(line, line, token, earliest=True, among={some: 1}, default=3)
+    result = kl.cat(4)
+    output = result
+
+    @kl.layer(left)
+    def number(z):
+        z.line = z.left if z.token != 2 else (z.left + 1) % 256
+
+    @kl.layer(first)
+    def give(z):
+        z.result = z.first
+
+    cycle = (number, number, number, give)
+
+
+PROGRAMS = [Sums, Recall, FirstEven, Counter, Copies, Line]
 FAMILIES = ["llama", "gpt2", "phi3", "qwen3"]

@@ -106,6 +106,22 @@ def test_rotary_models_have_no_absolute_positions() -> None:
     assert kl.certify(kl.compile(placed, to="gpt2")).holds
 
 
+def test_sums_that_float32_cannot_hold_are_refused() -> None:
+    class Wide(kl.Program):
+        tokens, max_tokens, layers = 200, 2, 1
+        here = kl.cat(200, token=lambda t: t)
+        there = kl.relative(here, -1, default=0)
+        result = kl.cat(2)
+        output = result
+
+        def step(z: Any) -> None:
+            z.result = 1 if z.here + z.there >= 200 else 0
+
+    with pytest.raises(kl.NotExact, match="more than float32 adds exactly; the rotary classes"):
+        kl.compile(Wide, to="gpt2", length=20)  # a wide LayerNorm has a large bias
+    assert kl.certify(kl.compile(Wide, to="llama", length=20)).holds
+
+
 def test_lengths_and_inputs_are_checked() -> None:
     with pytest.raises(kl.InputError, match="length=0"):
         kl.compile(Sums, to="llama", length=0)

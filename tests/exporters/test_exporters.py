@@ -75,7 +75,7 @@ def padded(rows):
 
 
 def stream(net, tokens, layers):
-    """The residual stream after so many layers, by the network's own blocks."""
+    """The residual stream after this many layers, by the network's own blocks."""
     x, mask = net.embed(torch.tensor([tokens])), torch.ones(1, len(tokens), dtype=torch.bool)
     for layer in range(layers):
         x = net.block(layer)(x, mask)
@@ -368,7 +368,7 @@ def test_what_cannot_be_exported_is_said(nets, tmp_path):
         kl.export(nets["parity"], "graphviz", tmp_path / "out")
     with pytest.raises(kl.NotSupported, match="onnx: there is no option layers= for an ExactRNN"):
         kl.export(rnn, "onnx", tmp_path / "out", layers=3)
-    with pytest.raises(kl.NotExact, match="not all integers"):  # tapes are fractions
+    with pytest.raises(kl.NotExact, match="some weights are not integers"):  # tapes are fractions
         kl.export(kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ")), "onnx", tmp_path / "out")
     with pytest.raises(kl.NotSupported, match="there is no 'keras'; there are transformer-lens"):
         kl.export(nets["parity"], "keras")

@@ -30,6 +30,7 @@ SATURATION = 128  # silu and gelu of 128 n are 128 · relu(n) for every whole n:
 MAX_CLASSES = 8192  # of what a query or a key can be
 MAX_SCORES = 2_000_000_000
 EXACT_SCORES = 100_000  # of one query: beyond, scores are bounded from above
+SHARED = 2.0**-10  # a factor of all scores of a query may be off by so much
 LEAK = 2.0**-28  # the most that positions which are not selected may add
 
 
@@ -573,14 +574,23 @@ class Selection:
 
     def prove(self) -> tuple[float, int]:
         a, h = self.attention, self.h
-        queries = self.side(a.q[h], a.q_bias[h], self.head.query, dict(self.head.where), a.q_norm)
+        queries = self.side(a.q[h], a.q_bias[h], self.head.query, dict(self.head.where), a.q_norm, shared=True)
         keys = self.side(a.k[h], a.k_bias[h], self.head.key, dict(self.head.among), a.k_norm)
         sink = self.at_first(a.k[h], a.k_bias[h], a.k_norm)
         geometry = Rotary(self) if self.model.net.positions is None else Learned(self)
-        return geometry.prove(queries, keys, sink)
+        gap, count = geometry.prove(queries, keys, sink)
+        return gap * (1 - SHARED), count
 
-    def side(self, rows: Array, bias: Array, matched: str | None, limits: dict[str, int], norm: Array | None) -> Side:
-        """Enumerate what a query or key can be."""
+    def side(
+        self,
+        rows: Array,
+        bias: Array,
+        matched: str | None,
+        limits: dict[str, int],
+        norm: Array | None,
+        shared: bool = False,
+    ) -> Side:
+        """Enumerate what a query or key can be. `shared`: all scores share the factor by which the norm is off."""
         model, found = self.model, self.model.linear(rows, bias, self.index)
         choices: list[list[tuple[Array, int, bool]]] = []
         for name, kind in model.program.variables.items():
@@ -602,7 +612,7 @@ class Selection:
         made = np.array(vectors)
         sizes = np.abs(rows).sum(axis=1) * (model.shift + 1) + np.abs(bias)
         error = self._rounding(rows, bias) * sizes + self.u * np.abs(made)
-        made, error = self._normed(made, error, norm)
+        made, error = self._normed(made, error, norm, shared)
         return Side(made, np.array(values), np.array(allowed), found.placed, error)
 
     def _varies(self, kind: Any, table: Array) -> bool:
@@ -626,13 +636,19 @@ class Selection:
         terms = int((rows != 0).sum(axis=1).max(initial=0)) + 2
         return 0.0 if top <= unit * 2.0**24 else terms * 2.0**-24
 
-    def _normed(self, vectors: Array, error: Array, norm: Array | None) -> tuple[Array, Array]:
-        """Vectors after a norm over the places of a head."""
+    def _normed(self, vectors: Array, error: Array, norm: Array | None, shared: bool = False) -> tuple[Array, Array]:
+        """Vectors after a norm over the places of a head, and their rounding: but for the norm's own where it is
+        shared."""
         if norm is None:
             return vectors, error
         size = vectors.shape[1]
         root = np.sqrt((vectors**2).mean(axis=1, keepdims=True) + self.model.net.shape.epsilon)
-        off = (error.max(axis=1, keepdims=True) + 2 * size * 2.0**-24 * root) / root
+        rounded = (size / 2 + 4) * 2.0**-24  # of the root of a mean, in any order of summation
+        off = error.max(axis=1, keepdims=True) / root + rounded
+        if shared:
+            if off.max() > SHARED:
+                raise self.refuse("the norm of its queries is too inexact")
+            off = np.zeros_like(off)
         return vectors / root * norm, np.abs(norm) * (error / root + np.abs(vectors) / root * (off + 4 * self.u))
 
     def at_first(self, rows: Array, bias: Array, norm: Array | None) -> tuple[Array, Array]:
@@ -712,8 +728,8 @@ class Rotary:
     def best(self, q: Array, keys: Array) -> float:
         """The most that these keys can score at any distance: exactly, or where there are many, from above.
 
-        Frequencies at which all keys are alike are summed exactly; of the others, turning adds at most |A| (1 − cos θN)
-        + |B| sin θN to the score at distance zero.
+        Frequencies at which all keys are alike are summed exactly; each of the others is taken at its own best turn,
+        between 0 and θN.
         """
         if not len(keys):
             return float("-inf")
@@ -724,9 +740,10 @@ class Rotary:
         along, across = a * c + b * d, a * d - b * c  # (class of key, frequency)
         alike = (along == along[:1]).all(axis=0) & (across == across[:1]).all(axis=0)
         common = along[0, alike] @ self.cos[alike] + across[0, alike] @ self.sin[alike]  # (distance)
-        far = np.minimum(self.theta * self.model.length, np.pi)
-        turn = np.abs(along) * (1 - np.cos(far)) + np.abs(across) * np.where(far < np.pi / 2, np.sin(far), 1)
-        rest = (along + turn)[:, ~alike].sum(axis=1).max()
+        far = self.theta * self.model.length
+        peak = np.mod(np.arctan2(across, along), 2 * np.pi)  # the turn at which it would be largest
+        ends = np.maximum(along, along * np.cos(far) + across * np.sin(far))
+        rest = np.where(peak <= far, np.hypot(along, across), ends)[:, ~alike].sum(axis=1).max()
         return float((common[: self.model.length].max() + rest) * self.scale)
 
     def prove(self, queries: Side, keys: Side, sink: tuple[Array, Array]) -> tuple[float, int]:

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""A Kleene network in `transformers`, by itself: this file needs torch and transformers, and not Kleene.
+"""A Kleene network in `transformers`, alone: this file needs torch and transformers, but not Kleene.
 
 It lies beside the weights that it is for. Load them with
 
@@ -119,7 +119,7 @@ class KleeneModel(PreTrainedModel):
         self, input_ids, attention_mask=None, layers=None, max_layers=MAX_LAYERS, return_dict=None,
         output_hidden_states=None, output_attentions=None, **_,
     ):  # fmt: skip
-        """Logits of a batch of tokens (batch, position). `layers` runs exactly so many layers."""
+        """Logits of a batch of tokens (batch, position). `layers` runs exactly this many layers."""
         net, sizes = self.network, self.network.sizes
         mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         fixed = layers if layers is not None else None if sizes["halts"] else sizes["layers"]

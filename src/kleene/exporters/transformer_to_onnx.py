@@ -30,7 +30,7 @@ def export_onnx(
     """Return the ONNX model.
 
     path: also write the model there.
-    layers: unroll so many layers; by default the model is a Loop.
+    layers: unroll this many layers; by default the model is a Loop.
     max_layers: where the Loop stops a sequence that has not halted.
     """
     layers = None if layers is None else number_of_layers(net, layers)
@@ -168,7 +168,7 @@ def _looped(g: OnnxGraph, net: Transformer, x: str, offsets: str, max_layers: in
 def _halting_layer(
     g: OnnxGraph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
 ) -> tuple[str, str, str]:
-    """One layer for the sequences that are still running; the others stay as they are."""
+    """One layer for the sequences that are still running; the others stay unchanged."""
     x, counts, halted = state
     active = g.add("And", g.add("Not", halted), g.add("Less", counts, "max_layers"))
     after = _block(g, net.block(number), f"block {number}", x, offsets)

@@ -366,7 +366,6 @@ class Transformer(nn.Module):
             )
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         check_transformer(self)
-        check_layers(self.config.name, layers)
         count = self._count(layers)
         x = self.embed(tokens)
         if count is None:
@@ -417,7 +416,7 @@ class Transformer(nn.Module):
         """Run a batch of inputs of any lengths.
 
         inputs: token sequences, or texts where the network has an alphabet.
-        layers: run exactly so many layers; by default each sequence runs until it halts.
+        layers: run exactly this many layers; by default each sequence runs until it halts.
         max_layers: raise `DidNotHalt` where a sequence needs more.
         check: raise `UndefinedRead` where the program would (dense).
         evaluator: "dense"; on a CPU also "sparse"; where few rows change also "rows", "lookup" and "generated" (see
@@ -428,7 +427,7 @@ class Transformer(nn.Module):
             return []
         check_transformer(self)
         checked = [self.check_input(tokens) for tokens in inputs]
-        check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
+        self._count(layers)
         if self.config.shape == "decoder":
             made = self.decode_batch(checked, layers=layers, check=check, evaluator=evaluator)
         else:
@@ -478,7 +477,7 @@ class Transformer(nn.Module):
         return accepts_batch(self, words)
 
     def decide(self, word: Word, *, max_steps: int = 10_000) -> Decision:
-        """Run a network that holds a Turing machine: accept, reject, or still running after so many steps."""
+        """Run a network that holds a Turing machine: accept, reject, or still running after this many steps."""
         from kleene.networks.transformer.words import decide
 
         return decide(self, word, max_steps)
@@ -494,6 +493,9 @@ class Transformer(nn.Module):
         return "sparse" if runs_sparse(self) else "dense"
 
     def _count(self, layers: int | None) -> int | None:
+        """How many layers to run; None: until the sequence halts."""
+        least = 1 if self.config.shape == "decoder" else 0
+        check_layers(self.config.name, layers, least, self.description.get("most_layers"))
         return layers if layers is not None else None if self.config.halts else self.config.layers
 
     def sparse_copy(self) -> SparseTransformer:
