@@ -126,3 +126,11 @@ def test_the_experiment_says_the_same_together(tmp_path):
         assert run.get("loss") == pytest.approx(other.runs[name].get("loss"), abs=1e-4)
     files = {path.name for path in (tmp_path / "together" / "runs" / "tiny").iterdir()}
     assert {"together-1-own", "together-1-shared", "relative-1-own-seed-0.json"} <= files
+
+
+def test_many_words_fit_into_the_rows_that_are_counted():
+    packed = PackedWords(examples(words(20, 60, seed=1)), torch.device("cpu"))
+    some = torch.randperm(len(packed.lengths), generator=torch.Generator().manual_seed(0))[:1024]
+    count = packed.row_count([some])
+    assert len(packed.pack(some, count)) == count * packed.width + 1024
+    assert count * packed.width < 1.05 * int(packed.lengths[some].sum())

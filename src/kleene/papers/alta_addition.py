@@ -113,7 +113,7 @@ def work(kind: str, **arguments: Any) -> dict[str, Any]:
 
 
 def short_sums(count: int | None, seed: int = 1) -> Iterator[str]:
-    """Sums of two numbers of at most 3 digits: so many random ones, or all.
+    """Sums of two numbers of at most 3 digits: `pairs` random ones, or all.
 
     >>> sum(1 for _ in short_sums(None)), len(set(short_sums(10)))
     (1000000, 10)
@@ -127,7 +127,7 @@ def short_sums(count: int | None, seed: int = 1) -> Iterator[str]:
 
 
 def sums_by_digits(longest: int, each: int) -> dict[int, list[str]]:
-    """Random sums of two numbers of exactly so many digits, and two that carry all the way."""
+    """Random sums of two numbers of exactly this many digits, and two that carry all the way."""
     chance = random.Random(2)
     lengths = sorted({*range(1, min(longest, 10) + 1), *range(10, longest + 1, 10), longest})
     return {

@@ -20,9 +20,11 @@ from kleene.networks.trained.encoder_decoder import BUCKETS, StandardConfig, Sta
 from kleene.training.cuda_graph import CudaGraphStep, make_optimiser
 from kleene.training.end_to_end import EVALUATED, IGNORED, Data
 from kleene.training.loop import fingerprint, seeded, train
-from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage, TrainingPlan
 
 WIDTH = 64  # positions of a row are a multiple of this
+LARGEST = 64  # batches packed to find how many rows all of them need
+FULLEST = 2_000  # batches that are tried, to know how many rows are enough
 PADDING = -1
 
 
@@ -177,7 +179,19 @@ class PackedWords:
         self.tokens, self.labels = tokens.flatten().to(device), ends.to(device)
 
     def pack(self, chosen: Tensor, count: int) -> Tensor:
-        """These words in `count` rows, longest first, each in the fullest row that has room."""
+        """These words in `count` rows."""
+        starts = self._starts(chosen, count)
+        if starts is None:
+            total = int(self.lengths[chosen].sum())
+            raise InputError(f"stack: {total} tokens do not fit into {count} rows of {self.width}")
+        entries = torch.full((count * self.width,), PADDING)
+        long, start = self.lengths[chosen], torch.tensor(starts)
+        within = torch.arange(int(long.sum())) - (long.cumsum(0) - long).repeat_interleave(long)
+        entries[start.repeat_interleave(long) + within] = (chosen * self.size).repeat_interleave(long) + within
+        return torch.cat([entries, start + long - 1])
+
+    def _starts(self, chosen: Tensor, count: int) -> list[int] | None:
+        """Where each word starts: longest first, each in the fullest row that has room; None where one has no room."""
         lengths = self.lengths[chosen].tolist()
         by_room: list[list[int]] = [[] for _ in range(self.width + 1)]
         by_room[self.width] = list(range(count))
@@ -186,19 +200,20 @@ class PackedWords:
             length = lengths[word]
             room = next((room for room in range(length, self.width + 1) if by_room[room]), None)
             if room is None:
-                raise InputError(f"stack: {sum(lengths)} tokens do not fit into {count} rows of {self.width}")
+                return None
             row = by_room[room].pop()
             starts[word] = row * self.width + self.width - room
             by_room[room - length].append(row)
-        entries = torch.full((count * self.width,), PADDING)
-        long, start = torch.tensor(lengths), torch.tensor(starts)
-        within = torch.arange(int(long.sum())) - (long.cumsum(0) - long).repeat_interleave(long)
-        entries[start.repeat_interleave(long) + within] = (chosen * self.size).repeat_interleave(long) + within
-        return torch.cat([entries, start + long - 1])
+        return starts
 
     def row_count(self, batches: Sequence[Tensor]) -> int:
-        """Rows that each of these batches fits into: one more than the tokens of the largest fill."""
-        return -(-max(int(self.lengths[chosen].sum()) for chosen in batches) // self.width) + 1
+        """Rows that the fullest of these batches fit into, with one more to spare."""
+        by_tokens = sorted(batches, key=lambda chosen: -int(self.lengths[chosen].sum()))
+        count = -(-int(self.lengths[by_tokens[0]].sum()) // self.width)
+        for chosen in by_tokens[:FULLEST]:
+            while self._starts(chosen, count) is None:
+                count += 1
+        return count + 1
 
     def unpacked(self, packed: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Of `count` words packed for each text: tokens and their places (text, position), the mask (text, row, query,
@@ -268,7 +283,7 @@ def train_standards(
         steps=plan.steps,
         seed=plan.seed,
         evaluation=Evaluation(evaluate, plan.every or max(1, plan.steps // 10)),
-        descend=CudaGraphStep(descent, loss, half=use_half),
+        gradient=GradientStep(descend=CudaGraphStep(descent, loss, half=use_half)),
         storage=storage,
         settings={
             **asdict(stack.config),
