@@ -93,6 +93,7 @@ if TYPE_CHECKING:  # for type checkers and editors, every lazy name; at run time
     from kleene.networks.rnn.sequence import SequenceRNN as SequenceRNN
     from kleene.networks.stock.mamba import MambaAcceptor as MambaAcceptor
     from kleene.networks.stock.model import StockModel as StockModel
+    from kleene.networks.stock.olmo_hybrid import OlmoHybridAcceptor as OlmoHybridAcceptor
     from kleene.networks.synthesizer.memoriser import Memoriser as Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer as Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer as StandardTransformer
@@ -153,6 +154,7 @@ _LAZY: dict[str, str] = {
     "LinearRNN": "kleene.networks.rnn.linear",
     "SequenceRNN": "kleene.networks.rnn.sequence",
     "MambaAcceptor": "kleene.networks.stock.mamba",
+    "OlmoHybridAcceptor": "kleene.networks.stock.olmo_hybrid",
     "StockModel": "kleene.networks.stock.model",
     "OracleRNN": "kleene.networks.rnn.oracle",
     "Memoriser": "kleene.networks.synthesizer.memoriser",

@@ -57,7 +57,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r:.60} is there twice in one object; give each key once")
+        raise ValueError(f"the key {twice!r:.60} appears twice in one object; give each key once")
     return found
 
 

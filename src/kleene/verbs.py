@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from kleene.networks.rnn.sequence import SequenceRNN
     from kleene.networks.stock.mamba import MambaAcceptor
     from kleene.networks.stock.model import StockModel
+    from kleene.networks.stock.olmo_hybrid import OlmoHybridAcceptor
     from kleene.networks.synthesizer.memoriser import Memoriser
     from kleene.networks.synthesizer.synthesizer import Synthesizer
     from kleene.networks.trained.encoder_decoder import StandardTransformer
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         | LinearRNN
         | SequenceRNN
         | MambaAcceptor
+        | OlmoHybridAcceptor
         | LanguageModel
         | WordClassifier
         | Memoriser
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
         LinearRNN,
         SequenceRNN,
         MambaAcceptor,
+        OlmoHybridAcceptor,
         LanguageModel,
         WordClassifier,
         Memoriser,
@@ -109,7 +112,7 @@ PROGRAM = "kleene.machines.program.ProgramClass"
 DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
 TURING = "kleene.machines.turing.TuringMachine"
 STOCK = "kleene.networks.stock.model.StockModel"
-MAMBA = "kleene.networks.stock.mamba.MambaAcceptor"
+ACCEPTOR = "kleene.networks.stock.acceptor.StockAcceptor"
 TRANSDUCER, SEQUENCE = "kleene.machines.automata.transducer.Transducer", "kleene.networks.rnn.sequence.SequenceRNN"
 
 # verb → (class of the first argument → "module:function")
@@ -132,7 +135,7 @@ ARROWS: dict[str, dict[str, str]] = {
         GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
         LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
         SEQUENCE: "kleene.decompilers.sequence_to_transducer:decompile_sequence",
-        MAMBA: "kleene.decompilers.mamba_to_dfa:decompile_mamba",
+        ACCEPTOR: "kleene.decompilers.acceptor_to_dfa:decompile_acceptor",
         "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -146,7 +149,7 @@ ARROWS: dict[str, dict[str, str]] = {
         TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
-        MAMBA: "kleene.checks.languages:verify_networks",
+        ACCEPTOR: "kleene.checks.languages:verify_networks",
         SEQUENCE: "kleene.checks.sequences:verify_sequence",
         "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
@@ -161,7 +164,7 @@ ARROWS: dict[str, dict[str, str]] = {
         GATED: "kleene.checks.languages:certify_gated",
         LINEAR: "kleene.checks.languages:certify_linear",
         SEQUENCE: "kleene.checks.sequences:certify_sequence",
-        MAMBA: "kleene.checks.languages:certify_mamba",
+        ACCEPTOR: "kleene.checks.languages:certify_acceptor",
         "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
         "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
     },
@@ -226,6 +229,10 @@ NETWORKS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
     },
+    "olmo_hybrid": {
+        DETERMINISTIC: "kleene.compilers.dfa_to_olmo_hybrid:compile_to_olmo_hybrid",
+        NONDETERMINISTIC: "kleene.compilers.dfa_to_olmo_hybrid:compile_to_olmo_hybrid",
+    },
     "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
     "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
     "phi3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_phi3"},
@@ -280,6 +287,7 @@ LOADERS: dict[str, str] = {
     "memoriser": "kleene.networks.synthesizer.memoriser:load",
     "stock": "kleene.networks.stock.model:load",
     "mamba": "kleene.networks.stock.mamba:load",
+    "olmo_hybrid": "kleene.networks.stock.olmo_hybrid:load",
 }
 
 
@@ -448,6 +456,8 @@ def compile(
 @overload
 def compile(machine: DFA | NFA, *, to: Literal["mamba"]) -> MambaAcceptor: ...
 @overload
+def compile(machine: DFA | NFA, *, to: Literal["olmo_hybrid"]) -> OlmoHybridAcceptor: ...
+@overload
 def compile(
     machine: WeightedAutomaton,
     *,
@@ -477,12 +487,12 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     """Construct a network whose weights compute exactly what `machine` computes.
 
     - `to`: the network's architecture, for a machine that fits several: "transformer", "rnn", "lstm", "gru",
-      "linear", "decoder", "mamba", "llama", "gpt2", "phi3", "qwen3". By default what is named first below.
-      `NotSupported` names the theorem where an architecture cannot hold a machine.
+      "linear", "decoder", "mamba", "olmo_hybrid", "llama", "gpt2", "phi3", "qwen3". By default what is named first
+      below. `NotSupported` names the theorem where an architecture cannot hold a machine.
 
     A program becomes a `Transformer`. Options:
 
-    - `lowering`: "thresholds" for few hidden units, "rules" for one unit a transition rule.
+    - `lowering`: "thresholds" for few hidden units, "rules" for one unit per transition rule.
     - `shape`: "universal" loops until it halts, "encoder" runs `layers` layers, "decoder" appends tokens. By default a
       decoder where the program declares `max_tokens`, else universal.
     - `layers`: how many layers an encoder runs.
@@ -523,8 +533,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
 
     A DFA with `to="transformer"` becomes a `Transformer` with `accepts(word)`. Options:
 
-    - `depth`: "sequential" loops one block, a layer a symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ + 3
-      layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
+    - `depth`: "sequential" loops one block, a layer per symbol; "logarithmic" composes blocks of symbols, in ⌈log₂ n⌉ +
+      3 layers at most; "constant" is a Krohn–Rhodes cascade, for languages whose groups are solvable.
     - `length`: the longest word ("logarithmic" and "constant"); by default 64.
     - `dtype`: the number format of the weights.
 
@@ -541,7 +551,8 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `dtype`: the number format of the weights.
 
     A DFA of a star-free language with `to="mamba"` becomes a `MambaAcceptor`, an unmodified `MambaForCausalLM` of
-    Hugging Face's transformers.
+    Hugging Face's transformers. A DFA with `to="olmo_hybrid"` becomes an `OlmoHybridAcceptor`, an unmodified
+    `OlmoHybridForCausalLM`, where the groups in it have 2ᵃ·3ᵇ elements.
 
     A weighted automaton becomes a `LinearRNN` with its own matrices. Option: `dtype`.
 
@@ -628,9 +639,11 @@ def decompile(network: LinearRNN, *, to: Literal["regex"], limit: int = 100_000)
 @overload
 def decompile(network: LinearRNN, *, to: Literal["weighted"], limit: int = 100_000) -> WeightedAutomaton: ...
 @overload
-def decompile(network: MambaAcceptor, *, to: Literal["dfa"] = "dfa", limit: int = 20_000) -> DFA: ...
+def decompile(
+    network: MambaAcceptor | OlmoHybridAcceptor, *, to: Literal["dfa"] = "dfa", limit: int = 20_000
+) -> DFA: ...
 @overload
-def decompile(network: MambaAcceptor, *, to: Literal["regex"], limit: int = 20_000) -> str: ...
+def decompile(network: MambaAcceptor | OlmoHybridAcceptor, *, to: Literal["regex"], limit: int = 20_000) -> str: ...
 @overload
 def decompile(network: SequenceRNN, *, limit: int = 100_000) -> Transducer: ...
 @overload
@@ -734,7 +747,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN | MambaAcceptor | Transformer,
+    machine: ExactRNN | GatedRNN | LinearRNN | MambaAcceptor | OlmoHybridAcceptor | Transformer,
     network: Acceptor | TuringMachine | Decider | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -758,7 +771,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     - `seed`: the seed of the random inputs.
     - `evaluator`: which evaluator runs the network ("dense", "sparse", …); by default the quickest.
     - `layers`: run this many layers instead of until both halt.
-    - `max_layers`: give up on an input after so many layers.
+    - `max_layers`: give up on an input after this many layers.
     - `cluster`: check on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
     - `progress`: a function that is called with the number of inputs checked so far.
 
@@ -822,7 +835,9 @@ def certify(
     tolerance: float = 1e-6,
 ) -> WordCertificate: ...
 @overload
-def certify(network: MambaAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate: ...
+def certify(
+    network: MambaAcceptor | OlmoHybridAcceptor, *, machine: DFA | None = None, limit: int = 20_000
+) -> WordCertificate: ...
 @overload
 def certify(
     network: SequenceRNN,
@@ -962,7 +977,7 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
     - `folder`: keep checkpoints here; the same call goes on from the last one.
     - `save_seconds`: how many seconds lie between two checkpoints.
     - `keep`: keep the last checkpoint of a run that is done.
-    - `deadline`: stop after so many seconds, with a checkpoint.
+    - `deadline`: stop after this many seconds, with a checkpoint.
     - `device`: "cpu" or "cuda"; by default a GPU where there is one.
     - `progress`: show a progress bar.
 
@@ -1015,7 +1030,7 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
 
     A transformer gives a trace of every variable, head, position and layer. Option:
 
-    - `max_layers`: `DidNotHalt` after so many layers.
+    - `max_layers`: `DidNotHalt` after this many layers.
 
     An RNN gives a trace of its hidden vectors. Option for the network of a Turing machine:
 
@@ -1031,7 +1046,7 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
     An automaton or an attention program gives exact Shapley values, interactions and effects of interventions. Options:
 
     - `distribution`: how the symbols outside a coalition are drawn: uniformly, or with the probabilities of a mapping,
-      or of one mapping a position.
+      or of one mapping per position.
     - `position`: the position of an attention program whose output counts; by default the last.
 
     >>> import kleene as kl
@@ -1120,11 +1135,11 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
 
     Options for "transformer-lens", "onnx" and "circuit":
 
-    - `layers`: unroll so many layers. TransformerLens needs it where a network halts by itself.
+    - `layers`: unroll this many layers. TransformerLens needs it where a network halts by itself.
     - `length`: the longest input (TransformerLens).
     - `bridge`: a `TransformerBridge` (TransformerLens 3.9 and 4) instead of a `HookedTransformer` (2 and 3); by default
       only where there is no `HookedTransformer`.
-    - `max_layers`: leave a sequence that has not halted after so many layers (ONNX, where it is not unrolled).
+    - `max_layers`: leave a sequence that has not halted after this many layers (ONNX, where it is not unrolled).
 
     With a path, "transformer-lens" only writes the folder, which needs no TransformerLens.
     """

@@ -14,6 +14,8 @@ from kleene.lowering import updates as updates_module
 from kleene.lowering.forms import Form
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.updates import Updates
+from kleene.lowering.words import WordAssignment
+from rich_programs import RICH, Bitwise, Cleared
 
 PROGRAMS = {
     "parity_relative": kl.library.parity_relative,
@@ -188,3 +190,88 @@ def test_a_certificate_can_hold_both_statements():
     assert "which are not this step" in str(other)
     encoder = kl.compile(kl.library.parity_relative, shape="encoder", layers=3)
     assert kl.certify(encoder, program=kl.library.parity_relative).holds
+
+
+# --- bits of words, wide words, layers of two steps ---
+
+
+@pytest.mark.parametrize("name", ["Limbs", "Numbered", "Cleared", "Bitwise"])
+def test_the_updates_of_bits_wide_words_and_two_steps_do_what_step_does(name):
+    found = certify_step(RICH[name])
+    assert found.holds, str(found)
+    assert found.method == ("sample" if name == "Limbs" else "all values")
+
+
+def test_a_second_step_is_checked_too():
+    updates = guarded_updates(Cleared)
+    first, other = updates.by_layer
+    (one, *rest) = first.second.updates
+    value, index = one.table[0]
+    wrong = replace(one, table=((value, (index + 1) % 3), *one.table[1:]))
+    spoiled = replace(first, second=replace(first.second, updates=(wrong, *rest)))
+    found = certify_step(Cleared, updates=replace(updates, by_layer=(spoiled, other)))
+    assert not found.holds and "layer 1, second step: step makes 'n'" in str(found)
+    with pytest.raises(kl.InputError, match="number of steps"):
+        certify_step(Cleared, updates=replace(updates, by_layer=(replace(first, second=None), other)))
+
+
+def test_a_wrong_bit_is_seen():
+    updates = guarded_updates(Bitwise)
+    place, one = next((i, u) for i, u in enumerate(updates.words) if u.assignment.functions)
+    functions = one.assignment.functions
+    wrong = replace(one, assignment=replace(one.assignment, functions=(functions[1], functions[0], *functions[2:])))
+    found = certify_step(Bitwise, updates=replace(updates, words=(*updates.words[:place], wrong)))
+    assert not found.holds and f"step makes '{one.variable}'" in str(found)
+
+
+class Widest(kl.Program):
+    """Words whose sums are wider than 64 bits."""
+
+    tokens = 2
+    a = kl.word(62, default=(1 << 62) - 1)
+    b = kl.word(62, token=lambda t: t)
+    more = kl.cat(2)
+    output, layers = more, 1
+
+    def step(z):
+        z.more = z.a + z.a + z.b + z.b >= 1 << 63
+        z.b = (z.a + z.b) % (1 << 62)
+
+
+class Wider(Widest):
+    """The same, with another threshold."""
+
+    def step(z):
+        z.more = z.a + z.a + z.b + z.b >= (1 << 63) + 2
+        z.b = (z.a + z.b) % (1 << 62)
+
+
+def test_sums_beyond_64_bits_are_compared_exactly():
+    found = certify_step(Widest)
+    assert found.holds and found.reached == found.paths, str(found)
+    assert "step makes 'more'" in str(certify_step(Widest, updates=guarded_updates(Wider)))
+
+
+class Lowered(kl.Program):
+    """A difference that is assigned only where it is in range."""
+
+    tokens = 4
+    a = kl.word(7, token=lambda t: t)
+    b = kl.word(7, token=lambda t: 3 - t)
+    output, layers = a, 1
+
+    def step(z):
+        if z.a >= z.b:
+            z.a = z.a - z.b
+
+
+def test_a_sum_of_minus_one_is_not_taken_for_an_unchanged_word():
+    updates = guarded_updates(Lowered)
+    (predicate,) = updates.predicates
+    (word,) = updates.words
+    lower = replace(predicate, threshold=predicate.threshold - 1)
+    difference = WordAssignment((("a", 1), ("b", -1)), 0, None)
+    test = replace(word.guard[0], form=Form(0, ((lower.name, (0, 1)),)))
+    wrong = replace(updates, predicates=(lower,), words=(replace(word, guard=(test,), assignment=difference),))
+    found = certify_step(Lowered, updates=wrong)
+    assert not found.holds and "step makes 'a' 0, the updates make it -1" in str(found)

@@ -26,7 +26,7 @@ FORMATS = ("float64", "float32", "bfloat16", "float16")
 def test_tomita_languages_are_exact_on_every_short_word_and_proved_in_every_format(cell, number):
     dfa = language(number)
     net = kl.compile(dfa, to=cell)
-    assert net.units == len(dfa)  # two symbols: one unit a state
+    assert net.units == len(dfa)  # two symbols: one unit per state
     words = list(all_words("01", 8))
     assert (net.accepts_batch(words) == dfa.accepts_batch(words)).all()
     for dtype in FORMATS:

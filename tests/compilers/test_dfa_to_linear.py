@@ -113,7 +113,7 @@ def test_random_automata_go_there_and_back(transitions):
 
 
 def test_the_scan_and_the_steps_give_the_same_states(monkeypatch):
-    monkeypatch.setattr("kleene.networks.rnn.linear.CELLS", 90)  # blocks of a few symbols
+    monkeypatch.setattr("kleene.networks.rnn.scanning.CELLS", 90)  # blocks of a few symbols
     rng = random.Random(4)
     for dfa in (language(3), language(5)):
         net = kl.compile(dfa, to="linear", transitions="signed")

@@ -171,7 +171,9 @@ def test_wrong_requests_say_what_would_be_right():
 # --- decoders ---
 
 
-@pytest.mark.parametrize("dfa", [kl.regex("(a|b)*abb", alphabet="ab"), S5], ids=["small monoid", "a layer a position"])
+@pytest.mark.parametrize(
+    "dfa", [kl.regex("(a|b)*abb", alphabet="ab"), S5], ids=["small monoid", "a layer per position"]
+)
 def test_a_decoder_accepts_words_and_gives_the_automaton_back(dfa, tmp_path):
     net = kl.compile(dfa, to="decoder", length=6)
     words = [random_word(random.Random(n), dfa.alphabet, 6) for n in range(60)] + [""]
@@ -186,7 +188,9 @@ def test_a_decoder_accepts_words_and_gives_the_automaton_back(dfa, tmp_path):
         net.accepts([dfa.alphabet[0]] * 7)
 
 
-@pytest.mark.parametrize("dfa", [kl.regex("(a|b)*abb", alphabet="ab"), S5], ids=["small monoid", "a layer a position"])
+@pytest.mark.parametrize(
+    "dfa", [kl.regex("(a|b)*abb", alphabet="ab"), S5], ids=["small monoid", "a layer per position"]
+)
 def test_a_decoder_of_another_language_is_not_proved(dfa):
     net = kl.compile(dfa, to="decoder", length=6)
     net.description["words"]["machine"] = dfa.complement().to_json()

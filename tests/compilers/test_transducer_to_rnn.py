@@ -148,7 +148,7 @@ def test_planted_bugs_are_found():
     assert "not a whole number" in str(kl.certify(linear))
     other = kl.compile(kl.library.parity_relative, to="rnn")
     other.about["machine"] = kl.compile(LastLetter, to="rnn").about["machine"]
-    with pytest.raises(kl.InputError, match="alphabets differ"):
+    with pytest.raises(kl.InputError, match="alphabets must be equal"):
         kl.certify(other)
 
 

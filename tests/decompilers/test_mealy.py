@@ -20,7 +20,7 @@ def test_any_machine_is_found_again(seed: int) -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(kl.InputError, match="one symbol a symbol"):
+    with pytest.raises(kl.InputError, match="one symbol per symbol"):
         kl.extract_mealy(lambda word: "x", "ab")
     with pytest.raises(kl.NotSupported, match="more than 3 states"):
         kl.extract_mealy(lambda w: [str(w[: i + 1].count("a")) for i in range(len(w))], "ab", max_states=3)

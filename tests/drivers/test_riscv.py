@@ -119,7 +119,7 @@ def test_a_run_from_the_cache_does_without_the_network():
     for machine in (first, again):
         machine.run(4)
     assert state(first) == state(again)
-    folder = riscv._folder(SMALL)
+    folder = riscv._kept(SMALL).folder
     kept, weights = folder.with_name(f"{folder.name}-{FAST}"), folder / "weights.safetensors"
     tokens = again.running.start_rows.tokens
     assert load_prepared(kept, weights, tokens) is not None

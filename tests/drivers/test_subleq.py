@@ -17,6 +17,7 @@ from kleene.cli.computer import library_programs, read_program
 from kleene.drivers.subleq import TransformerMachine, computer_network, quickest, run_on_transformer
 from kleene.networks.transformer.active_rows import find_active_rows
 from kleene.networks.transformer.evaluators import start
+from kleene.networks.transformer.prepared import PreparedLanes
 from kleene.networks.transformer.stops import Watch
 
 EVERY = ("dense", "rows", "lookup", "generated", "lanes-numba")
@@ -362,3 +363,12 @@ def test_two_layers_are_certified():
     assert kl.certify(net).holds and len(net.config.cycle) == 2 and net.sizes.heads == 9
     with pytest.raises(kl.ProgramError, match="layers=4; 3, or 2"):
         kl.library.computer(6, layers=4)
+
+
+def test_a_run_from_the_cache_does_without_the_network():
+    """The second run of lanes is prepared, and equal; also where a table says what positions add."""
+    image = read_program("hello", "eforth")
+    first, again = TransformerMachine(image, bits=9), TransformerMachine(image, bits=9)
+    assert isinstance(again.running, PreparedLanes) and again.running.start_rows.places is not None
+    assert first.run(1000) == again.run(1000) and again.running.whole is None
+    assert again.layers == first.layers > 0

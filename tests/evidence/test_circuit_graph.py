@@ -48,6 +48,9 @@ def test_parts_add_up_to_the_network(network):
     nothing, everything = (torch.full((found.nodes + 1, found.nodes + 1), v, dtype=torch.float64) for v in (0.0, 1.0))
     assert torch.allclose(found.with_edges(nothing), want, atol=1e-9)
     assert torch.allclose(found.with_edges(everything), found.other.logits, atol=1e-9)
+    for k in range(0, len(found.edges), 7):  # one edge by itself, without keeping the sources apart
+        only = found.edge_mask(np.arange(len(found.edges)) == k)
+        assert torch.allclose(found.with_edge(*found.edges[k]), found.with_edges(only), atol=1e-12)
 
 
 @pytest.mark.parametrize("level", ["compiled", "superposed"])

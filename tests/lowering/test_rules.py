@@ -131,7 +131,7 @@ R = [
     ("done_left", 1, None, {}),
 ]
 DIMS = [f"{name}={value}" for name in ("parity", "parity_left", "done", "done_left") for value in (0, 1)]
-W1_TRANSPOSED = [  # rows as DIMS, a column a rule
+W1_TRANSPOSED = [  # rows as DIMS, a column per rule
     [1, 0, 0, 0, 0, 0, 0],
     [0, 1, 0, 0, 0, 0, 0],
     [0, 0, 0, 1, 0, 0, 0],
@@ -142,7 +142,7 @@ W1_TRANSPOSED = [  # rows as DIMS, a column a rule
     [1, 1, 1, 0, 0, 0, 1],
 ]
 B1 = [-3, -3, -1, 0, 0, 0, 0]
-W2 = [  # rows as DIMS, a column a rule
+W2 = [  # rows as DIMS, a column per rule
     [-1, 1, 0, 0, 0, 0, 0],
     [1, -1, 0, 0, 0, 0, 0],
     [0, 0, 0, -1, 0, 0, 0],

@@ -99,7 +99,7 @@ def test_a_head_and_a_variable_share_no_name():
 
 def test_one_declaration_under_two_names_is_refused():
     shared = kl.cat(2)
-    refused("'one'", "'two'", "one declaration", one=shared, two=shared)
+    refused("'one'", "'two'", "same declaration", one=shared, two=shared)
 
 
 def test_names_with_an_underscore_are_refused():
@@ -278,13 +278,13 @@ def test_initialisers_are_functions(make_one):
 def test_an_initialiser_out_of_range_names_the_token():
     here = kl.cat(4, token=lambda t: t)
     message = refused(
-        "'start'", "gives 2", "token 2", "0 … 1", tokens=4, here=here, output=here, start=kl.cat(2, token=lambda t: t)
+        "'start'", "returns 2", "token 2", "0 … 1", tokens=4, here=here, output=here, start=kl.cat(2, token=lambda t: t)
     )
     assert "initialiser" in message
 
 
 def test_an_initialiser_out_of_range_names_the_position():
-    refused("'start'", "gives 3", "position 3", "0 … 2", positions=5, start=kl.cat(3, position=lambda p: p))
+    refused("'start'", "returns 3", "position 3", "0 … 2", positions=5, start=kl.cat(3, position=lambda p: p))
 
 
 def test_an_initialiser_that_raises_names_the_token():
@@ -394,7 +394,7 @@ def test_names_that_are_taken_are_said(name):
 
 def test_output_is_not_a_declaration():
     with pytest.raises(
-        kl.ProgramError, match="'output' must be one of this program's variables; declare it by a name of its own"
+        kl.ProgramError, match="'output' must be one of this program's variables; give it a name of its own"
     ):
         type(kl.Program)("Named", (kl.Program,), {"tokens": 2, "layers": 1, "step": print, "output": kl.cat(2)})
 

@@ -198,7 +198,7 @@ def test_patterns_look_at_as_many_digits_as_it_takes() -> None:
         build.out, build.out_bias = {(0, 1): -1, (1, 1): 1}, {0: 1}
         engine = PatternEngine(fuse(build.build(), Decider), 3)
         if answer is None:
-            with pytest.raises(kl.NotExact, match="hangs on another"):
+            with pytest.raises(kl.NotExact, match="depends on another"):
                 engine.run([], 1, 4)
         else:
             assert engine.run([], 1, 4) == ({0: start}, answer, 4) and engine.places > 2
@@ -338,13 +338,13 @@ MALFORMED = [
     ("m.txt", "1RB7LB_1LA1RZ", "writes 7"),
     ("m.txt", "hello", "character 1"),
     ("m.yaml", "blank: [", "line 1: not YAML"),
-    ("m.yaml", "- a\n- b\n", "line 1: the file should be a mapping"),
+    ("m.yaml", "- a\n- b\n", "line 1: the file must be a mapping"),
     ("m.yaml", "blank: ' '\n", "no 'start state'"),
     ("m.yaml", "blank: ' '\nstart state: [q, r]\ntable:\n  q:\n  r:\n", "line 2: 'start state'"),
     ("m.yaml", "blank: ' '\nstart state: r\ntable:\n  q:\n", "line 2: start state 'r'"),
     ("m.yaml", YAML + "  q:\n    a: {R: nowhere}\n", "line 5: state 'q' on 'a': goes to 'nowhere'"),
     ("m.yaml", YAML + "  q:\n    a: {R: q, L: q}\n", "line 5"),
-    ("m.yaml", YAML + "  q:\n    a: jump\n", "line 5: state 'q' on 'a': 'jump' is no instruction"),
+    ("m.yaml", YAML + "  q:\n    a: jump\n", "line 5: state 'q' on 'a': 'jump' is not an instruction"),
     ("m.yaml", YAML + "  q:\n    a: R\n    a: L\n", "line 6: state 'q': a second instruction for 'a'"),
     ("m.yaml", "tape: one-way\n" + YAML + "  q:\n    a: R\n", "line 5: state 'q' has no transition for ' '"),
     ("m.yaml", "tape: round\n" + YAML + "  q:\n", "line 1: 'tape' is 'round'"),
@@ -481,11 +481,11 @@ PARTS = {
         ({"input_alphabet": ("a", "_")}, "input symbol '_'"),
         ({"input_alphabet": ("c",)}, "input symbol 'c'"),
         ({"symbols": ()}, "no tapes"),
-        ({"symbols": (("_", "a"), ("_", "b", "b"))}, "'b' is there twice"),
+        ({"symbols": (("_", "a"), ("_", "b", "b"))}, "'b' appears twice"),
         ({"contents": ("c",)}, "tape 1 holds 'c'"),
         ({"contents": ("b", "b")}, "contents for 2 tapes"),
-        ({"rules": (rule("go", [None, None], "yes", ["x", None], [0, 0]),)}, "'x', which is no symbol of tape 0"),
-        ({"rules": (rule("go", [["a", "_", "x"], None], "yes", [None, None], [0, 0]),)}, "'x', which is no symbol"),
+        ({"rules": (rule("go", [None, None], "yes", ["x", None], [0, 0]),)}, "'x', which is not a symbol of tape 0"),
+        ({"rules": (rule("go", [["a", "_", "x"], None], "yes", [None, None], [0, 0]),)}, "'x', which is not a symbol"),
         ({"rules": (rule("go", [None, None], "yes", [None, None], [0, 5]),)}, "moves 5"),
     ],
 )
@@ -534,8 +534,8 @@ def test_jflap_holds_white_space(tmp_path: Path, symbol: str) -> None:
 def test_jflap_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
     for machine, says in (
         (turing("□"), "JFLAP's blank"),
-        (turing("\x01"), "XML cannot hold"),
-        (turing("1", state="\x01"), "XML cannot hold"),
+        (turing("\x01"), "XML, and so JFLAP, cannot hold"),
+        (turing("1", state="\x01"), "XML, and so JFLAP, cannot hold"),
     ):
         with pytest.raises(kl.FileError, match=says) as error:
             machine.save(tmp_path / "m.jff")
@@ -549,8 +549,8 @@ def test_jflap_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
         ({"go": {"_": ("yes", 0, 1)}}, "0 is an int"),
         ({"go": {"_": (1, "_", 1)}}, "1 is an int"),
         ({0: {"_": ("yes", "_", 1)}}, "0 is an int"),
-        ({"go": {"_": ("yes", 1)}}, r"it should be \(state, symbol, move\)"),
-        ({"go": {"_": "R"}}, r"it should be \(state, symbol, move\)"),
+        ({"go": {"_": ("yes", 1)}}, r"it must be \(state, symbol, move\)"),
+        ({"go": {"_": "R"}}, r"it must be \(state, symbol, move\)"),
         ({"go": {"_": ("yes", "_", [1])}}, "moves"),
     ],
 )
@@ -563,3 +563,20 @@ def test_a_word_that_is_none() -> None:
     for decide in (POWERS_OF_TWO.run, kl.compile(POWERS_OF_TWO).decide):
         with pytest.raises(InputError, match="word None"):
             decide(None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"transitions": {"p": {"_": ("q", "_", 1)}, "q": {"_": ("q", "_", 1)}}}, "state 'q' halts, so it can have no"),
+        ({"reject": ["q"]}, "'q' cannot both accept and reject"),
+        ({"start": "x"}, "start state 'x' has no transitions and does not halt"),
+        ({"transitions": {"p": {"_": ("x", "_", 1)}}}, "goes to unknown state 'x'"),
+        ({"input_alphabet": ["_"]}, "the blank '_' cannot be an input symbol"),
+    ],
+)
+def test_a_wrong_part_of_a_machine_is_named(options, said):
+    good = {"transitions": {"p": {"_": ("q", "_", 1)}}, "start": "p", "accept": ["q"], "blank": "_"}
+    assert kl.TuringMachine(**good).run("", max_steps=5).answer == "accept"
+    with pytest.raises(kl.InputError, match=said):
+        kl.TuringMachine(**{**good, **options})

@@ -106,7 +106,7 @@ def test_two_tapes(tmp_path: Path) -> None:
     body += both(0, 2, ("", "", "S"), ("", "", "S"))
     path = tmp_path / "m.jff"
     path.write_text(f"<structure><type>turing</type><tapes>2</tapes><automaton>{body}</automaton></structure>")
-    with pytest.raises(kl.FileError, match=r"2 tapes; kl\.MultiTapeMachine\.load"):
+    with pytest.raises(kl.FileError, match=r"2 tapes; read it with kl\.MultiTapeMachine\.load"):
         kl.TuringMachine.load(path)
     copy = kl.MultiTapeMachine.load(path)
     assert copy.run("abba").answer == "accept"
@@ -138,7 +138,7 @@ def test_bbchallenge_texts_that_are_none(text: str) -> None:
 
 
 def test_parse_takes_text() -> None:
-    with pytest.raises(kl.InputError, match="should be a string"):
+    with pytest.raises(kl.InputError, match="must be a string"):
         kl.TuringMachine.parse(None)  # type: ignore[arg-type]
 
 

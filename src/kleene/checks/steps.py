@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from typing import Any
 
@@ -28,18 +28,20 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.symbolic import Path, Saved
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpdate
 from kleene.lowering.value_sets import ValueSets, initial_values
-from kleene.lowering.words import largest, places_of
+from kleene.lowering.words import largest
 from kleene.machines.arrays import view
-from kleene.machines.bitwords import BitValues, BitWord, part_of_name, word_of_name
+from kleene.machines.bitwords import BitValues, BitWord, part_of_name, with_part, word_of_name
 from kleene.machines.interpreter import checked_write, class_constant, quiet
-from kleene.machines.kinds import Word
+from kleene.machines.kinds import Kind, Word
+from kleene.machines.program import LayerProgram
 from kleene.machines.spec import Spec
 
 ALL = 1_000_000  # cases that are tried one by one
 RANDOM = 10_000  # states in a sample, beside those that the paths need
 CHUNK = 20_000
 MAX_JOINT = 5_000_000
-KEPT = -1
+KEPT = -(1 << 63)  # not what a sum of words comes to
+WIDE = 50  # bits of a word whose sums may leave 64 bits
 
 Array = np.ndarray[Any, Any]
 Columns = Mapping[str, Array]
@@ -92,19 +94,30 @@ def certify_step(program: Any, *, updates: Updates | Cycle | None = None, limit:
     seen = ("variables", "heads", "moves", "cycle")  # what step sees; an encoder, say, has other layers
     if any(getattr(given.spec, part) != getattr(program.spec, part) for part in seen):
         raise InputError(f"{program.spec.name}: the updates are of another program, {given.spec.name}")
-    before = [own.before for own in guarded_updates(program).by_layer]
-    parts = []
-    for i, (part, own) in enumerate(zip(program.by_layer, given.by_layer)):
-        limited = replace(own, spec=part.spec, before=before[i])
-        parts.append(_Check(part, limited, limit, i == 0, before[(i + 1) % len(before)]).statement())
-    return parts[0] if len(parts) == 1 else _of_all_layers(program.spec.name, parts)
+    made = guarded_updates(program).by_layer
+    before: list[ValueSets | None] = [*(own.before for own in made), made[0].before]
+    if made[0].before_layers is not None:  # the ranges hold for as many layers as the program has
+        before = [*made[0].before_layers, None]
+    parts: dict[str, StepStatement] = {}
+    for i, (values, following) in enumerate(pairwise(before)):
+        part, own = program.by_layer[i % len(made)], given.by_layer[i % len(made)]
+        limited = replace(own, spec=part.spec, before=values)
+        parts[f"layer {i + 1}"] = _Check(part, limited, limit, i == 0, following).statement()
+        second = part.second if isinstance(part, LayerProgram) else None
+        if (second is None) != (own.second is None):
+            raise InputError(f"{program.spec.name}: the updates of layer {i + 1} have another number of steps")
+        if second is not None and own.second is not None:
+            later = replace(own.second, spec=second.spec)
+            parts[f"layer {i + 1}, second step"] = _Check(second, later, limit, False, following).statement()
+    return next(iter(parts.values())) if len(parts) == 1 else _of_all_layers(program.spec.name, parts)
 
 
-def _of_all_layers(name: str, parts: list[StepStatement]) -> StepStatement:
+def _of_all_layers(name: str, by_layer: Mapping[str, StepStatement]) -> StepStatement:
     """The statement about a cycle, from those about its layers: where some fail, their reasons alone."""
+    parts = list(by_layer.values())
     failed = [part for part in parts if not part.holds]
     reasons = [
-        f"layer {i}: {why}" for i, part in enumerate(parts, 1) for why in part.reasons if part in (failed or parts)
+        f"{where}: {why}" for where, part in by_layer.items() for why in part.reasons if part in (failed or parts)
     ]
     return StepStatement(
         name,
@@ -241,14 +254,17 @@ class _Check:
         for case in cases:
             groups.setdefault(case[0], []).append(case)
         for names, rows in groups.items():
-            values = np.array([indices for _, indices, _ in rows], dtype=np.int64).reshape(len(rows), len(names))
-            columns = {name: values[:, i] for i, name in enumerate(names)}
+            columns = {name: self._column([indices[i] for _, indices, _ in rows], name) for i, name in enumerate(names)}
             self._compare_reads(columns, len(rows))
             written = [dict(row[2]) for row in rows]
             for name in self.spec.variables:
                 wanted = np.array([row.get(name, KEPT) for row in written], dtype=np.int64)
                 self._compare_variable(name, columns, wanted)
                 self._compare_reached(name, columns, wanted)
+
+    def _column(self, values: Sequence[int], name: str) -> Array:
+        """Values of a variable or head; of a wide word as Python's integers, since sums would leave 64 bits."""
+        return np.array(values, dtype=object if self.known.bits.get(name, 0) > WIDE else np.int64)
 
     def _compare_reached(self, name: str, columns: Columns, wanted: Array) -> None:
         """Where values are left out as ones that no run reaches, step does not make them."""
@@ -283,15 +299,15 @@ class _Check:
     def _filled(self, columns: Columns, names: Sequence[str], wanted: Array) -> tuple[dict[str, Array], Array]:
         """The same rows with every value of more variables; with random ones where that is too much."""
         made = dict(columns)
-        values = [np.array(self.updates.values(name)) for name in names]
+        values = [self.updates.values(name) for name in names]
         if prod(map(len, values)) * len(wanted) <= MAX_JOINT:
-            grid = np.stack([a.ravel() for a in np.meshgrid(*values, indexing="ij")])
+            grid = np.stack([a.ravel() for a in np.meshgrid(*map(np.array, values), indexing="ij")])
             made = {name: np.repeat(column, grid.shape[1]) for name, column in made.items()}
-            made |= {name: np.tile(grid[i], len(wanted)) for i, name in enumerate(names)}
+            made |= {name: np.tile(row, len(wanted)) for name, row in zip(names, grid)}
             return made, np.repeat(wanted, grid.shape[1])
         self.filled = True
-        chance = np.random.default_rng(0)
-        made |= {name: chance.choice(some, size=len(wanted)) for name, some in zip(names, values)}
+        chance = random.Random(0)
+        made |= {name: self._column([chance.choice(some) for _ in wanted], name) for name, some in zip(names, values)}
         return made, wanted
 
     def _compare_rows(self, name: str, updates: Sequence[Any], columns: Columns, wanted: Array) -> None:
@@ -304,7 +320,7 @@ class _Check:
             rows = np.nonzero(_where(update.guard, known, len(wanted)))[0]
             if not len(rows):
                 continue
-            here = {n: column[rows] for n, column in known.items()}
+            here = BitValues({n: column[rows] for n, column in known.items()})
             if isinstance(update, WordUpdate):
                 found[rows] = update.assignment.value(here)
             else:
@@ -314,11 +330,12 @@ class _Check:
                 if not (keys[place] == values).all():
                     raise _Differs(f"the table of an update of '{name}' has no entry for a value that it needs")
                 found[rows] = np.array([index for _, index in update.table], dtype=np.int64)[place]
-        old = columns[name] if name in columns else 0 if len(self.spec.kinds[name]) == 1 else KEPT
+        only = self.updates.values(name) if not isinstance(self.spec.kinds[name], Word) else ()
+        old = columns[name] if name in columns else only[0] if len(only) == 1 else KEPT
         left, right = np.where(wanted == KEPT, old, wanted), np.where(found == KEPT, old, found)
         for row in np.nonzero(left != right)[0][:1]:
             kind = self.spec.kinds[name]
-            told = ["unchanged" if side[row] == KEPT else str(kind.values[side[row]]) for side in (left, right)]
+            told = [_shown(kind, int(side[row])) for side in (left, right)]
             where = self._told({n: int(column[row]) for n, column in columns.items()})
             raise _Differs(f"step makes '{name}' {told[0]}, the updates make it {told[1]}, where {where}")
 
@@ -339,26 +356,26 @@ class _Check:
                 does = "reads" if name in columns else "does not read"
                 raise _Differs(f"step {does} '{name}', the read guards say otherwise, where {where}")
 
-    def _with_predicates(self, columns: Columns) -> dict[str, Array]:
+    def _with_predicates(self, columns: Columns) -> BitValues:
         known = dict(columns)
         for name, predicate in self.updates.by_predicate.items():
-            if set(map(word_of_name, dict(predicate.terms))) <= columns.keys():
+            if _words_of(word for word, _ in predicate.terms) <= columns.keys():
                 known[name] = np.asarray(predicate.holds(columns), dtype=np.int64)
-        return known
+        return BitValues(known)
 
     def _names(self, forms: Iterable[Form]) -> set[str]:
-        """The variables and heads behind forms; those of its words stand for a comparison."""
+        """The variables and heads behind forms: words for their bits, and for a comparison."""
         found: set[str] = set()
         for form in forms:
             for name in form.variables:
                 predicate = self.updates.by_predicate.get(name)
-                found |= set(map(word_of_name, [name] if predicate is None else dict(predicate.terms)))
+                found |= _words_of([name] if predicate is None else [word for word, _ in predicate.terms])
         return found
 
     def _mentioned(self, update: GuardedUpdate | WordUpdate) -> set[str]:
         tests = self._names(test.form for test in update.guard)
         if isinstance(update, WordUpdate):
-            return tests | set(map(word_of_name, update.assignment.reads))
+            return tests | _words_of(update.assignment.reads)
         return tests | self._names([update.form])
 
 
@@ -369,18 +386,20 @@ class Plain:
         vars(self).update(_program=program, _known=known, _choose=choose, _read={}, _written={})
 
     def __getattr__(self, name: str) -> Any:
-        values = self._known.values.get(name)
+        known = self._known
+        values = known.values.get(name)
         if values is None:
             return class_constant(self._program, name, self)
         index = self._choose(name)
-        self._read[name], vars(self)[name] = index, self._known.read(name, index)
-        return vars(self)[name]
+        value = BitWord(values[index], known.bits[name]) if name in known.bits else values[index]
+        self._read[name], vars(self)[name] = index, value
+        return value
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._known.values and (array := view(self, self._program, name)) is not None:
             return array.assign(value)
-        self._written[name] = self._known.write(name, value)
-        vars(self)[name] = self._known.read(name, self._written[name])
+        now, self._written[name] = self._known.write(name, value)
+        vars(self)[name] = now
 
 
 class _Known:
@@ -389,25 +408,33 @@ class _Known:
     def __init__(self, spec: Spec) -> None:
         self.spec, self.values = spec, {name: kind.values for name, kind in spec.kinds.items()}
         self.values |= {name: head.read_values for name, head in spec.heads.items()}
-        self._writes: dict[Any, int] = {}
-        self._bits = {name: kind.bits for name, kind in spec.kinds.items() if isinstance(kind, Word)}
+        self.bits = {name: kind.bits for name, kind in spec.kinds.items() if isinstance(kind, Word)}
+        self._writes: dict[Any, tuple[Any, int]] = {}
 
-    def read(self, name: str, index: int) -> Any:
-        """A value as `step` reads it."""
-        return BitWord(index, self._bits[name]) if name in self._bits else self.values[name][index]
-
-    def write(self, name: str, value: Any) -> int:
-        """The index of the value that a variable holds after it is written."""
+    def write(self, name: str, value: Any) -> tuple[Any, int]:
+        """The value as the variable holds it, and its index."""
         key = (name, type(value), value) if type(value) in (int, bool) else None
         found = self._writes.get(key)
         if found is None:
             now = checked_write(self.spec, name, value)
             index = self.spec.variables[name].kind.index(now)
             assert index is not None
-            found = index
+            found = BitWord(now, self.bits[name]) if name in self.bits else now, index
             if key is not None and len(self._writes) < ALL:
                 self._writes[key] = found
         return found
+
+
+def _shown(kind: Kind, index: int) -> str:
+    """A value, given by its index; a word may be out of range."""
+    if index == KEPT:
+        return "unchanged"
+    return str(index if isinstance(kind, Word) else kind.values[index])
+
+
+def _words_of(names: Iterable[str]) -> set[str]:
+    """Names of variables and heads; a word for each of its parts."""
+    return set(map(word_of_name, names))
 
 
 def _given(state: Mapping[str, int]) -> Callable[[str], int]:
@@ -416,9 +443,9 @@ def _given(state: Mapping[str, int]) -> Callable[[str], int]:
 
 def _values(form: Form, columns: Columns, count: int) -> Array:
     """The form times its denominator."""
-    total, given = np.full(count, int(form.whole.constant), dtype=np.int64), BitValues(columns)
+    total = np.full(count, int(form.whole.constant), dtype=np.int64)
     for name, table in form.whole.terms:
-        total = total + np.array(table, dtype=np.int64)[given[name]]
+        total = total + np.array(table, dtype=np.int64)[np.asarray(columns[name], dtype=np.int64)]
     return total
 
 
@@ -510,7 +537,7 @@ def _impossible(updates: Updates, domains: Mapping[str, frozenset[int]]) -> bool
         predicate = updates.by_predicate.get(name)
         if predicate is None or len(allowed) != 1:
             continue
-        ends = [c * largest(updates.spec, word) for word, c in predicate.terms]
+        ends = [c * (len(updates.spec.kinds[word]) - 1) for word, c in predicate.terms]
         low, high = ranges.get(predicate.terms, (sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)))
         at, holds = predicate.threshold, 1 in allowed
         if predicate.relation == "≥":
@@ -544,39 +571,43 @@ def witness(updates: Updates, path: Path, way: Saved, chance: random.Random) -> 
     wanted = {e.form.variables[0]: 1 in e.classes[e.taken] for e in way.chain if _is_predicate(path, e)}
     for _ in range(20):
         state = _random_state(updates, chance)
-        for name, allowed in way.domains.items():
+        for name, domain in way.domains.items():
             if name in spec.kinds or part_of_name(name):
-                _set_value(spec, state, name, chance.choice(sorted(allowed)))
+                _put(state, name, chance.choice(sorted(domain)))
         for _ in range(20):
             failed = [test for test in way.tests if test[0].at(BitValues(state)) not in test[1]]
             words = [name for name, holds in wanted.items() if path.predicates[name].holds(state) != holds]
             if not failed and not words:
                 return state
             for form, allowed in failed[:1]:
-                _mend(spec, way, state, form, allowed, chance)
+                _mend(way, state, form, allowed, chance)
             for name in words[:1]:
                 _mend_words(spec, path.predicates[name], wanted[name], state, chance)
     return None
+
+
+def _put(state: dict[str, int], name: str, value: int) -> None:
+    """Give a variable, a head or a part of a word a value."""
+    word, new = with_part(state, name, value)
+    state[word] = new
 
 
 def _is_predicate(path: Path, event: Branch) -> bool:
     return len(event.form.terms) == 1 and event.form.variables[0] in path.predicates
 
 
-def _mend(
-    spec: Spec, path: Saved, state: dict[str, int], form: Form, allowed: frozenset[Number], chance: random.Random
-) -> None:
+def _mend(path: Saved, state: dict[str, int], form: Form, allowed: frozenset[Number], chance: random.Random) -> None:
     """Change one or two variables of a form so that it has an allowed value."""
-    names, values = list(form.variables), BitValues(state)
+    names = list(form.variables)
     chance.shuffle(names)
     for name in names:
-        rest, table = form.at(values) - form.tables[name][values[name]], form.tables[name]
+        known, table = BitValues(state), form.tables[name]
+        rest = form.at(known) - table[known[name]]
         good = [i for i in path.domains[name] if rest + table[i] in allowed]
         if good:
-            _set_value(spec, state, name, chance.choice(good))
+            _put(state, name, chance.choice(good))
             return
-    name = names[0]
-    _set_value(spec, state, name, chance.choice(sorted(path.domains[name])))
+    _put(state, names[0], chance.choice(sorted(path.domains[names[0]])))
 
 
 def _mend_words(spec: Spec, predicate: Any, holds: bool, state: dict[str, int], chance: random.Random) -> None:
@@ -588,21 +619,11 @@ def _mend_words(spec: Spec, predicate: Any, holds: bool, state: dict[str, int], 
         target = predicate.threshold + by if holds else predicate.threshold - 1 - by
     else:
         target = predicate.threshold if holds else predicate.threshold + chance.choice((-1, 1)) * (1 + by)
-    values = BitValues(state)
     for name, factor in terms:
-        rest = sum(c * values[part] for part, c in terms) - factor * values[name]
+        known = BitValues(state)
+        rest = sum(c * known[word] for word, c in terms) - factor * known[name]
         new = (target - rest) // factor
         if 0 <= new <= largest(spec, name):
-            _set_value(spec, state, name, new)
+            _put(state, name, new)
             return
-    name = terms[0][0]
-    _set_value(spec, state, name, chance.randint(0, largest(spec, name)))
-
-
-def _set_value(spec: Spec, state: dict[str, int], name: str, value: int) -> None:
-    """Change a variable, or a part of a word."""
-    if not part_of_name(name):
-        state[name] = value
-        return
-    word, places = places_of(spec, name)
-    state[word] = state[word] & ~(((1 << len(places)) - 1) << places.start) | value << places.start
+    _put(state, terms[0][0], chance.randint(0, largest(spec, terms[0][0])))

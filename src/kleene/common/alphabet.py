@@ -26,7 +26,7 @@ def check_alphabet(alphabet: Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"alphabet: {symbol!r} is not a symbol; a symbol is a non-empty string")
     if len(set(symbols)) != len(symbols):
         twice = next(s for s in symbols if symbols.count(s) > 1)
-        raise InputError(f"alphabet: {twice!r} is there twice; each symbol once")
+        raise InputError(f"alphabet: {twice!r} appears twice; each symbol once")
     return symbols
 
 

@@ -12,7 +12,7 @@ from typing import Any
 class Segment:
     """The dimensions of one variable, head or set of scratch values.
 
-    `coding`: "one-hot" (a dimension a value), "scalar" (a numerical head's average, times `scale`),
+    `coding`: "one-hot" (a dimension per value), "scalar" (a numerical head's average, times `scale`),
     "bits" (a word's binary digits, lowest first) or "scratch" (written in the first half of the MLP block,
     cleared in the second). `kind`: "variable", "head" or "scratch".
     """

@@ -22,7 +22,8 @@ from kleene.errors import NotSupported
 from kleene.machines.automata.cascade import Cascade, cascade
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
-from kleene.networks.stock.mamba import MambaAcceptor, transformers_mamba
+from kleene.networks.stock.acceptor import transformers_model
+from kleene.networks.stock.mamba import MambaAcceptor
 
 MAX_UNITS = 4096  # channels of a layer
 STEEP = 512.0  # a unit's argument is ± half of it: SiLU is then 0 or the argument itself
@@ -62,7 +63,7 @@ def compile_to_mamba(dfa: DFA | NFA) -> MambaAcceptor:
     widest = max(len(layer.units) for layer in plan.layers) + 1
     if widest > MAX_UNITS:
         raise NotSupported(f"compile: cascade: {widest:,} channels in a layer; at most {MAX_UNITS:,} here")
-    mamba = transformers_mamba()
+    mamba = transformers_model("mamba")
     config = mamba.MambaConfig(
         vocab_size=len(minimal.alphabet) + 3,
         hidden_size=plan.width,

@@ -27,7 +27,7 @@ def compile_to_transformer(
 ) -> Transformer:
     """A transformer that accepts what `dfa` accepts.
 
-    - `depth`: "sequential" loops one block, a layer a symbol, on words of any length; "logarithmic" composes what
+    - `depth`: "sequential" loops one block, a layer per symbol, on words of any length; "logarithmic" composes what
       blocks of symbols do, in ⌈log₂ n⌉ + 3 layers at most; "constant" is a cascade of resets and counters, for
       languages whose groups are solvable.
     - `length`: the longest word, for "logarithmic" and "constant"; by default 64.

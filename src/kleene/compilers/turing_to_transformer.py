@@ -20,7 +20,7 @@ from kleene.networks.transformer.words import MAX_TAPE
 def compile_turing_to_transformer(
     machine: TuringMachine, *, tape: int = 64, dtype: str | torch.dtype | None = None
 ) -> Transformer:
-    """A looped transformer, a position a cell and a layer a step; `net.decide(word)` runs it.
+    """A looped transformer, a position per cell and a layer per step; `net.decide(word)` runs it.
 
     - `tape`: how many cells there are.
     - `dtype`: the number format of the weights.

@@ -6,26 +6,20 @@ input into the bytes of a device, takes output from there, and acts on ecall, eb
 
 from __future__ import annotations
 
-import contextlib
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kleene.common.cache import cache_folder, hash_of_sources
-from kleene.common.residual import Layout
-from kleene.errors import FileError, InputError, RangeError
+from kleene.drivers.kept import KeptNetwork
+from kleene.errors import InputError, RangeError
 from kleene.library.riscv import FIRST_BYTE, FIRST_DEVICE, FIRST_REGISTER, PROCESSOR_TOKEN, REGISTER_TOKEN, riscv
 from kleene.machines.elf import Executable
 from kleene.machines.riscv import BASE, DEFAULT_MEMORY, DEVICES, MASK, Computer, RiscvResult
-from kleene.networks.transformer.prepared import PreparedLanes, load_prepared, save_prepared
-from kleene.networks.transformer.stops import EVALUATORS, HALTED, WATCHED, Array, Watch
+from kleene.networks.transformer.stops import EVALUATORS, HALTED, WATCHED, Watch
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run whose code is in the cache does without
-    from kleene.networks.transformer.lanes import LanesRun
     from kleene.networks.transformer.model import Transformer
-    from kleene.networks.transformer.pausable import PausableRun
 
 LAYERS = 4  # for each instruction
 EXECUTE = 2  # the layer that computes the address of a load or store
@@ -35,45 +29,13 @@ SB = 6  # the first value of `access` that stores
 
 
 @cache
+def _kept(memory: int) -> KeptNetwork:
+    return KeptNetwork(f"riscv-{memory}", lambda: riscv(memory))
+
+
 def riscv_network(memory: int = DEFAULT_MEMORY) -> Transformer:
     """The computer as a transformer; compiled once, and kept in the cache folder."""
-    from kleene.compilers.program_to_transformer import compile_program
-    from kleene.networks.transformer.files import load_transformer
-
-    folder = _folder(memory)
-    if folder.exists():
-        with contextlib.suppress(FileError):
-            return load_transformer(folder)
-    net = compile_program(riscv(memory))
-    with contextlib.suppress(OSError, FileError):
-        net.save(folder)
-    return net
-
-
-def _folder(memory: int) -> Path:
-    """Where the network is kept, by the source code that makes it."""
-    made_by = hash_of_sources(("machines", "lowering", "compilers", "library", "networks/transformer"))[:24]
-    return cache_folder() / f"riscv-{memory}-{made_by}"
-
-
-def _start(memory: int, tokens: Array, evaluator: str) -> PausableRun | PreparedLanes:
-    """Begin a run; lanes from what an earlier run has kept, where there is one."""
-    folder = _folder(memory)
-    kept, weights = folder.with_name(f"{folder.name}-{evaluator}"), folder / "weights.safetensors"
-
-    def whole() -> LanesRun:
-        from kleene.networks.transformer.evaluators import start
-
-        made: LanesRun = start(riscv_network(memory), tokens, evaluator)  # type: ignore[assignment]
-        return made
-
-    if evaluator.startswith("lanes") and (found := load_prepared(kept, weights, tokens)) is not None:
-        found.load = whole
-        return found
-    run = whole()
-    if evaluator.startswith("lanes") and weights.exists():
-        save_prepared(run, weights, kept)
-    return run
+    return _kept(memory).net
 
 
 class TransformerComputer(Computer):
@@ -99,9 +61,8 @@ class TransformerComputer(Computer):
         registers = np.arange(REGISTER_TOKEN, PROCESSOR_TOKEN, dtype=np.int16)
         content = np.frombuffer(bytes(16) + bytes(self.image), dtype=np.uint8)
         tokens = np.concatenate([np.array([PROCESSOR_TOKEN], dtype=np.int16), registers, content])
-        self.running = _start(memory, tokens, evaluator)
-        layout: Layout = self.running.layout if isinstance(self.running, PreparedLanes) else self.net.layout
-        self.place = {segment.name: segment for segment in layout}
+        self.running = _kept(memory).start(tokens, evaluator)
+        self.place = {segment.name: segment for segment in self.running.layout}
         self.watch = Watch(EXECUTE, 0, self.place["device"].start + 1)
         self._put(0, "pc", program.entry)
         self._put(FIRST_REGISTER + 2, "value", self.stack)
@@ -206,7 +167,7 @@ class TransformerComputer(Computer):
         return RiscvResult(why, self.steps, self.take_output(), world.code, self.pc, self.registers, self.memory())
 
     def _go_on(self) -> None:
-        """Act on what the processor has stopped at; wait where input is missing."""
+        """Handle the instruction that stopped the processor. Wait if input is missing."""
         if self.running.layers % LAYERS == 1:
             self._system()
         else:

@@ -9,27 +9,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
-from kleene.compilers.program_to_transformer import compile_program
+import numpy as np
+
+from kleene.drivers.kept import KeptNetwork
 from kleene.errors import InputError, RangeError
 from kleene.library.computer import computer
 from kleene.machines.subleq import DIALECTS, Dialect, Image, Machine, Port, RunResult, dialect_of, image_of
-from kleene.networks.transformer.evaluators import start
 from kleene.networks.transformer.lane_builds import compiler
-from kleene.networks.transformer.model import Transformer
-from kleene.networks.transformer.pausable import PausableRun
 from kleene.networks.transformer.stops import EVALUATORS, HALTED, PAUSED, WATCHED, Watch
+
+if TYPE_CHECKING:  # torch takes seconds to import; a run whose code is in the cache does without
+    from kleene.networks.transformer.model import Transformer
 
 FETCH, LOAD = 0, 1  # the layers of an instruction that look up words
 MAX_DENSE = 1 << 13  # words; a head of the dense evaluator scores every pair
 
 
 @cache
+def _kept(bits: int, dialect: str, input_adds: bool, checked: bool, layers: int) -> KeptNetwork:
+    choices = [dialect, *["input-adds"] * input_adds, *["checked"] * checked]
+    name = f"subleq-{bits}-{'-'.join(choices)}-{layers}"
+    return KeptNetwork(name, lambda: computer(bits, dialect, input_adds, checked, layers))
+
+
 def computer_network(
     bits: int = 16, dialect: str = "eforth", input_adds: bool = False, checked: bool = False, layers: int = 3
 ) -> Transformer:
-    """The computer as a transformer; compiled once."""
-    return compile_program(computer(bits, dialect, input_adds, checked, layers))
+    """The computer as a transformer; compiled once, and kept in the cache folder."""
+    return _kept(bits, dialect, input_adds, checked, layers).net
 
 
 def quickest() -> str:
@@ -74,15 +83,21 @@ class TransformerMachine(Port):
             )
         self.exact = rules.low is None  # words of any size: a run that leaves this computer's words is an error
         self.cycle = layers  # for each instruction
-        self.net = computer_network(bits, "alta" if plain else "eforth", input_adds, self.exact, layers)
-        words = [0, *(word % self.size for word in self.image.words)]  # the processor's word first
-        self.running: PausableRun = start(self.net, [*words, *[0] * (count - len(words))], evaluator)
-        layout = self.net.layout
+        self.kept = _kept(bits, "alta" if plain else "eforth", input_adds, self.exact, layers)
+        tokens = np.zeros(count, dtype=np.int64)  # the processor's word first
+        tokens[1 : len(self.image.words) + 1] = np.array(self.image.words, dtype=np.int64) % self.size
+        self.running = self.kept.start(tokens, evaluator)
+        layout = self.running.layout
         self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "mem_a", "mem_b", "old", "talks")}
         self.place |= {name: layout[name] for name in ("leaves", "ending") if name in layout}
         self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)
         self.checks = plain and evaluator in ("dense", "rows")  # the other evaluators check by themselves
         self.input_adds, self._waits = input_adds, False
+
+    @property
+    def net(self) -> Transformer:
+        """The network whose weights run."""
+        return self.kept.net
 
     def _check_words(self) -> None:
         most = self.size - 1
@@ -152,7 +167,7 @@ class TransformerMachine(Port):
             raise RangeError("a head looks for a word that no row has")
 
     def _read(self) -> bool:
-        """Put the next byte into the port; return false where there is none yet."""
+        """Put the next byte into the port; return False if there is none yet."""
         if not self._input and not self._ended:
             return False
         value = self._input.pop(0) if self._input else -1

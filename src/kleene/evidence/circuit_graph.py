@@ -19,10 +19,11 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from kleene.errors import InputError
 from kleene.networks.trained.stacked_transformer import StackedTransformer
-from kleene.networks.transformer.model import Transformer
+from kleene.networks.transformer.model import Block, Transformer
 
 Array = np.ndarray[Any, Any]
 
@@ -34,14 +35,28 @@ class Parts(Protocol):
     heads: tuple[str, ...]
     groups: tuple[str, ...]
 
+    @property
+    def token_vectors(self) -> Tensor:
+        """What each token writes: (token, dim)."""
+
+    @property
+    def class_vectors(self) -> Tensor:
+        """What each class reads: (class, dim)."""
+
     def embed(self, tokens: Tensor) -> Tensor:
         """What the input writes."""
+
+    def pattern(self, layer: int, x: Tensor) -> Tensor:
+        """How each head spreads over the positions, from what each sees: (batch, head, position, position)."""
 
     def attend(self, layer: int, x: Tensor) -> Tensor:
         """What each head writes, from what each sees."""
 
     def fire(self, layer: int, x: Tensor) -> Tensor:
         """What each group writes, from what each sees."""
+
+    def after(self, layer: int, stream: Tensor) -> Tensor:
+        """The stream (batch, position, dim) after all units of a layer."""
 
     def clear(self, layer: int, stream: Tensor, written: Tensor) -> Tensor:
         """What is left of what each source has written, after the units of a layer that clear."""
@@ -51,6 +66,24 @@ class Parts(Protocol):
 
     def logits(self, x: Tensor) -> Tensor:
         """The logits of a stream."""
+
+
+@dataclass(frozen=True)
+class _BlockWeights:
+    """What the nodes of a layer of a compiled transformer multiply by; the first dimension is the head or the group."""
+
+    query: Tensor  # (head, key, dim)
+    query_bias: Tensor  # (head, 1, key)
+    key: Tensor
+    key_bias: Tensor
+    relative: Tensor  # (head, offset)
+    null_score: Tensor  # (head, 1, 1)
+    value: Tensor  # (head, value, dim)
+    out: Tensor  # (head, value, dim)
+    null_value: Tensor  # (head, 1, value)
+    units_in: Tensor  # (group, unit, dim)
+    units_bias: Tensor  # (group, 1, unit)
+    units_out: Tensor  # (group, unit, dim)
 
 
 class CompiledParts:
@@ -87,33 +120,70 @@ class CompiledParts:
         names = tuple(segment.name for segment in self.network.layout if segment.name in found)
         return names, [found[name] for name in names]
 
+    @property
+    def token_vectors(self) -> Tensor:
+        return self.network.token_embedding
+
+    @property
+    def class_vectors(self) -> Tensor:
+        return self.network.unembedding
+
     def embed(self, tokens: Tensor) -> Tensor:
         return self.network.embed(tokens)
 
-    def attend(self, layer: int, x: Tensor) -> Tensor:
-        block, n = self.network.block(layer), x.shape[2]
+    @cached_property
+    def weights(self) -> list[_BlockWeights]:
+        """The weights of each layer by node, padded to one size."""
+        return [self._weights(self.network.block(layer)) for layer in range(self.layers)]
+
+    def _weights(self, block: Block) -> _BlockWeights:
+        heads = [head for head, _ in self.values]
+        value = [block.value[head, values] for head, values in self.values]
+        out = [block.out[head][:, values].T for head, values in self.values]
+        null = [block.null_value[head, values, None] for head, values in self.values]
+        return _BlockWeights(
+            block.query[heads],
+            block.query_bias[heads, None],
+            block.key[heads],
+            block.key_bias[heads, None],
+            block.relative[heads],
+            block.null_score[heads, None, None],
+            pad_sequence(value, batch_first=True),
+            pad_sequence(out, batch_first=True),
+            pad_sequence(null, batch_first=True).mT,
+            pad_sequence([block.in2[units] for units in self.members], batch_first=True),
+            pad_sequence([block.bias2[units, None] for units in self.members], batch_first=True).mT,
+            pad_sequence([block.out2[:, units].T for units in self.members], batch_first=True),
+        )
+
+    def _spread(self, layer: int, x: Tensor) -> Tensor:
+        """The attention of each head, (batch, head, position, position + 1); the last is the null key's."""
+        block, w, n = self.network.block(layer), self.weights[layer], x.shape[-2]
         offsets = torch.arange(n)[None, :] - torch.arange(n)[:, None]
         reach = block.window + 1
-        found = []
-        for k, (head, values) in enumerate(self.values):
-            query = x[:, k] @ block.query[head].T + block.query_bias[head]
-            key = x[:, k] @ block.key[head].T + block.key_bias[head]
-            scores = query @ key.transpose(-1, -2) + block.relative[head, offsets.clamp(-reach, reach) + reach]
-            if block.causal:
-                scores = scores.masked_fill(offsets > 0, -torch.inf)
-            scores = torch.cat([scores, block.null_score[head].expand(len(x), n, 1)], -1)
-            value = x[:, k] @ block.value[head, values].T
-            value = torch.cat([value, block.null_value[head, values].expand(len(x), 1, -1)], 1)
-            found.append(scores.softmax(-1) @ value @ block.out[head][:, values].T)
-        return torch.stack(found, 1)
+        query = torch.einsum("bhnd,hkd->bhnk", x, w.query) + w.query_bias
+        key = torch.einsum("bhnd,hkd->bhnk", x, w.key) + w.key_bias
+        scores = query @ key.transpose(-1, -2) + w.relative[:, offsets.clamp(-reach, reach) + reach]
+        if block.causal:
+            scores = scores.masked_fill(offsets > 0, -torch.inf)
+        return torch.cat([scores, w.null_score.expand(len(x), -1, n, 1)], -1).softmax(-1)
+
+    def pattern(self, layer: int, x: Tensor) -> Tensor:
+        return self._spread(layer, x)[..., :-1]
+
+    def attend(self, layer: int, x: Tensor) -> Tensor:
+        w = self.weights[layer]
+        value = torch.einsum("bhnd,hvd->bhnv", x, w.value)
+        value = torch.cat([value, w.null_value.expand(len(x), -1, -1, -1)], 2)
+        return torch.einsum("bhnv,hvd->bhnd", self._spread(layer, x) @ value, w.out)
 
     def fire(self, layer: int, x: Tensor) -> Tensor:
-        block = self.network.block(layer)
-        found = [
-            (x[:, k] @ block.in2[units].T + block.bias2[units]).clamp(0, 1) @ block.out2[:, units].T
-            for k, units in enumerate(self.members)
-        ]
-        return torch.stack(found, 1)
+        w = self.weights[layer]
+        fired = (torch.einsum("bgnd,gud->bgnu", x, w.units_in) + w.units_bias).clamp(0, 1)
+        return torch.einsum("bgnu,gud->bgnd", fired, w.units_out)
+
+    def after(self, layer: int, stream: Tensor) -> Tensor:
+        return self.network.block(layer).second_half(stream)
 
     def clear(self, layer: int, stream: Tensor, written: Tensor) -> Tensor:
         block, units = self.network.block(layer), self.clearing
@@ -137,14 +207,33 @@ class SmallParts:
         self.layers, self.shape = shape.layers, shape
         self.heads, self.groups = tuple(names[: shape.heads]), tuple(names[shape.heads :])
 
+    @property
+    def token_vectors(self) -> Tensor:
+        return self.network.token_embedding[0]
+
+    @property
+    def class_vectors(self) -> Tensor:
+        return self.network.unembedding[0].T
+
     def embed(self, tokens: Tensor) -> Tensor:
         return self.network.embed(tokens[None])[0]
 
-    def attend(self, layer: int, x: Tensor) -> Tensor:
+    def _read(self, layer: int, x: Tensor) -> Tensor:
+        """Queries, keys and values: (which, batch, head, position, key)."""
         net, shape = self.network, self.shape
         into = net.into_heads[layer][0].view(shape.dim, 3, shape.heads, shape.key)
         bias = net.heads_bias[layer][0].view(3, shape.heads, 1, shape.key)
-        query, key, value = torch.einsum("bhnd,dwhk->wbhnk", x, into) + bias[:, None]
+        found: Tensor = torch.einsum("bhnd,dwhk->wbhnk", x, into) + bias[:, None]
+        return found
+
+    def pattern(self, layer: int, x: Tensor) -> Tensor:
+        query, key, _ = self._read(layer, x)
+        found: Tensor = (query @ key.transpose(-1, -2) * self.shape.key**-0.5).softmax(-1)
+        return found
+
+    def attend(self, layer: int, x: Tensor) -> Tensor:
+        net, shape = self.network, self.shape
+        query, key, value = self._read(layer, x)
         mixed = (query @ key.transpose(-1, -2) * shape.key**-0.5).softmax(-1) @ value
         return torch.einsum("bhnk,hkd->bhnd", mixed, net.heads_out[layer][0].view(shape.heads, shape.key, shape.dim))
 
@@ -154,6 +243,10 @@ class SmallParts:
         bias = net.units_bias[layer][0].view(shape.groups, 1, shape.units)
         fired = (torch.einsum("bgnd,dgu->bgnu", x, into) + bias).relu()
         return torch.einsum("bgnu,gud->bgnd", fired, net.units_out[layer][0].view(shape.groups, shape.units, shape.dim))
+
+    def after(self, layer: int, stream: Tensor) -> Tensor:
+        seen = stream[:, None].expand(-1, self.shape.groups, -1, -1)
+        return stream + self.fire(layer, seen).sum(1) + self.constant(layer)
 
     def clear(self, layer: int, stream: Tensor, written: Tensor) -> Tensor:
         return written
@@ -167,7 +260,7 @@ class SmallParts:
 
 
 def parts_of(network: Transformer | StackedTransformer, names: Sequence[str]) -> Parts:
-    """A network in parts; the names are of heads, then groups, for a network that has no names of its own."""
+    """A network in parts. A network without names gets names of heads, then of groups."""
     return SmallParts(network, names) if isinstance(network, StackedTransformer) else CompiledParts(network)
 
 
@@ -242,6 +335,7 @@ class CircuitGraph:
         written: Written | None = None,
         given: Tensor | None = None,
         start: int = 0,
+        apart: bool = True,
     ) -> Run:
         """Run the network.
 
@@ -250,6 +344,7 @@ class CircuitGraph:
         - `written`: changes what the nodes of a stage write.
         - `given`: what the input writes, instead of the embedding of the tokens.
         - `start`: begin at this stage of the run on the inputs.
+        - `apart`: keep what each source has left; otherwise `seen` and the run have the sum alone, in less time.
         """
         parts, left, wrote = self.parts, list[Tensor](), list[Tensor]()
         rest: Tensor | float = 0.0  # what no source has written
@@ -262,6 +357,7 @@ class CircuitGraph:
             sources = (parts.embed(tokens) if given is None else given)[:, None]  # (batch, source, position, dim)
         for stage in range(start, len(self.stages)):
             layer, units = divmod(stage, 2)
+            sources = sources if apart else sources.sum(1, keepdim=True)
             left.append(sources)
             stream = sources.sum(1) + rest
             x = stream[:, None].expand(-1, len(self.stages[stage]), -1, -1)
@@ -302,13 +398,16 @@ class CircuitGraph:
             these = self.targets(stage)
             return torch.where(chosen[these, None, None], fresh[:, these], out)
 
-        return self.run(self.inputs, written=written, start=self._first(chosen)).logits
+        return self.run(self.inputs, written=written, start=self._first(chosen), apart=False).logits
 
     def _first(self, targets: Tensor) -> int:
         """The first stage with some of the targets (target,)."""
         found = targets.nonzero()
-        first = int(found[0]) if len(found) else self.nodes
-        return next((k for k, nodes in enumerate(self.stages) if first < nodes.stop), len(self.stages))
+        return self._stage(int(found[0]) if len(found) else self.nodes)
+
+    def _stage(self, target: int) -> int:
+        """The stage of a target."""
+        return next((k for k, nodes in enumerate(self.stages) if target < nodes.stop), len(self.stages))
 
     def with_edges(self, weights: Tensor) -> Tensor:
         """The logits where each edge is interchanged by a weight from 0 to 1: (source, target).
@@ -321,6 +420,20 @@ class CircuitGraph:
             return x + torch.einsum("bsnd,st->btnd", self.other.left[stage] - sources, into)
 
         return self.run(self.inputs, seen=seen, start=self._first(weights.detach().any(0))).logits
+
+    def with_edge(self, source: int, target: int) -> Tensor:
+        """The logits where one edge is interchanged: the target alone sees what the source leaves on the others."""
+        at = self._stage(target)
+        change = self.other.left[at][:, source] - self.clean.left[at][:, source]
+
+        def seen(stage: int, x: Tensor, sources: Tensor) -> Tensor:
+            if stage != at:
+                return x
+            x = x.clone()
+            x[:, target - self.targets(stage).start] += change
+            return x
+
+        return self.run(self.inputs, seen=seen, start=at, apart=False).logits
 
     def edge_mask(self, chosen: Array) -> Tensor:
         """One value an edge, in the order of `edges`, as a matrix (source, target)."""

@@ -1,4 +1,4 @@
-"""Methods that find circuits: one number a node (a head or a group of units in a layer), or one an edge.
+"""Methods that find circuits: one number per node (a head or a group of units in a layer), or one an edge.
 
 Each is a function of a `CircuitGraph`, a network on inputs and on others to interchange with, and a random generator.
 """
@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import kl_div
 
 from kleene.evidence.circuit_graph import CircuitGraph, CompiledParts, SmallParts
-from kleene.evidence.methods import Array, edges, nodes
+from kleene.evidence.methods import edges, nodes
+from kleene.evidence.readings import Array
 
 STEPS = 5  # of a path integral
 TOLERANCE = 0.01  # of ACDC, in nats
@@ -19,7 +20,7 @@ PRUNING_STEPS, PRUNING_RATE, PRUNING_WEIGHT = 60, 0.3, 2.0
 
 
 def _moved(graph: CircuitGraph, logits: Tensor) -> float:
-    """How far logits are from those on the inputs."""
+    """The distance of logits from those on the inputs."""
     return float((logits - graph.clean.logits).abs().mean())
 
 
@@ -146,9 +147,8 @@ def _near_edges(graph: CircuitGraph, rng: np.random.Generator) -> Array:
 @edges("activation patching")
 @torch.no_grad()
 def _edge_patching(graph: CircuitGraph, rng: np.random.Generator) -> Array:
-    """Each edge interchanged by itself."""
-    every = np.eye(len(graph.edges))
-    return np.array([_moved(graph, graph.with_edges(graph.edge_mask(chosen))) for chosen in every])
+    """Interchange each edge alone."""
+    return np.array([_moved(graph, graph.with_edge(*edge)) for edge in graph.edges])
 
 
 def _edge_slopes(graph: CircuitGraph, given: Tensor) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Probe what a stack of language models has learned of rules α Σ^k ω: predictions, decompositions, gradients.
+"""Probe what a stack of language models has learned about rules α Σ^k ω: predictions, decompositions, gradients.
 
 Each model has its own test windows. All measures are read at the conduit's last word, where ω is due.
 """
@@ -127,7 +127,7 @@ ERRORS = ("window", "omega", "local")
 
 @torch.enable_grad()
 def gradients(stack: Stack, windows: Sequence[Windows], error: str = "window") -> list[list[float]]:
-    """‖∂E/∂h‖ at α and along the conduit (appendix B); a list a model.
+    """‖∂E/∂h‖ at α and along the conduit (appendix B); a list per model.
 
     error: what E is, which the paper leaves open. "window": the errors of the window, summed. "omega": the error of ω
     alone. "local": at each place the error of the next token alone, so that nothing is propagated back.

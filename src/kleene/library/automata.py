@@ -1,4 +1,4 @@
-"""Finite automata as attention programs: one position a layer, in logarithmically many layers, or in constantly many.
+"""Finite automata as attention programs: one position per layer, in logarithmically many layers, or in constantly many.
 
 The input is a start token and the word's symbols; the output at a position is whether the word up to there is accepted
 (programs of constant depth read an end token, too, and answer there; see `logarithmic_by_states` for its input).

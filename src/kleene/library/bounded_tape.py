@@ -1,4 +1,4 @@
-"""A Turing machine on a bounded tape as an attention program: a position a cell, a layer a step."""
+"""A Turing machine on a bounded tape as an attention program: a position per cell, a layer per step."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kleene.errors import InputError, ProgramError
 from kleene.library.encoding import MemoryProgram
-from kleene.machines.declarations import attend, cat, layer, word
+from kleene.machines.declarations import attend, cat, counting, layer, word
 
 
 def computer(
@@ -46,10 +46,10 @@ def computer(
         processor = cat(2, position=lambda p: p == 0)
         done = cat(2, position=lambda p: p != 0)
         mem = word(bits, token=lambda t: t)
-        address = word(bits, position=lambda p: (p - 1) % size)
-        address_less_1 = word(bits, position=lambda p: (p - 2) % size)
-        address_less_2 = word(bits, position=lambda p: (p - 3) % size)
-        address_plus_3 = word(bits, position=lambda p: (p + 2) % size)
+        address = word(bits, position=counting(-1))
+        address_less_1 = word(bits, position=counting(-2))
+        address_less_2 = word(bits, position=counting(-3))
+        address_plus_3 = word(bits, position=counting(2))
         pc = word(bits)
         a = word(bits)
         b = word(bits)

@@ -157,7 +157,7 @@ class scan(TextProgram):
     text = Text(room=ROOM, example="jump twice and look left", names=("·", *ACTIONS), join=" ", omit=("·",))
     positions = 48
 
-    # Memory, one cell a position: input, stack, tree and output have variables of their own.
+    # Memory, one cell per position: input, stack, tree and output have variables of their own.
     token = cat(1 + len(WORDS), token=lambda t: t)
     symbol = cat(len(SYMBOLS))  # stack: a word or a nonterminal,
     subtree = pointer()  # the tree cell that it stands for (when decoding: the one to return to)

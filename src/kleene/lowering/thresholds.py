@@ -356,7 +356,7 @@ class UnitBuilder:
     def _limbs(self, update: WordUpdate) -> list[Limb] | None:
         """A sum in limbs of 16 bits that carries link; None where a unit could not hold one of them.
 
-        What is subtracted is added inverted: −b is Σ (1 − bit)·2^place less all 2^place."""
+        Words that are subtracted are added inverted: −b is Σ (1 − bit)·2^place less all 2^place."""
         made, bits = update.assignment, self._sum_bits(update)
         limbs = [Limb() for _ in range(-(-bits // LIMB))]
         constant = made.constant
@@ -866,7 +866,7 @@ def _cube_tests(spec: Spec, atoms: Sequence[str], cube: tuple[int, int]) -> list
     return [index_test(spec, atom, [values >> k & 1]) for k, atom in enumerate(atoms) if mask >> k & 1]
 
 
-# --- units that can be one ----------------------------------------------------------------------------------
+# --- joining units ------------------------------------------------------------------------------------------
 
 
 def shared(spec: Spec, units: Iterable[ThresholdUnit]) -> list[ThresholdUnit]:

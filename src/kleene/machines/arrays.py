@@ -102,7 +102,7 @@ def expanded(body: dict[str, Any]) -> dict[str, Any]:
     named = {id(thing) for name, thing in body.items() if name != "output"}
     for name, thing in body.items():
         if not is_array(thing) or name in ("tokens", "cycle") or any(id(one) in named for one in thing):
-            made[name] = thing  # a list of variables that have names of their own is a constant
+            made[name] = thing  # a list of variables that already have names is a constant
             continue
         made[name] = thing if isinstance(thing, Array) else Array(thing)
         for place, one in enumerate(thing):
@@ -154,6 +154,6 @@ class ArrayView(Generic[T]):
 
 
 def view(state: Any, program: Any, name: str) -> ArrayView[Any] | None:
-    """What `z.NAME` is, where the program declares an array of that name."""
+    """What `z.NAME` means where the program declares an array of that name."""
     found = getattr(program, name, None) if not name.startswith("_") else None
     return ArrayView(state, program.spec.name, name, len(found)) if isinstance(found, Array) else None

@@ -108,7 +108,7 @@ def sliced(given: slice, bits: int) -> range:
 class BitWord(int):
     """An integer of a known width. Its bits are `w[i]`, its slices `w[a:b]` (lowest bit first), reversed `w[::-1]`.
 
-    Sums have no width; `% 2**n` gives them one. `~`, `&`, `|` and `^` keep the width.
+    A sum has no width; `% 2**n` gives it one. `~`, `&`, `|` and `^` keep the width.
 
     >>> w = BitWord(0b1101, 4)
     >>> w[0], w[1:3], ~w, w[::-1]
@@ -178,7 +178,7 @@ def _keep_width(name: str) -> Any:
 
 
 def _lose_width(name: str) -> Any:
-    """Arithmetic: the result is as wide as it is."""
+    """Do arithmetic: the result is as wide as its value needs."""
     plain = getattr(int, name)
 
     def operation(self: BitWord, other: Any) -> Any:
@@ -209,7 +209,7 @@ setattr(BitWord, "__rshift__", _shift_right)  # noqa: B010
 
 
 def joined(parts: tuple[Any, ...]) -> BitWord:
-    """Words side by side, the first lowest."""
+    """Join words, the first lowest."""
     total = place = 0
     for part in parts:
         width = part.bits if isinstance(part, BitWord) else None

@@ -1,4 +1,4 @@
-"""ELF files of RISC-V programs: what they put into memory, where they start, and their symbols.
+"""ELF files of RISC-V programs: their parts in memory, the start address, and their symbols.
 
 A file is read strictly. Every offset and size is checked against the file and against memory before it is used.
 """
@@ -21,7 +21,7 @@ COMPRESSED = 1  # a flag: instructions of 16 bits
 class Executable:
     """A program: address, bytes and size of each part, the address of the first instruction, addresses by name.
 
-    A part that is larger than its bytes is filled up with zeros."""
+    Zeros fill up a part that is larger than its bytes."""
 
     name: str
     parts: tuple[tuple[int, bytes, int], ...]
@@ -29,7 +29,7 @@ class Executable:
     symbols: dict[str, int] = field(default_factory=dict)
 
     def image(self, base: int, size: int) -> bytes:
-        """The memory from `base` on, `size` bytes; FileError where a part lies outside."""
+        """The memory from `base` on, `size` bytes. Raise FileError where a part lies outside."""
         made = bytearray(size)
         for address, content, length in self.parts:
             if not (base <= address and address + length <= base + size):
@@ -47,12 +47,12 @@ class Executable:
 
 
 def load_executable(path: str | Path) -> Executable:
-    """Read an ELF file for RV32; FileError where it is none, or malformed."""
+    """Read an ELF file for RV32. Raise FileError for any other file, and for a malformed one."""
     path = Path(path)
     try:
         size = path.stat().st_size
         if size > MAX_FILE:
-            raise FileError(f"{path}: {size:,} bytes, more than the {MAX_FILE:,} that are read")
+            raise FileError(f"{path}: {size:,} bytes, Kleene reads at most {MAX_FILE:,}")
         data = path.read_bytes()
     except OSError as error:
         raise FileError(f"{path}: cannot be read ({error.strerror})") from None
@@ -93,10 +93,10 @@ def _fields(data: bytes, offset: int, layout: str, name: str) -> tuple[int, ...]
 
 
 def _part(data: bytes, fields: tuple[int, ...], name: str) -> tuple[int, bytes, int]:
-    """The bytes of one segment, and its size in memory. It is loaded at its physical address."""
+    """The bytes of one segment, and its size in memory. A segment is loaded at its physical address."""
     _, offset, _, address, in_file, in_memory, *_ = fields
     if in_file > in_memory or offset + in_file > len(data):
-        raise FileError(f"{name}: a segment of {in_file:,} bytes at {offset} does not lie in the file")
+        raise FileError(f"{name}: a segment of {in_file:,} bytes at {offset} lies outside the file")
     if in_memory > 1 << 30 or address + in_memory > 1 << 32:
         raise FileError(f"{name}: a segment of {in_memory:,} bytes at {address:#x} does not fit in memory")
     return address, data[offset : offset + in_file], in_memory
@@ -113,10 +113,10 @@ def _symbols(data: bytes, sections: int, size: int, count: int, name: str) -> di
         if kind != SYMBOLS:
             continue
         if length // 16 > MAX_SYMBOLS or offset + length > len(data) or link >= count:
-            raise FileError(f"{name}: its symbol table does not lie in the file")
+            raise FileError(f"{name}: the symbol table lies outside the file")
         start, names_length = headers[link][4], headers[link][5]
         if start + names_length > len(data):
-            raise FileError(f"{name}: the names of its symbols do not lie in the file")
+            raise FileError(f"{name}: the names of the symbols lie outside the file")
         names = data[start : start + names_length]
         for k in range(length // 16):
             place, value = struct.unpack_from("<II", data, offset + 16 * k)

@@ -1,4 +1,4 @@
-"""Any machine's file: what a file holds is found from its suffix and its content."""
+"""Read the file of any machine. The suffix and the content tell which machine it holds."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _from_jflap(path: Path) -> Machine:
 
 
 def deterministic_if_possible(found: Draft | DFA) -> DFA | NFA:
-    """A DFA where the file describes one, completed if need be; else an NFA."""
+    """The automaton in a file: a DFA, completed if need be, where it is deterministic; otherwise an NFA."""
     if isinstance(found, DFA):
         return found
     pairs = list(zip(found.sources, found.symbols))
@@ -73,9 +73,9 @@ def deterministic_if_possible(found: Draft | DFA) -> DFA | NFA:
 
 
 def as_automaton(machine: Machine, where: str) -> DFA:
-    """A finite automaton as a DFA; other machines are refused."""
+    """A finite automaton as a DFA. Reject other machines."""
     if isinstance(machine, NFA):
         return machine.determinise().minimise()
     if isinstance(machine, DFA):
         return machine
-    raise FileError(f"{where}: {a_type(machine)}; a finite automaton is needed")
+    raise FileError(f"{where}: holds {a_type(machine)}; give a finite automaton")

@@ -72,6 +72,11 @@ class InstructionTable:
     @classmethod
     def of_images(cls, images: Mapping[str, Image], *, fields: Sequence[str] = ("A", "B", "C"), **options: Any) -> Self:
         """Make a table from assembled programs, without their data. SUBLEQ programs get the halt as instruction 0."""
+        if not isinstance(images, Mapping) or not all(isinstance(image, Image) for image in images.values()):
+            raise InputError(
+                "InstructionTable.of_images: give assembled programs by name, such as "
+                "{'clear': kl.subleq.assemble(text, dialect='paper')}"
+            )
         for name, image in images.items():
             if not image.code:
                 raise InputError(
@@ -129,7 +134,7 @@ class InstructionTable:
         return {"fields": list(self.fields), "sizes": list(self.sizes), "programs": programs}
 
     def index(self, program: int | str) -> int:
-        """The place of a program, given by name or by place."""
+        """The index of a program, given by name or by index."""
         if isinstance(program, str):
             if program not in self.names:
                 raise InputError(f"no program {program!r}; there are {', '.join(self.names[:20])}")

@@ -135,7 +135,9 @@ class PositionState:
             return value
         try:
             if head.counts and head.kind.index(value) is None:
-                raise RangeError(f"it counts {-1 / value - 1}, more than the {len(head.kind) - 1} declared")
+                raise RangeError(
+                    f"the head counts {-1 / value - 1} positions, more than the {len(head.kind) - 1} declared"
+                )
             return head.kind.nearest(value)
         except RangeError as error:
             where = f"at position {self._position} in layer {self._layer.number}"
@@ -161,7 +163,7 @@ def _read(spec: Spec, name: str, value: Value) -> Value:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What `step` prints is for runs. Nothing is printed while it is read, or checked on many states."""
+    """`step` prints only in runs. It prints nothing while it is read, or checked on many states."""
     with redirect_stdout(_Nowhere()):
         yield
 
@@ -217,7 +219,7 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
 def remedy(spec: Spec, name: str, value: Any) -> str:
     """What may help where a whole number is outside the range of a variable."""
     if isinstance(spec.variables[name].kind, Categorical) and as_int(value) is not None:
-        return "; kl.cat(…, saturate=True) or wrap=True would keep it inside"
+        return "; kl.cat(…, saturate=True) or wrap=True would keep the value inside"
     return ""
 
 

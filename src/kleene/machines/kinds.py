@@ -89,7 +89,7 @@ class Numerical(Kind):
         return {value: place for place, value in enumerate(self.values)}
 
     def nearest(self, average: Fraction | int) -> int | Fraction:
-        """The declared value nearest to an average, the smaller one of two; RangeError far outside all of them."""
+        """The declared value nearest to an average, the smaller one on a tie; RangeError far outside all values."""
         low, high = self.values[0], self.values[-1]
         slack_low = Fraction(self.values[1] - low, 2) if len(self) > 1 else Fraction(1, 2)
         slack_high = Fraction(high - self.values[-2], 2) if len(self) > 1 else Fraction(1, 2)
@@ -171,6 +171,6 @@ def kind_from_json(content: Any) -> Kind:
 
 
 def as_number(value: Any) -> int | Fraction:
-    """Convert to an exact number: an int if it is whole, else a Fraction."""
+    """Convert to an exact number: an int if it is whole, otherwise a Fraction."""
     exact = Fraction(value)
     return int(exact) if exact.denominator == 1 else exact

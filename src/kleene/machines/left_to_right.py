@@ -1,14 +1,14 @@
 """A program whose heads look left, as a machine that reads once from left to right: its Mealy machine.
 
-A position sees of the positions to its left only what heads can read there. After each layer that is: the last few
-positions, as far back as offsets reach, and of the positions before them those that a head may still select (the latest
-or the earliest of each key, two where one is needed, as many as a head counts, all where it averages). This memory is a
-state of the machine. The interpreter itself takes the step from it, so nothing is said twice of what a program means.
-Where words reach finitely many memories, the program is a Mealy machine, found by exploring them all.
+A head at one position can read only a part of what lies to the left: the last few positions, as far back as offsets
+reach, and those earlier positions that it may still select (the latest or the earliest of each key, two where it needs
+one, as many as it counts, all where it averages). This memory, for each layer, is a state of the machine. The
+interpreter itself takes the step from it, so this file does not repeat what a program means. Where words reach finitely
+many memories, the program is a Mealy machine, and exploring all memories finds it.
 
-A program that halts runs as many layers as its slowest position. Positions then wait for those to their left, and the
-further right they are the longer. Memories that differ only in how long nothing happens are one state, where every
-token waits while nothing happens to its left; `_check_waiting` shows that of all memories reached.
+A program that halts runs as many layers as its slowest position. Positions wait for those to their left, and wait
+longer the further right they are. Two memories that differ only in how long nothing happens are one state if every
+token waits while nothing happens to its left. `_check_waiting` shows this for all memories that words reach.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kleene.machines.program import LayerProgram, ProgramClass
 from kleene.machines.spec import HeadSpec, Spec
 
 LIMIT = 10_000  # memories
-MAX_ROUNDS = 200  # of layers that a memory tells apart
-MAX_LAYERS = 1_000  # that one position runs after the positions to its left have settled
+MAX_ROUNDS = 200  # the most rounds of layers that a memory tells apart
+MAX_LAYERS = 1_000  # the most that one position runs after all to its left have settled
 
 Seen = tuple[Value, ...]  # what heads can read at one position
 State = dict[str, Value]
@@ -45,9 +45,9 @@ Key = tuple[int, Memory]  # the next position (0 where no variable starts from i
 
 
 def transducer_of(program: ProgramClass, *, limit: int = LIMIT) -> Transducer:
-    """The smallest Mealy machine that writes a program's output at every position; a move that it lacks raises.
+    """The smallest Mealy machine that writes a program's output at every position. A move that is missing raises.
 
-    - `limit`: the most memories to explore. `NotSupported` above, with the head that needs them.
+    - `limit`: the most memories to explore. Above it, `NotSupported` names the head that needs them.
 
     >>> import kleene as kl
     >>> print(transducer_of(kl.library.parity_relative))
@@ -92,7 +92,7 @@ class _Reading:
         return Past(tuple(kept if self.ordered else sorted(kept, key=repr)), window)
 
     def _needed(self, head: HeadSpec, every: tuple[Seen, ...]) -> set[int]:
-        """The positions that a head may still select, or that it needs to tell that it selects too many."""
+        """The positions that a head may still select, or needs to notice that it selects too many."""
         among = [(self.names.index(name), self.part.spec.kinds[name].values[i]) for name, i in head.among]
         key = None if head.key is None else self.names.index(head.key)
         places: dict[Any, list[int]] = {}
@@ -116,21 +116,23 @@ def _check_one_way(spec: Spec, head: HeadSpec) -> None:
     if spec.causal:
         return
     if head.offsets is None:
-        how = "looks at every position, to the right as well; declare causal = True"
+        how = "looks at every position, also to the right; declare causal = True"
     elif max(head.offsets) > 0:
         how = f"looks {max(head.offsets)} to the right"
     else:
         return
     raise NotSupported(
-        f"compile: the head '{head.name}' of {spec.name} {how}. A network that reads once from left to right has not "
-        "read that yet; to='transformer' holds the program"
+        f"compile: the head '{head.name}' of {spec.name} {how}. A network that reads once from left to right cannot "
+        "look ahead; compile to='transformer' instead"
     )
 
 
 @dataclass
 class _Moves:
-    """What each token does from one memory: the next memory (UNDEFINED: it raises) and the output. Of a program that
-    halts, also whether the position waits in each round of layers, and which round of the next memory that becomes."""
+    """What each token does from one memory: the next memory (UNDEFINED where it raises) and the output.
+
+    For a program that halts, also whether the position waits in each round of layers, and which round of the next
+    memory that becomes."""
 
     after: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
@@ -151,7 +153,7 @@ class _Explored:
         self.keys: list[Key] = [first]
         self.number: dict[Key, int] = {first: 0}
         self.moves: list[_Moves] = []
-        self.shortened = set[tuple[int, int]]()  # (memory, round): it stands for a round that came several times
+        self.shortened = set[tuple[int, int]]()  # (memory, round): this round stands for several equal ones
         for place, memory in self.keys:
             moves = _Moves()
             for token in range(self.spec.tokens):
@@ -204,7 +206,7 @@ class _Explored:
             except KleeneError as error:
                 if done is not None:
                     raise NotSupported(
-                        f"compile: {self.spec.name} raises at a position that has halted, if others go on ({error})"
+                        f"compile: {self.spec.name} raises at a halted position while others go on ({error})"
                     ) from None
                 return states, None
             if self.spec.halt:
@@ -238,7 +240,7 @@ class _Explored:
         return done
 
     def _shortest(self, pasts: list[Past]) -> tuple[Memory, list[int]]:
-        """A memory with each round of layers once that comes several times in a row, and what each round becomes."""
+        """A memory with each repeated round of layers once, and where each round went."""
         n = self.round
         if not self.spec.halt:
             return tuple(pasts), []
@@ -253,10 +255,10 @@ class _Explored:
         return tuple(past for one in kept for past in one), becomes
 
     def _check_waiting(self) -> None:
-        """That it does not matter how often a round of layers comes in which nothing happens to the left.
+        """Show that it does not matter how often a round of layers repeats in which nothing happens to the left.
 
-        Let D(M) be the memory M with one of its rounds twice. Where every token is after that round what it was before,
-        the next memory after D(M) is D of the next after M, and the outputs are equal. So D(M) and M are one state, if
+        Let D(M) be the memory M with one of its rounds doubled. If every token is after that round what it was before,
+        then the memory after D(M) is D of the memory after M, and the outputs are equal. So D(M) and M are one state if
         the same holds for the memories that follow. The last round goes on for ever, so there D(M) is M.
         """
         queue, seen = sorted(self.shortened), set(self.shortened)
@@ -265,7 +267,7 @@ class _Explored:
                 continue
             moves = self.moves[at]
             for after, waits, becomes in zip(moves.after, moves.waits, moves.becomes):
-                if number < len(waits) and not waits[number]:  # where there are fewer, it raises before that round
+                if number < len(waits) and not waits[number]:  # with fewer rounds, the position raises before this one
                     self._refuse_waiting()
                 if after == UNDEFINED:
                     continue
@@ -278,11 +280,11 @@ class _Explored:
         names = ", ".join(f"'{head.name}'" for layer in self.layers for head in layer.heads)
         raise NotSupported(
             f"compile: {self.spec.name}: what a position computes depends on how many layers the positions to its left "
-            f"take, and that number is not bounded (heads {names}); to='transformer' holds the program"
+            f"take, and nothing bounds that number (heads {names}); compile to='transformer' instead"
         )
 
     def _refuse(self, limit: int) -> Never:
-        """Name the head that needs the most different pasts."""
+        """Name the head that needs the largest number of different pasts."""
         counts = {}
         for number, layer in enumerate(self.layers):
             pasts = {past for _, memory in self.keys for past in memory[number :: self.round]}
@@ -296,7 +298,7 @@ class _Explored:
         raise NotSupported(
             f"compile: {self.spec.name}: what positions see to their left takes more than {limit:,} values, mostly "
             f"through the head '{worst}' ({counts.get(worst, 0):,} of its own). With finitely many values a network "
-            "that reads once is a finite automaton (Myhill and Nerode); to='transformer' holds the program"
+            "that reads once is a finite automaton (Myhill and Nerode); compile to='transformer' instead"
         )
 
     def transducer(self) -> Transducer:

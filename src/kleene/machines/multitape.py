@@ -19,8 +19,8 @@ MAX_CASES = 5_000_000
 
 @dataclass(frozen=True)
 class Rule:
-    """Where the state is one of `states` and each tape shows one of `reads` (None: anything): go to `target`,
-    write (None: what was there), and move each head by −1, 0 or +1."""
+    """A rule for states in `states` and tapes that show `reads` (None: anything). It goes to `target`, writes `write`
+    (None: leave the symbol), and moves each head by −1, 0 or +1."""
 
     states: frozenset[str]
     reads: tuple[frozenset[str] | None, ...]
@@ -56,9 +56,9 @@ class Tape(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MultiTapeMachine:
-    """The input is on the first tape; `contents` are what the other tapes hold at first, from the head on.
+    """The input is on the first tape; `contents` is what the other tapes hold at first, from the head on.
 
-    Exactly one rule must fit each state that does not halt, whatever the tapes show.
+    Exactly one rule must fit each state that does not halt and each combination of symbols under the heads.
     """
 
     symbols: tuple[tuple[str, ...], ...]  # of each tape, the blank first
@@ -85,7 +85,7 @@ class MultiTapeMachine:
             cases *= len(symbols)
         if cases * max(len(self.rules), 1) > MAX_CASES:
             raise InputError(
-                f"{self.name}: {cases:,} cases of state and symbols and {len(self.rules)} rules are too many"
+                f"{self.name}: {cases:,} cases of state and symbols with {len(self.rules)} rules are too many"
             )
         for number, r in enumerate(self.rules):
             if (
@@ -93,7 +93,7 @@ class MultiTapeMachine:
                 or len(r.writes) != len(self.symbols)
                 or len(r.moves) != len(self.symbols)
             ):
-                raise InputError(f"{self.name}: rule {number} is not for {len(self.symbols)} tapes")
+                raise InputError(f"{self.name}: rule {number} must read, write and move on {len(self.symbols)} tapes")
             if (r.target not in working and r.target not in halting) or r.states & halting:
                 raise InputError(f"{self.name}: rule {number} leads to an unknown state or out of one that halts")
             self._check_rule(number, r)
@@ -105,7 +105,7 @@ class MultiTapeMachine:
                 )
 
     def _check_tapes(self) -> None:
-        """Each tape's symbols, the input's, and what the other tapes hold at first."""
+        """Check each tape's symbols, the input's symbols, and the contents of the other tapes."""
         if not self.symbols:
             raise InputError(f"{self.name}: no tapes; the first holds the input")
         for symbols in self.symbols:
@@ -114,10 +114,12 @@ class MultiTapeMachine:
             check_alphabet(self.input_alphabet)
         for symbol in self.input_alphabet:
             if symbol not in self.symbols[0][1:]:
-                raise InputError(f"{self.name}: input symbol {symbol!r} is the blank, or not one of the first tape's")
+                raise InputError(
+                    f"{self.name}: input symbol {symbol!r} must be a symbol of the first tape, and not the blank"
+                )
         if len(self.contents) >= len(self.symbols):
             raise InputError(
-                f"{self.name}: contents for {len(self.contents)} tapes; beside the input's there are "
+                f"{self.name}: contents for {len(self.contents)} tapes; without the input tape there are "
                 f"{len(self.symbols) - 1}"
             )
         for tape, (held, symbols) in enumerate(zip(self.contents, self.symbols[1:]), 1):
@@ -125,11 +127,11 @@ class MultiTapeMachine:
                 raise InputError(f"{self.name}: tape {tape} holds {unknown[0]!r}, which is not one of its symbols")
 
     def _check_rule(self, number: int, r: Rule) -> None:
-        """A rule's symbols and moves."""
+        """Check a rule's symbols and moves."""
         for tape, (read, write, move) in enumerate(zip(r.reads, r.writes, r.moves)):
             used = [*sorted(read or ()), *([] if write is None else [write])]
             if unknown := [s for s in used if s not in self.symbols[tape]]:
-                raise InputError(f"{self.name}: rule {number} has {unknown[0]!r}, which is no symbol of tape {tape}")
+                raise InputError(f"{self.name}: rule {number} has {unknown[0]!r}, which is not a symbol of tape {tape}")
             if move not in (-1, 0, 1):
                 raise InputError(f"{self.name}: rule {number} moves {move!r}; it should be -1, 0 or 1")
 
@@ -144,7 +146,7 @@ class MultiTapeMachine:
         return multitape_from_jflap(read_text(path), str(path))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads again."""
+        """Convert to plain data; `from_json` reads it."""
         return {
             "symbols": [list(symbols) for symbols in self.symbols],
             "input_alphabet": list(self.input_alphabet),
@@ -167,7 +169,7 @@ class MultiTapeMachine:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "machine with several tapes") -> MultiTapeMachine:
-        """From what `to_json` gave."""
+        """Rebuild a machine from its `to_json`."""
         try:
             made = [
                 Rule(
@@ -193,11 +195,11 @@ class MultiTapeMachine:
             raise InputError(f"{where}: not a machine with several tapes ({error!r})") from None
 
     def answer(self, state: str) -> str | None:
-        """What being in a state says."""
+        """The answer that a state gives: "accept", "reject", or None to go on."""
         return "accept" if state in self.accept else "reject" if state in self.reject else None
 
     def configurations(self, word: Word = "") -> Iterator[tuple[str, tuple[Tape, ...]]]:
-        """Every configuration from the first on."""
+        """Yield every configuration from the first on."""
         encode(word, {s: i for i, s in enumerate(self.input_alphabet)})
         contents = [word, *self.contents, *[()] * (len(self.symbols) - 1 - len(self.contents))]
         blanks = [symbols[0] for symbols in self.symbols]
@@ -213,7 +215,7 @@ class MultiTapeMachine:
             tapes = [_move(t, w, m, blank) for t, w, m, blank in zip(tapes, r.writes, r.moves, blanks)]
 
     def run(self, word: Word = "", *, max_steps: int = 10**6) -> Decision:
-        """Simulate; the decision holds the first tape."""
+        """Simulate the machine. The decision holds the first tape."""
         check_steps(self.name, max_steps)
         steps, (state, tapes) = next(
             (steps, now)
@@ -226,7 +228,7 @@ class MultiTapeMachine:
 
 def _symbol(text: Any) -> str:
     if not isinstance(text, str):
-        raise TypeError(f"{text!r} is no text")
+        raise TypeError(f"{text!r} is not text")
     return text
 
 

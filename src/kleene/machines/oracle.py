@@ -17,7 +17,7 @@ SEPARATOR, FINISHED = "#", "."
 class OracleLanguage:
     """A language given by a predicate on words, or by a function that gives its words in order of length.
 
-    With a predicate, words are tried shortest first up to `longest` symbols: beyond that is `DidNotHalt`. An
+    A predicate is tried on words of up to `longest` symbols, shortest first; `DidNotHalt` above that. An
     enumerator that ends makes the language finite.
 
     >>> squares = OracleLanguage("ab", predicate=lambda w: w[: len(w) // 2] * 2 == w)

@@ -1,6 +1,6 @@
 """RV32I: a reference machine, its environment (system instructions and devices), and a disassembler.
 
-The reference machine follows the unprivileged specification. It is written without a look at the transformer, and is
+The reference machine follows the unprivileged specification. It was written without the transformer in mind, and is
 tested on the official conformance tests. Memory starts at 0x80000000; the 16 bytes below are devices.
 """
 
@@ -66,13 +66,13 @@ class Environment:
         self.why: str | None = None  # where the run has to stop
 
     def next_byte(self) -> int | None:
-        """The next byte of input, −1 after the last one; None where none is there yet."""
+        """The next byte of input; −1 after the last one; None while the program waits for more."""
         if self.input:
             return self.input.pop(0)
         return -1 if self.ended else None
 
     def system(self, machine: Processor, instruction: int, pc: int, count: int) -> int | None:
-        """Act on an instruction that stops the processor; where to go on, or None to stop here."""
+        """Act on an instruction that stops the processor. Return the address to go on at, or None to stop here."""
         opcode, f3 = instruction & 127, instruction >> 12 & 7
         if opcode == 0b1110011 and f3:
             return self._csr(machine, instruction, pc, count)
@@ -127,7 +127,7 @@ class Environment:
         raise RangeError(f"riscv: the call {call} (a7) at {pc:#x} is unknown; there are exit 93, write 64 and read 63")
 
     def before_access(self, address: int, stores: bool, value: int, pc: int) -> bytes | None:
-        """Act on a load or store outside memory. The word that a load finds there; None: it waits for input."""
+        """Act on a load or store outside memory. Return the word that a load finds, or None to wait for input."""
         if stores and address == WRITE_BYTE:
             self.output.append(value & 0xFF)
             return b""
@@ -141,13 +141,11 @@ class Environment:
                 return None
             return (found & MASK).to_bytes(4, "little")
         what = "stores to" if stores else "loads from"
-        raise RangeError(
-            f"riscv: the instruction at {pc:#x} {what} {address:#x}, where there is neither memory nor a device"
-        )
+        raise RangeError(f"riscv: the instruction at {pc:#x} {what} {address:#x}, which is neither memory nor a device")
 
 
 class Computer:
-    """What the reference machine and the transformer have in common: a program, its environment and their end."""
+    """The common part of the reference machine and the transformer: a program, its environment, and how a run ends."""
 
     def __init__(self, program: Executable, memory: int = DEFAULT_MEMORY, arguments: tuple[str, ...] = ()) -> None:
         if memory & (memory - 1) or not 16 <= memory <= 1 << 30:
@@ -155,12 +153,14 @@ class Computer:
         self.program, self.size = program, memory
         self.image = bytearray(program.image(BASE, memory))
         if not BASE <= program.entry < BASE + memory or program.entry % 4:
-            raise InputError(f"{program.name}: starts at {program.entry:#x}, which is no place for an instruction")
+            raise InputError(
+                f"{program.name}: starts at {program.entry:#x}, which cannot be the address of an instruction"
+            )
         self.environment = Environment()
         self.stack = self._place_arguments(arguments)
 
     def _place_arguments(self, arguments: tuple[str, ...]) -> int:
-        """Put the arguments at the end of memory, as main(argc, argv) finds them; the first address of the stack."""
+        """Put the arguments at the end of memory for main(argc, argv). Return the first address of the stack."""
         texts = [text.encode() + b"\0" for text in (self.program.name, *arguments)]
         places: list[int] = []
         top = self.size - 16
@@ -184,7 +184,7 @@ class Computer:
         self.environment.ended = True
 
     def take_output(self) -> bytes:
-        """The output since it was last taken."""
+        """The output since the last call."""
         made = bytes(self.environment.output)
         self.environment.output.clear()
         return made

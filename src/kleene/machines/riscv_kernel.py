@@ -55,14 +55,14 @@ def _bits(i, low, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _signed(value, bits):  # type: ignore[no-untyped-def]
-    """Extend the sign of a number of so many bits to 32."""
+    """Extend the sign of a number of `bits` bits to 32 bits."""
     shift = np.int32(32 - bits)
     return np.uint32(np.int32(np.uint32(value) << np.uint32(shift)) >> shift)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _in_rv32i(opcode, f3, bit25, bit30):  # type: ignore[no-untyped-def]
-    """Whether an instruction is one that the processor executes by itself."""
+    """Whether the processor executes an instruction without its environment."""
     if opcode == OP:
         return not bit25 and (not bit30 or f3 == 0 or f3 == 5)
     if opcode == OP_IMM:
@@ -112,7 +112,7 @@ def _store(cells, size, address, f3, value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _result(opcode, f3, bit30, a, b, pc, offset):  # type: ignore[no-untyped-def]
-    """What an instruction writes into its register, loads aside."""
+    """What an instruction other than a load writes into its register."""
     if opcode == OP:
         return np.uint32(_compute(f3, bit30, a, b))
     if opcode == OP_IMM:
@@ -124,7 +124,7 @@ def _result(opcode, f3, bit30, a, b, pc, offset):  # type: ignore[no-untyped-def
 
 @njit(cache=True, nogil=True)
 def run(cells, values, size, most, beyond):  # type: ignore[no-untyped-def]
-    """Run instructions; return how many, and why it stops. `beyond`: a load or store may go outside memory.
+    """Run instructions; return how many ran, and why the run stopped. `beyond`: a load or store may go outside memory.
 
     Numba adds in 64 bits, so results are cut to 32."""
     for done in range(most):

@@ -21,7 +21,7 @@ def _signed(value: int, bits: int) -> int:
 
 
 def disassemble(instruction: int, pc: int = 0) -> str:
-    """An instruction as text; jumps and branches name the address that they go to.
+    """An instruction as text; a jump or branch names its target address.
 
     >>> disassemble(0x00500093), disassemble(0xFE000EE3, 0x80000010)
     ('addi ra, zero, 5', 'beq zero, zero, 0x8000000c')

@@ -162,7 +162,7 @@ def data_folder(data: str | Path | None = None) -> Path:
     if folder is None or not folder.is_dir():
         where = f"{folder}: no such folder" if folder else "no data folder is given (--data or KLEENE_DATA)"
         raise FileError(
-            f"{where}; the published splits are github.com/brendenlake/SCAN, to be put there as DATA/scan/tasks.txt, "
+            f"{where}; the published splits are github.com/brendenlake/SCAN, put them there as DATA/scan/tasks.txt, "
             "DATA/scan/length_split/… and so on"
         )
     return folder

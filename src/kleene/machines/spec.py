@@ -14,7 +14,7 @@ from kleene.machines.kinds import Kind, Numerical, Word, as_int, kind_from_json
 
 
 def inside(kind: Kind, outside: str | None, value: Any) -> Any:
-    """A whole number as a variable takes it that saturates or wraps; anything else unchanged."""
+    """A whole number as a variable that saturates or wraps takes it; anything else unchanged."""
     whole = as_int(value) if outside is not None else None
     if whole is None:
         return value
@@ -127,12 +127,12 @@ class HeadSpec:
 
     @property
     def read_values(self) -> Sequence[Any]:
-        """What `step` reads for each value of the output: the values themselves, or what was counted."""
+        """What `step` reads for each value of the output: the value itself, or the number that the head counted."""
         return range(len(self.kind)) if self.counts else self.kind.values
 
     def rank(self, offset: int) -> int:
-        """How much a head with a preference wants the position at an offset: the highest rank is selected."""
-        if self.prefer == "nearest":  # the left one of two that are equally near
+        """The rank of the position at an offset. A head with a preference selects the highest rank."""
+        if self.prefer == "nearest":  # of two equally near positions, the left one
             return -2 * abs(offset) - (offset > 0)
         return -offset if self.prefer == "earliest" else offset
 
@@ -156,7 +156,7 @@ class ClearSpec:
 
 @dataclass(frozen=True)
 class Counting:
-    """The places of positions counted in binary: position p holds (p + offset) mod 2**bits. Nothing is stored."""
+    """Positions counted in binary: position p holds (p + offset) mod 2**bits. Nothing is stored."""
 
     offset: int
     bits: int
@@ -329,7 +329,7 @@ class Spec:
         if self.decoder is not None:
             try:
                 made = self.decoder(outputs)
-            except Exception:  # the outputs of an input that `encode` would not make
+            except Exception:  # `encode` would not make an input with these outputs
                 return None
             return made if isinstance(made, str) else " ".join(map(str, made))
         return None if self.text is None else self.text.decode(outputs)

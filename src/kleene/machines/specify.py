@@ -26,7 +26,7 @@ def specify(name: str, body: dict[str, Any], taken: type) -> Spec:
 
     - `name`: the name of the program, for messages.
     - `body`: the attributes of its class, those of base classes included.
-    - `taken`: a class whose attributes no variable may be named like.
+    - `taken`: a class; a variable may not have the name of one of its attributes.
     """
     names: dict[int, str] = {}  # from the identity of a declaration to its attribute
     for attribute, thing in body.items():
@@ -34,19 +34,20 @@ def specify(name: str, body: dict[str, Any], taken: type) -> Spec:
             continue
         if attribute in RESERVED:
             raise ProgramError(
-                f"{name}: '{attribute}' says something about the program; give the variable another name "
+                f"{name}: '{attribute}' is an attribute of programs; give the variable another name "
                 f"(taken: {', '.join((*RESERVED, *TAKEN))})"
             )
         if attribute.startswith("_"):
             raise ProgramError(f"{name}: the variable '{attribute}' must not start with an underscore")
         if hasattr(taken, attribute) or attribute in TAKEN:
             raise ProgramError(
-                f"{name}: a program has a '{attribute}' already; give the variable another name "
+                f"{name}: every program has '{attribute}'; give the variable another name "
                 f"(taken: {', '.join((*RESERVED, *TAKEN))})"
             )
         if id(thing) in names:
             raise ProgramError(
-                f"{name}: '{names[id(thing)]}' and '{attribute}' are one declaration; declare each variable by itself"
+                f"{name}: '{names[id(thing)]}' and '{attribute}' are the same declaration; declare each "
+                "variable by itself"
             )
         names[id(thing)] = attribute
     return _Checker(name, body, names).spec()
@@ -120,7 +121,7 @@ class _Checker:
             raise self.fail(f"text: align={made.align!r} must be a sign and a digit, such as '+0'")
         if len(made.alphabet) != self._tokens():
             raise self.fail(
-                f"text: the alphabet has {len(made.alphabet)} symbols, and there are {self._tokens()} tokens"
+                f"text: the alphabet has {len(made.alphabet)} symbols, but the program has {self._tokens()} tokens"
             )
         if self.body.get("max_tokens") is not None and not made.names:  # a decoder writes tokens
             made = replace(made, names=made.alphabet)
@@ -144,7 +145,7 @@ class _Checker:
     def _clears(self, declared: dict[str, Any], has_cycle: bool) -> dict[str, ClearSpec]:
         clears = {name: self._clear(name, thing) for name, thing in declared.items() if isinstance(thing, Clear)}
         if clears and not has_cycle:
-            raise self.fail(f"'{min(clears)}' is a kl.clear, which only the layers of a cycle take")
+            raise self.fail(f"'{min(clears)}' is a kl.clear; only the layers of a cycle take one")
         return clears
 
     def _check_clears(self, names: tuple[str, ...], clears: dict[str, ClearSpec], every: dict[str, HeadSpec]) -> None:
@@ -182,7 +183,7 @@ class _Checker:
             if isinstance(plain, FunctionType) and plain.__code__.co_argcount - len(plain.__defaults__ or ()) > 1:
                 named = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
                 raise self.fail(
-                    f"'{plain.__name__}({named})': a step takes one argument, the state of a position, and no self: "
+                    f"'{plain.__name__}({named})': a step takes one argument, the state of a position, without self: "
                     f"def {plain.__name__}(z): …"
                 )
         return steps == ["cycle"]
@@ -207,15 +208,18 @@ class _Checker:
             made.append((names.get(id(one), f"layer {place + 1}"), tuple(self.names[id(head)] for head in one.heads)))
         idle = heads.keys() - {name for _, used in made for name in used}
         if idle:
-            raise self.fail(f"the head '{min(idle)}' is in no layer of the cycle")
+            raise self.fail(f"the head '{min(idle)}' is not in any layer of the cycle")
         return tuple(made)
 
     def _check_moves(self, heads: list[HeadSpec]) -> None:
-        """Reject two heads of a layer that write one variable, and heads that write where a head of the layer looks."""
+        """Reject two heads of a layer that write one variable.
+
+        Reject also a head that writes a variable which limits another head of its layer.
+        """
         written: dict[str, str] = {}
         first_of: dict[
             str, HeadSpec
-        ] = {}  # heads that replace may share a variable; the interpreter rejects two at once
+        ] = {}  # heads that replace may share a variable; two writes at once are an error of the run
         for head in heads:
             if head.into is None:
                 continue
@@ -291,7 +295,7 @@ class _Checker:
         index = variable.kind.index(inside(variable.kind, variable.outside, value))
         if index is None:
             raise self.fail(
-                f"the initialiser of '{name}' gives {value!r} for {of} {at}, outside {variable.kind.describe()}"
+                f"the initialiser of '{name}' returns {value!r} for {of} {at}, outside {variable.kind.describe()}"
             )
         return index
 
@@ -300,7 +304,9 @@ class _Checker:
         placed = {name: variable for name, variable in variables.items() if variable.position is not None}
         stored = {name: one for name, one in placed.items() if not isinstance(one.position, Counted)}
         if stored and declared is not None and declared > MAX_VALUES:
-            raise self.fail(f"'positions' is {declared:,}; with '{min(stored)}' at most {MAX_VALUES:,} are allowed")
+            raise self.fail(
+                f"'positions' is {declared:,}; with a table for '{min(stored)}' at most {MAX_VALUES:,} are allowed"
+            )
         if declared is not None or not placed:
             return declared
         for place in range(MAX_DEFAULT_POSITIONS):
@@ -332,7 +338,7 @@ class _Checker:
         if isinstance(kind, Word) and (by_token or by_position) and not any(by_token or by_position or ()):
             return VariableSpec(
                 name, kind, None, None, 0, variable.outside
-            )  # zero everywhere: weights cannot tell that from no table
+            )  # the weights of a table of zeros equal those of no table
         default = self._default(name, kind, variable.default)
         return VariableSpec(name, kind, by_token, by_position, default, variable.outside)
 
@@ -373,7 +379,7 @@ class _Checker:
                 "output= may be kl.num(values=…) for a cat or num value"
             )
         if head.offsets is not None and not head.offsets:
-            raise self.fail(f"the head '{name}' has no offsets; give at least one")
+            raise self.fail(f"the head '{name}' has empty offsets; give at least one")
         kind, default = self._head_default(name, kind, head)
         where, among = self._limits(name, "where", head.where), self._limits(name, "among", head.among)
         into, replaced = self._into(name, head, kind)
@@ -418,7 +424,7 @@ class _Checker:
         if output is None:
             raise self.fail("'output', the variable that is the result, is missing")
         if name not in variables and isinstance(output, Variable):
-            raise self.fail("'output' must be one of this program's variables; declare it by a name of its own first")
+            raise self.fail("'output' must be one of this program's variables; give it a name of its own first")
         if name not in variables:
             raise self.fail("'output' must be one of this program's variables (a head's value: copy it in step)")
         kind = variables[name].kind

@@ -1,4 +1,4 @@
-"""Turing machines with one tape (Definition 4.9), endless to the right or both ways."""
+"""Turing machines with one tape (Definition 4.9), with a tape that is endless to the right or both ways."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Action = tuple[str, str, int]
 
 
 class Configuration(NamedTuple):
-    """State, symbol under the head, and the cells to its left and right, nearest first."""
+    """A state, the symbol under the head, and the cells to its left and right, nearest first."""
 
     state: str
     left: tuple[str, ...]
@@ -47,11 +47,11 @@ class TuringMachine:
     accept: frozenset[str]
     reject: frozenset[str] = frozenset()
     blank: str = " "
-    input_alphabet: tuple[str, ...] | None = None  # without it: all symbols but the blank
+    input_alphabet: tuple[str, ...] | None = None  # by default all symbols except the blank
     two_way: bool = True
     name: str = "Turing machine"
     example: str = ""  # a word to try, where the machine's file has one
-    states: tuple[str, ...] = field(init=False)  # those that do not halt first
+    states: tuple[str, ...] = field(init=False)  # states that do not halt come first
     symbols: tuple[str, ...] = field(init=False)  # Γ, the blank first
     table: np.ndarray = field(init=False, repr=False)  # (state, symbol) → state, symbol, move
 
@@ -85,7 +85,7 @@ class TuringMachine:
             raise InputError(f"{self.name}: state {min(both)!r} cannot both accept and reject")
 
     def _check_total(self, rows: Rows, working: Texts, states: Texts, symbols: Texts) -> None:
-        """Every state that works has one transition a symbol, to a state that is there."""
+        """Check that every working state has one transition per symbol, to an existing state."""
         if self.start not in states:
             raise InputError(f"{self.name}: start state {self.start!r} has no transitions and does not halt")
         if "" in symbols:
@@ -93,12 +93,12 @@ class TuringMachine:
         for q in working:
             for a in symbols:
                 if a not in rows[q]:
-                    raise InputError(f"{self.name}: state {q!r} has no transition for {a!r}; it needs one a symbol")
+                    raise InputError(f"{self.name}: state {q!r} has no transition for {a!r}; it needs one per symbol")
                 if rows[q][a][0] not in states:
                     raise InputError(f"{self.name}: state {q!r} on {a!r} goes to unknown state {rows[q][a][0]!r}")
 
     def _checked_alphabet(self, symbols: Texts) -> Texts:
-        """The input alphabet: by default all symbols but the blank."""
+        """The input alphabet: by default all symbols except the blank."""
         if self.input_alphabet is None:
             return tuple(s for s in symbols if s != self.blank)
         alphabet = tuple(self.input_alphabet)
@@ -112,7 +112,7 @@ class TuringMachine:
         return tuple(self.transitions)
 
     def answer(self, state: str) -> str | None:
-        """What being in a state says: "accept", "reject", or None for going on."""
+        """The answer that a state gives: "accept", "reject", or None to go on."""
         return "accept" if state in self.accept else "reject" if state in self.reject else None
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class TuringMachine:
     # Running
 
     def configurations(self, word: Word = "") -> Iterator[Configuration]:
-        """Every configuration from the first on, one step at a time: the definition, slowly."""
+        """Yield every configuration from the first on, one step at a time: the definition, slow and plain."""
         encode(word, {s: i for i, s in enumerate(self.input_alphabet or ())})
         state, left, right = self.start, list[str](), list(reversed(word))
         symbol = right.pop() if right else self.blank
@@ -145,7 +145,7 @@ class TuringMachine:
                 symbol = left.pop() if left else self.blank
 
     def run(self, word: Word = "", *, max_steps: int = 10**9) -> Decision:
-        """Simulate, fast; the decision holds the tape."""
+        """Simulate the machine in compiled code. The decision holds the tape."""
         from kleene.machines.turing_kernels import EDGE, simulate
 
         check_steps(self.name, max_steps)
@@ -181,16 +181,16 @@ class TuringMachine:
 
     @classmethod
     def parse(cls, text: str) -> TuringMachine:
-        """From bbchallenge text: two-way tape, blank 0, halting accepts; `---` is read as `1RZ`."""
+        """Read bbchallenge text: two-way tape, blank 0, halting accepts. `---` means `1RZ`."""
         from kleene.machines.turing_files import from_bbchallenge
 
         if not isinstance(text, str):
-            raise InputError(f"machine text {text!r:.60}: {a_type(text)}; it should be a string")
+            raise InputError(f"machine text {text!r:.60}: {a_type(text)}; it must be a string")
         return from_bbchallenge(text.strip(), "machine text")
 
     @classmethod
     def load(cls, path: str | Path) -> TuringMachine:
-        """From a file: `.yaml` (turingmachine.io), `.jff` (JFLAP), `.json`, or `.txt` (bbchallenge text)."""
+        """Load a file: `.yaml` (turingmachine.io), `.jff` (JFLAP), `.json`, or `.txt` (bbchallenge text)."""
         from kleene.machines.turing_files import load
 
         return load(path)
@@ -202,14 +202,14 @@ class TuringMachine:
         save(self, path)
 
     def to_json(self) -> dict[str, object]:
-        """Plain data that `from_json` reads again."""
+        """Convert to plain data; `from_json` reads it."""
         from kleene.machines.turing_files import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, data: object, where: str = "Turing machine") -> TuringMachine:
-        """From what `to_json` gave."""
+        """Rebuild a machine from its `to_json`."""
         from kleene.machines.turing_files import from_json
 
         return from_json(data, where)
@@ -229,13 +229,11 @@ class TuringMachine:
 
 def _action(name: str, state: str, symbol: str, action: object) -> Action:
     if not isinstance(action, tuple | list) or len(action) != 3:
-        raise InputError(
-            f"{name}: state {state!r} on {symbol!r} has {action!r:.60}; it should be (state, symbol, move)"
-        )
+        raise InputError(f"{name}: state {state!r} on {symbol!r} has {action!r:.60}; it must be (state, symbol, move)")
     target, write, move = action
     number = MOVES.get(move, move) if isinstance(move, str) else move
     if number not in (-1, 0, 1):
-        raise InputError(f"{name}: state {state!r} on {symbol!r} moves {move!r}; it should be L, S or R")
+        raise InputError(f"{name}: state {state!r} on {symbol!r} moves {move!r}; it must be L, S or R")
     _check_texts(name, (state, symbol, target, write))
     return target, write, int(number)
 
@@ -247,9 +245,9 @@ def _check_texts(name: str, texts: Iterable[object]) -> None:
 
 
 def check_steps(name: str, max_steps: int) -> None:
-    """An InputError where a number of steps is none."""
+    """Raise an InputError unless `max_steps` is a number of steps."""
     if not isinstance(max_steps, int | np.integer) or max_steps < 0:
-        raise InputError(f"{name}: max_steps={max_steps!r}; it should be a whole number, 0 or more")
+        raise InputError(f"{name}: max_steps={max_steps!r}; it must be a whole number, 0 or more")
 
 
 def _numbered(rows: Rows, working: Texts, states: Texts, symbols: Texts) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Files of Turing machines: bbchallenge text, turingmachine.io YAML, JFLAP, JSON.
 
-A transition that a YAML or JFLAP file leaves out is a step that rejects; on a one-way tape (Sipser's
-machines) every transition must be there. Every complaint names the place in the file.
+A YAML or JFLAP file may leave out a transition: that step rejects. On a one-way tape (Sipser's machines) every
+transition must be there. Every message names the place in the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = dict[str, dict[str, tuple[str, str, int]]]
 
 
 def load(path: str | Path) -> TuringMachine:
-    """Read a machine; the suffix says how."""
+    """Read a machine; the suffix names the format."""
     path = as_path(path)
     if path.suffix == ".json":
         return from_json(read_json(path, LIMIT), str(path))
@@ -37,11 +37,11 @@ def load(path: str | Path) -> TuringMachine:
         return from_jflap(text, str(path))
     if path.suffix in (".txt", ".tm", ".bb"):
         return from_bbchallenge(text.strip(), str(path))
-    raise FileError(f"{path}: unknown suffix {path.suffix!r}; machines are read from .yaml, .jff, .json and .txt")
+    raise FileError(f"{path}: unknown suffix {path.suffix!r}; use .yaml, .jff, .json or .txt")
 
 
 def save(machine: TuringMachine, path: str | Path) -> None:
-    """Write a machine; the suffix says how."""
+    """Write a machine; the suffix names the format."""
     path = as_path(path)
     if path.suffix == ".json":
         write_json(path, to_json(machine))
@@ -59,11 +59,11 @@ def save(machine: TuringMachine, path: str | Path) -> None:
         raise FileError(f"{path}: unknown suffix {path.suffix!r}; use .json, .yaml, .jff or .dot")
 
 
-# bbchallenge: a row a state, three characters a symbol, as in 1RB1LB_1LA1RZ
+# bbchallenge: a row per state, three characters per symbol, as in 1RB1LB_1LA1RZ
 
 
 def from_bbchallenge(text: str, where: str) -> TuringMachine:
-    """From bbchallenge's text; a state without a row of its own halts."""
+    """Read bbchallenge text. A state without a row of its own halts."""
     lines = _rows(text, where)
     width = len(lines[0])
     rows: Rows = {}
@@ -83,12 +83,12 @@ def from_bbchallenge(text: str, where: str) -> TuringMachine:
 
 
 def _rows(text: str, where: str) -> list[list[str]]:
-    """The transitions row by row. Older texts set transitions apart by spaces, and rows by several, or by lines."""
+    """The transitions row by row. In older texts a space separates transitions, several spaces or a line end rows."""
     if not re.search(r"\s", text):
         spaced = text
     elif re.search(r"_|\s{2,}|[\n;|]", text):
         spaced = re.sub(r" ?[_;|]\s*|\s{2,}|\n", "_", text).replace(" ", "")
-    else:  # single spaces only: rows where some are longer than one transition, else two symbols a row
+    else:  # single spaces only: words are rows if some are longer than a transition; otherwise two symbols make a row
         parts = text.split(" ")
         whole = any(len(part) > 3 for part in parts)
         pairs = ["".join(pair) for pair in zip(parts[::2], parts[1::2])]
@@ -124,9 +124,9 @@ def to_json(machine: TuringMachine) -> dict[str, object]:
 
 
 def from_json(data: Any, where: str) -> TuringMachine:
-    """From plain data."""
+    """Read a machine from plain data."""
     if not isinstance(data, dict):
-        raise FileError(f"{where}: not a machine; it should be an object with 'start', 'accept', 'transitions'")
+        raise FileError(f"{where}: not a machine; a machine is an object with 'start', 'accept', 'transitions'")
     if data.get("version", 1) != 1:
         raise FileError(f"{where}: version {data['version']!r} is unknown; known: 1")
     expected = (
@@ -140,20 +140,18 @@ def from_json(data: Any, where: str) -> TuringMachine:
     for key, kind in expected:
         if not isinstance(data.get(key), kind):
             right = {list: "a list", dict: "an object", str: "one text"}[kind]
-            raise FileError(f"{where}, {key!r}: is {data.get(key)!r:.40}; it should be {right}")
+            raise FileError(f"{where}, {key!r}: is {data.get(key)!r:.40}; it must be {right}")
     if data.get("tape") not in ("one-way", "two-way"):
-        raise FileError(f"{where}, 'tape': is {data.get('tape')!r}; it should be 'one-way' or 'two-way'")
+        raise FileError(f"{where}, 'tape': is {data.get('tape')!r}; it must be 'one-way' or 'two-way'")
     rows: Rows = {}
     for q, row in data["transitions"].items():
         if not isinstance(row, dict):
-            raise FileError(
-                f"{where}, 'transitions' → {q!r}: should be an object from symbols to [state, symbol, move]"
-            )
+            raise FileError(f"{where}, 'transitions' → {q!r}: must be an object from symbols to [state, symbol, move]")
         rows[q] = {}
         for a, action in row.items():
             good = isinstance(action, list) and len(action) == 3 and all(isinstance(x, str) for x in action)
             if not good or action[2] not in MOVES:
-                raise FileError(f"{where}, 'transitions' → {q!r} → {a!r}: should be [state, symbol, 'L', 'S' or 'R']")
+                raise FileError(f"{where}, 'transitions' → {q!r} → {a!r}: must be [state, symbol, 'L', 'S' or 'R']")
             rows[q][a] = (action[0], action[1], MOVES[action[2]])
     return make_machine(
         where,
@@ -181,7 +179,7 @@ def make_machine(
 ) -> TuringMachine:
     for states in (accept, reject, alphabet or ()):
         if not all(isinstance(q, str) for q in states):
-            raise FileError(f"{where}: states and symbols should be texts")
+            raise FileError(f"{where}: states and symbols must be strings")
     try:
         return TuringMachine(
             rows,

@@ -26,7 +26,7 @@ MAX_STATES = 100_000
 
 @dataclass(frozen=True)
 class Move:
-    """A transition as it is written; `reads` and `writes` have one part a tape."""
+    """A transition as the file has it; `reads` and `writes` have one part per tape."""
 
     element: Element
     target: str  # the id of a state of the same machine
@@ -44,7 +44,7 @@ class Machine:
     """The states and transitions of one level: the file's, or a block's."""
 
     names: dict[str, str]  # id → name
-    moves: dict[str, list[Move]]  # id → what leads out
+    moves: dict[str, list[Move]]  # id → the transitions that leave the state
     blocks: dict[str, Machine]  # id → the machine inside
     start: str
     final: set[str]
@@ -52,7 +52,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A state that is no block: its own transitions first, then those of each block around it."""
+    """A state that is not a block: its own transitions, then those of each block around it."""
 
     name: str
     levels: tuple[tuple[Machine, str, str], ...]  # (machine, id in it, prefix of its names), innermost first
@@ -71,7 +71,7 @@ class _Reader:
     def machine(self, body: Element, depth: int = 0) -> Machine:
         """The states, blocks and transitions under an element."""
         if depth > MAX_DEPTH:
-            raise self.document.error(body, f"blocks more than {MAX_DEPTH} deep, or a block inside itself")
+            raise self.document.error(body, f"blocks nested more than {MAX_DEPTH} deep, or a block inside itself")
         names: dict[str, str] = {}
         blocks, starts, final = dict[str, Machine](), list[Element](), set[str]()
         for state in [*body.findall("state"), *body.findall("block")]:
@@ -133,7 +133,7 @@ class _Reader:
         for text in parts["move"]:
             way = text.strip() or "S"
             if way not in MOVES:
-                raise self.document.error(element, f"move {way!r}; it should be L, S or R")
+                raise self.document.error(element, f"move {way!r}; it must be L, S or R")
             ways.append(MOVES[way])
         return ends[0], Move(element, ends[1], reads, writes, tuple(ways))
 
@@ -148,7 +148,7 @@ class _Reader:
 
 
 def _leaves(machine: Machine, prefix: str, around: tuple[tuple[Machine, str, str], ...]) -> Iterator[Leaf]:
-    """The states that are no blocks, at every depth."""
+    """The states that are not blocks, at every depth."""
     for key, name in machine.names.items():
         levels = ((machine, key, prefix), *around)
         if key in machine.blocks:
@@ -158,7 +158,7 @@ def _leaves(machine: Machine, prefix: str, around: tuple[tuple[Machine, str, str
 
 
 def _entered(machine: Machine, key: str, prefix: str) -> str:
-    """The name of the leaf that runs when a state is entered: of a block, its start."""
+    """The name of the state that runs on entry: for a block, its start."""
     while key in machine.blocks:
         prefix += machine.names[key] + "/"
         machine = machine.blocks[key]
@@ -167,14 +167,14 @@ def _entered(machine: Machine, key: str, prefix: str) -> str:
 
 
 def _action(document: Document, leaf: Leaf, shown: tuple[str, ...]) -> tuple[str, Move] | None:
-    """The state entered and the transition that applies; None where the whole machine halts."""
+    """The next state and the transition that applies; None where the whole machine halts."""
     for machine, key, prefix in leaf.levels:
         fitting = [move for move in machine.moves[key] if move.fits(shown)]
         effects = {(m.target, tuple(_written(m, shown)), m.ways) for m in fitting}
         if len(effects) > 1:
             raise document.error(
                 fitting[1].element,
-                f"a second transition from {leaf.name!r} on {', '.join(map(repr, shown))}; the machines here are "
+                f"a second transition from {leaf.name!r} on {', '.join(map(repr, shown))}; Kleene's machines are "
                 "deterministic",
             )
         if fitting:
@@ -194,18 +194,18 @@ def _read_file(text: str, where: str) -> tuple[Document, Machine, list[Leaf], in
     element = document.root.find("tapes")
     said = text_of(element).strip() or "1"
     if not said.isdigit() or not 1 <= int(said) <= 5:
-        raise document.error(element if element is not None else document.root, f"{said!r} tapes; 1 to 5 are read")
+        raise document.error(element if element is not None else document.root, f"{said!r} tapes; a machine has 1 to 5")
     machine = _Reader(document, int(said)).machine(body_of(document))
     leaves: list[Leaf] = []
     for leaf in _leaves(machine, "", ()):
         if len(leaves) >= MAX_STATES:
-            raise FileError(f"{where}: more than {MAX_STATES:,} states once blocks are written out")
+            raise FileError(f"{where}: more than {MAX_STATES:,} states after expanding the blocks")
         leaves.append(leaf)
     return document, machine, leaves, int(said)
 
 
 def _symbols(leaves: list[Leaf], tape: int) -> list[str]:
-    """The symbols that transitions name on a tape; the blank first."""
+    """The symbols that transitions name on a tape, the blank first."""
     moves = {id(m): m for leaf in leaves for machine, key, _ in leaf.levels for m in machine.moves[key]}
     named = [part for m in moves.values() for part in (m.reads[tape], m.writes[tape]) if part != ANY]
     return [BLANK, *sorted({part[-1] for part in named} - {BLANK})]
@@ -215,7 +215,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
     """A machine with one tape; final states accept, and a machine that halts elsewhere rejects."""
     document, machine, leaves, tapes = _read_file(text, where)
     if tapes != 1:
-        raise FileError(f"{where}: {tapes} tapes; kl.MultiTapeMachine.load reads them")
+        raise FileError(f"{where}: {tapes} tapes; read it with kl.MultiTapeMachine.load")
     final = {machine.names[key] for key in machine.final}
     symbols = _symbols(leaves, 0)
     rows: Rows = {}
@@ -228,7 +228,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
                 rows[leaf.name][symbol] = (target, _written(move, (symbol,))[0], move.ways[0])
     start = _entered(machine, machine.start, "")
     stuck = "reject" if "reject" not in rows else "reject (stuck)"
-    reject = {q for q, row in rows.items() if not row and q not in final and q != start}  # nothing leads on
+    reject = {q for q, row in rows.items() if not row and q not in final and q != start}  # no transition leaves it
     for q, row in rows.items():
         for a in [a for a in symbols if a not in row] if q not in final | reject else ():
             row[a] = (stuck, a, 0)
@@ -238,7 +238,7 @@ def from_jflap(text: str, where: str) -> TuringMachine:
 
 
 def multitape_from_jflap(text: str, where: str) -> MultiTapeMachine:
-    """A machine with several tapes; the input is on the first, the others are blank."""
+    """A machine with several tapes; the first holds the input, the others are blank."""
     document, machine, leaves, tapes = _read_file(text, where)
     symbols = [_symbols(leaves, tape) for tape in range(tapes)]
     cases = len(leaves)
@@ -275,11 +275,15 @@ def multitape_from_jflap(text: str, where: str) -> MultiTapeMachine:
 
 
 def to_jflap(machine: TuringMachine) -> str:
-    """A JFLAP file; a rejecting state is one that nothing leads out of."""
+    """Write a JFLAP file. A state without transitions rejects."""
     if not machine.two_way:
-        raise FileError(f"{machine.name}: JFLAP's tape is two-way, this machine's one-way; save it as .yaml or .json")
+        raise FileError(
+            f"{machine.name}: JFLAP's tape is two-way and this machine's tape is one-way; save it as .yaml or .json"
+        )
     if BLANK in machine.symbols[1:]:
-        raise FileError(f"{machine.name}: {BLANK!r} is JFLAP's blank, here another symbol; save it as .yaml or .json")
+        raise FileError(
+            f"{machine.name}: {BLANK!r} is JFLAP's blank and an ordinary symbol here; save it as .yaml or .json"
+        )
     for symbol in machine.symbols[1:]:
         if len(symbol) != 1 or symbol == ANY:
             raise FileError(f"{machine.name}: JFLAP cannot hold the symbol {symbol!r}; save it as .yaml or .json")

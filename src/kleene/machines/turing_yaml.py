@@ -1,6 +1,7 @@
-"""turingmachine.io's YAML: 'blank', 'start state', 'table', 'synonyms'. Kleene's own keys are 'tape',
-'accept',
-'reject' and 'input alphabet'. A state without transitions accepts, unless it is called reject."""
+"""Read and write turingmachine.io's YAML: 'blank', 'start state', 'table', 'synonyms'.
+
+Kleene's own keys are 'tape', 'reject' and 'input alphabet'. A state without transitions accepts, unless 'reject' names
+it."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from kleene.errors import FileError
 from kleene.machines.turing import MOVES, TuringMachine
 from kleene.machines.turing_files import LETTERS, make_machine
 
-SPECIAL = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")  # not read in YAML, or line ends
-STUCK = "reject"  # the state entered where a file leaves a transition out
+SPECIAL = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")  # not in YAML, or line ends
+STUCK = "reject"  # the state after a missing transition
 
 
 def from_yaml(text: str, where: str) -> TuringMachine:
-    """From turingmachine.io's YAML. A state without transitions accepts, unless it is called reject."""
+    """Read turingmachine.io's YAML. A state without transitions accepts, unless 'reject' names it."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
@@ -46,18 +47,18 @@ class _Yaml:
     def pairs(self, node: Any, what: str) -> dict[str, tuple[Any, Any]]:
         """A mapping as text → (key node, value node)."""
         if not isinstance(node, yaml.MappingNode):
-            raise self.fail(node, f"{what} should be a mapping")
+            raise self.fail(node, f"{what} must be a mapping")
         found: dict[str, tuple[Any, Any]] = {}
         for key, value in node.value:
             name = self.text(key, f"a key of {what}")
             if name in found:
-                raise self.fail(key, f"{name!r} is there twice in {what}")
+                raise self.fail(key, f"{name!r} appears twice in {what}")
             found[name] = (key, value)
         return found
 
     def text(self, node: Any, what: str) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            raise self.fail(node, f"{what} should be one text")
+            raise self.fail(node, f"{what} must be one string")
         return str(node.value)
 
     def texts(self, node: Any, what: str) -> list[str]:
@@ -73,7 +74,7 @@ class _Yaml:
             if key not in top:
                 raise self.fail(root, f"no {key!r}; a machine has 'blank', 'start state' and 'table'")
         blank = self.text(top["blank"][1], "'blank'")
-        start = self.text(top["start state"][1], "'start state': it is one state's name, and")
+        start = self.text(top["start state"][1], "'start state' is the name of one state, and")
         two_way = self.two_way(top)
         if "synonyms" in top and isinstance(top["synonyms"][1], yaml.MappingNode):
             self.synonyms = {name: value for name, (_, value) in self.pairs(top["synonyms"][1], "'synonyms'").items()}
@@ -100,12 +101,12 @@ class _Yaml:
         return replace(made, example=self.text(top["input"][1], "'input'")) if "input" in top else made
 
     def two_way(self, top: dict[str, Any]) -> bool:
-        """Whether the tape goes on to both sides, which it does where the file does not say."""
+        """Whether the tape is endless both ways: yes, unless the file says otherwise."""
         if "tape" not in top:
             return True
         tape = self.text(top["tape"][1], "'tape'")
         if tape not in ("one-way", "two-way"):
-            raise self.fail(top["tape"][0], f"'tape' is {tape!r}; it should be 'one-way' or 'two-way'")
+            raise self.fail(top["tape"][0], f"'tape' is {tape!r}; it must be 'one-way' or 'two-way'")
         return tape == "two-way"
 
     def halting(self, top: dict[str, Any], table: dict[str, Any], rows: dict[str, Any]) -> tuple[set[str], set[str]]:
@@ -114,7 +115,7 @@ class _Yaml:
         for key, states in lists.items():
             for q in states:
                 if q not in table or rows[q]:
-                    raise self.fail(top[key][0], f"{key!r}: {q!r} should be a state of the table without transitions")
+                    raise self.fail(top[key][0], f"{key!r}: {q!r} must be a state of the table without transitions")
         halting = [q for q, row in rows.items() if not row]
         reject = set(lists.get("reject", [q for q in halting if q == STUCK]))
         accept = set(lists.get("accept", [q for q in halting if q not in reject]))
@@ -123,21 +124,21 @@ class _Yaml:
         return accept, reject
 
     def complete(self, rows: dict[str, Any], symbols: set[str], two_way: bool, table: dict[str, Any]) -> bool:
-        """Let missing transitions enter the state STUCK, which rejects; whether there were any."""
+        """Let missing transitions enter the state STUCK, which rejects. Return whether any were missing."""
         stuck = False
         for q, row in rows.items():
             for a in sorted(symbols - set(row)) if row else ():
                 if not two_way:
                     raise self.fail(
                         table[q][0],
-                        f"state {q!r} has no transition for {a!r}; on a one-way tape each needs one",
+                        f"state {q!r} has no transition for {a!r}; on a one-way tape every state needs one",
                     )
                 row[a] = (STUCK, a, 0)
                 stuck = True
         if stuck and rows.get(STUCK):
             raise self.fail(
                 table[STUCK][0],
-                f"state {STUCK!r} is entered where a transition is missing; it can have none itself",
+                f"state {STUCK!r} is entered after a missing transition, so it can have none itself",
             )
         return stuck
 
@@ -145,7 +146,7 @@ class _Yaml:
         if isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~"):
             return {}
         if not isinstance(node, yaml.MappingNode):
-            raise self.fail(node, f"state {state!r}: should be a mapping from symbols to instructions")
+            raise self.fail(node, f"state {state!r}: must be a mapping from symbols to instructions")
         row: dict[str, tuple[str, str, int]] = {}
         for key, value in node.value:
             for symbol in self.texts(key, f"a symbol of state {state!r}"):
@@ -165,12 +166,12 @@ class _Yaml:
                 return self.instruction(state, symbol, self.synonyms[node.value], table, depth + 1)
             raise self.fail(
                 node,
-                f"{where}: {node.value!r} is no instruction; it should be L, R, {{R: state}} or a synonym",
+                f"{where}: {node.value!r} is not an instruction; it must be L, R, {{R: state}} or a synonym",
             )
         parts = self.pairs(node, where)
         moves = [m for m in MOVES if m in parts]
         if len(moves) != 1 or set(parts) - {*MOVES, "write"}:
-            raise self.fail(node, f"{where}: has {', '.join(parts)}; it should have one of L and R, and perhaps write")
+            raise self.fail(node, f"{where}: has {', '.join(parts)}; it must have one of L and R, and perhaps write")
         target = parts[moves[0]][1]
         name = target.value if isinstance(target, yaml.ScalarNode) else None
         name = state if name in ("", "null", "~") else name
@@ -181,7 +182,7 @@ class _Yaml:
 
 
 def to_yaml(machine: TuringMachine) -> str:
-    """turingmachine.io's YAML, with Kleene's keys for what that has no words for."""
+    """Write turingmachine.io's YAML, with Kleene's own keys where that format has none."""
 
     def quote(text: str) -> str:
         return SPECIAL.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))

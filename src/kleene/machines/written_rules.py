@@ -29,7 +29,7 @@ class Rule:
 
 
 class RuleRecorder:
-    """Records rules written by hand: the `b` in `def rules(b): …`.
+    """Record rules written by hand: the `b` in `def rules(b): …`.
 
     `get` iterates over the values of a variable and puts each in scope. `set` makes a rule whose antecedent is the
     scope.

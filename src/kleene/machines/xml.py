@@ -1,4 +1,4 @@
-"""XML read safely: no document types, no entities. The line of an element is found when a complaint needs it."""
+"""Read XML safely: no document types, no entities. An error message looks up the line of its element."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Document:
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
-        self.origins: dict[Element, Element] = {}  # of elements that were rewritten: the one in the file
+        self.origins: dict[Element, Element] = {}  # rewritten element → the element in the file
         if found := re.search("<!(DOCTYPE|ENTITY)", text):
             line = text.count("\n", 0, found.start()) + 1
-            raise FileError(f"{where}, line {line}: document types and entities are not read")
+            raise FileError(f"{where}, line {line}: Kleene does not read document types and entities")
         collecting = gc.isenabled()
-        gc.disable()  # a million elements and no cycles: looking for garbage takes twice as long as parsing
-        try:  # the text is decoded already, whatever encoding it names
+        gc.disable()  # a million elements without cycles: garbage collection would take twice as long as parsing
+        try:  # the text is already decoded, whatever encoding it declares
             self.root = ElementTree.fromstring(text.encode("utf-8"), ElementTree.XMLParser(encoding="utf-8"))
-            self.tree = self.root  # as the file has it
+            self.tree = self.root  # as in the file
         except ElementTree.ParseError as error:
             reason = expat.errors.messages[error.code]
             raise FileError(f"{where}, line {error.position[0]}: not XML ({reason})") from None
@@ -48,7 +48,7 @@ class Document:
         return next(line for line, other in zip(lines, self.tree.iter()) if other is element)
 
     def error(self, element: Element, message: str) -> FileError:
-        """A complaint that names the file and the element's line."""
+        """An error that names the file and the element's line."""
         return FileError(f"{self.where}, line {self.line(element)}: {message}")
 
 
@@ -58,9 +58,9 @@ def text_of(element: Element | None) -> str:
 
 
 def xml_text(text: str) -> str:
-    """Text for XML, white space included; refused where XML has no way to write a character."""
+    """Escape text for XML, including white space. Reject characters that XML cannot hold."""
     from xml.sax.saxutils import escape
 
     if bad := NOT_XML.search(text):
-        raise FileError(f"{text!r:.60}: XML cannot hold {bad.group()!r}, so JFLAP files cannot; save it as .json")
+        raise FileError(f"{text!r:.60}: XML, and so JFLAP, cannot hold {bad.group()!r}; save it as .json")
     return escape(text, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;", '"': "&quot;"})

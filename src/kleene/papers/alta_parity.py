@@ -67,7 +67,7 @@ def readable(kind: str, given: Sequence[Bits]) -> list[Bits]:
 
 @dataclass(frozen=True)
 class Cells:
-    """What was said about words: (length, ones, how many, how many right, how often 1 was said), a row a cell."""
+    """What was said about words: (length, ones, how many, how many right, how often 1 was said), a row per cell."""
 
     rows: list[list[int]]
     trained: int

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import reduce
 from math import lcm
 from types import ModuleType
-from typing import Any
+from typing import Any, overload
 
 from kleene.common.means import exact
 from kleene.errors import NotSupported
@@ -16,10 +16,15 @@ from kleene.machines.kinds import Numerical, Subset, Word
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput
+from kleene.rasp.expressions import SOp
 
 UNDEFINED = "undefined"  # what a head reads where it is not defined
 
 
+@overload
+def to_rasp(program: ProgramClass, *, layers: int | None = None, module: None = None) -> SOp: ...
+@overload
+def to_rasp(program: ProgramClass, *, layers: int | None = None, module: ModuleType) -> Any: ...
 def to_rasp(program: ProgramClass, *, layers: int | None = None, module: ModuleType | None = None) -> Any:
     """Write an attention program as an s-op: the same tokens in, the same outputs out.
 
@@ -48,7 +53,7 @@ class _Writer:
     def _check(self) -> None:
         spec, name = self.spec, self.spec.name
         if spec.max_tokens is not None:
-            raise NotSupported(f"{name}: appends tokens; an s-op gives one value a position")
+            raise NotSupported(f"{name}: appends tokens; an s-op gives one value per position")
         if spec.moves or any(head.prefer is not None for head in spec.heads.values()):
             raise NotSupported(f"{name}: has heads with into= or a preferred position, which RASP's aggregate has not")
         if any(isinstance(kind, Word) for kind in spec.kinds.values()):

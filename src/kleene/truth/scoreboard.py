@@ -1,14 +1,15 @@
 """The scoreboard: how well methods find what is true.
 
-For each word of each model a method's scores are compared with the exact Shapley values of the automaton, or with the
-sizes of its exact interactions; for a program, with the effects of interchanging its nodes or edges. Five numbers:
+For each word of each model a method's scores are compared with the exact Shapley values of the automaton or program, or
+with the sizes of its exact interactions; nodes and edges of a program with the effects of interchanging them. Five
+numbers:
 
 - rank correlation with the truth: of signed scores for symbols, of sizes for pairs, nodes and edges;
 - AUROC: whether the sizes of scores find the symbols (pairs) whose true size is above the word's median, or the nodes
   (edges) of a program's circuit; where a network was trained end to end, those above the median;
 - top: whether the largest score is a largest true one;
-- faithfulness: how much of the answer stays where only the parts with the largest scores are kept;
-- completeness: how much of the answer is lost where these parts are taken away (`kleene.truth.keeping`).
+- faithfulness: how much of the answer stays if only the parts with the largest scores are kept;
+- completeness: how much of the answer is lost if these parts are removed (`kleene.truth.keeping`).
 
 A method that gives every symbol the same score has no opinion: correlation 0, AUROC ½. The numbers of a model are means
 over its words and seeds; intervals are of the mean over models, by bootstrap of models.
@@ -19,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,12 @@ import numpy as np
 import torch
 
 from kleene.errors import InputError
-from kleene.evidence import circuit_methods  # noqa: F401  (registers methods for nodes and edges)
+from kleene.evidence import circuit_methods, installed_methods  # noqa: F401  (these register methods)
 from kleene.evidence.circuit_graph import CircuitGraph, parts_of
-from kleene.evidence.methods import EDGES, NODES, PAIRS, TOKENS, Array, Method, Reading, method_named
+from kleene.evidence.methods import EDGES, NODES, PAIRS, TOKENS, Method, method_named
+from kleene.evidence.readings import Array, Reading
 from kleene.evidence.statistics import ranks, spearman
-from kleene.files import write_json, write_text
+from kleene.files import read_json, write_json, write_text
 from kleene.truth.factory import Model, folders_in, models_in, one_thread
 from kleene.truth.interchange import EDGE_PAIRS, MOST_PAIRS, pairs_among
 from kleene.truth.keeping import NOTHING_KEPT, keep_edges, keep_nodes, keep_pairs, keep_symbols
@@ -42,6 +45,7 @@ MEASURES = ("correlation", "auroc", "top", "faithfulness", "completeness")
 TITLES = {"tokens": "Symbols", "pairs": "Pairs", "nodes": "Nodes", "edges": "Edges"}
 NULL_DRAWS = 20  # of the random method, for each seed
 MOST_KEPT = 5  # draws of a method for which faithfulness is measured
+KEPT_SEED = 1_000_000  # of the pairs of inputs for faithfulness
 BATCH = 32  # pairs of inputs that a method for nodes or edges gets
 SAMPLES = 1000  # of the bootstrap
 DIGITS = 9  # closer numbers are ties
@@ -99,14 +103,12 @@ def interchanged(graph: CircuitGraph, kind: str) -> Array:
     """The planted method for nodes and edges: how often an interchange changes the network's answer at a position."""
     tokens, length = int(graph.tokens), graph.inputs.shape[1]
     wide = graph.on(*pairs_among(tokens, length, MOST_PAIRS if kind == "nodes" else EDGE_PAIRS))
-    before, found = wide.clean.logits.argmax(-1), []
-    for chosen in np.eye(wide.nodes if kind == "nodes" else len(wide.edges)):
-        if kind == "nodes":
-            logits = wide.with_nodes(torch.from_numpy(chosen > 0))
-        else:
-            logits = wide.with_edges(wide.edge_mask(chosen))
-        found.append(float((logits.argmax(-1) != before).double().mean()))
-    return np.array(found)
+    before = wide.clean.logits.argmax(-1)
+    if kind == "nodes":
+        every = (wide.with_nodes(chosen) for chosen in torch.eye(wide.nodes, dtype=torch.bool))
+    else:
+        every = (wide.with_edge(*edge) for edge in wide.edges)
+    return np.array([float((logits.argmax(-1) != before).double().mean()) for logits in every])
 
 
 def _interchanges(kind: str) -> Method:
@@ -132,7 +134,7 @@ def every_method() -> list[str]:
 
 @dataclass
 class Board:
-    """The scores: one entry a model, kind, method and length, with the means over words and seeds."""
+    """The scores: one entry per model, kind, method and length, with the means over words and seeds."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
@@ -235,80 +237,109 @@ def graph_of(model: Model, batch: int = BATCH, seed: int = 0) -> CircuitGraph:
     truth = model.truth
     tokens, names = truth["program"]["spec"]["tokens"], [node["of"] for node in truth["nodes"] if node["layer"] == 1]
     rng = np.random.default_rng([truth["index"], seed])
-    inputs, others = torch.from_numpy(rng.integers(tokens, size=(2, batch, len(truth["inputs"][0]))))
+    inputs, others = torch.from_numpy(rng.integers(tokens, size=(2, batch, len(truth["words"][0]["word"]))))
     return CircuitGraph(parts_of(model.network, names), inputs, others, tokens)
 
 
-def _score_program(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
-    """The entries of a program's network."""
-    graph, fresh, entries = graph_of(model), graph_of(model, 64, seed=1), []
-    truths = {kind: truth_of_graph(model, graph, kind) for kind in {kind for kind, _, _ in methods}}
+STEADY = ("exact", "position", "nearness", "weight norm")  # do not depend on the pairs of inputs
+
+
+def _score_graphs(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
+    """The entries of a program's network for nodes and edges: each seed has pairs of inputs of its own."""
+    graphs = [graph_of(model, seed=seed) for seed in range(seeds)]
+    fresh, entries = graph_of(model, 64, seed=KEPT_SEED), []
+    truths = {kind: truth_of_graph(model, graphs[0], kind) for kind in {kind for kind, _, _ in methods}}
     for kind, name, method in methods:
         effect, inside = truths[kind]
         keep = keep_nodes if kind == "nodes" else keep_edges
         measured: list[dict[str, float | None]] = []
-        for seed in range(seeds):
-            scores = method(graph, np.random.default_rng([seed, model.truth["index"]]))
-            found = compare(scores, effect, False, inside)
-            if found is not None:
-                measured.append({**found, **(keep(fresh, scores) if seed < MOST_KEPT else NOTHING_KEPT)})
+        for run in range(seeds * (NULL_DRAWS if name == "random" else 1) if name not in STEADY else 1):
+            scores = method(graphs[run % seeds], np.random.default_rng([run, model.truth["index"]]))
+            found = None if scores is None else compare(scores, effect, False, inside)
+            if found is not None and scores is not None:
+                measured.append({**found, **(keep(fresh, scores) if run < MOST_KEPT else NOTHING_KEPT)})
         if measured:
-            about = {"model": model.name, **{key: model.truth[key] for key in ("level", "cell", "states")}}
-            about |= {"kind": kind, "method": name, "length": graph.inputs.shape[1], "words": len(measured)}
-            entries.append({**about, **_means(measured)})
+            entries.append(_entry(model, kind, name, fresh.inputs.shape[1], measured))
     return entries
 
 
-def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
-    """The entries of one model."""
-    methods = [one for one in methods if (one[0] in ("nodes", "edges")) == (model.truth["kind"] == "program")]
-    if model.truth["kind"] == "program":
-        return _score_program(model, methods, seeds)
-    number = {symbol: code for code, symbol in enumerate(model.network.alphabet)}
+def _score_words(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
+    """The entries of a network for symbols and pairs of the words in its truth file."""
+    number = {symbol: code for code, symbol in enumerate(getattr(model.network, "alphabet", ()))}
     kept: dict[tuple[str, str, int], list[dict[str, float | None]]] = {}
     for place, word in enumerate(model.truth["words"]):
-        codes = tuple(number[symbol] for symbol in word["word"])
-        reading = Reading.of(model.network, codes)
-        upper = np.triu_indices(len(codes), 1)
+        reading = Reading.of(model.network, [number.get(symbol, symbol) for symbol in word["word"]])
+        upper = np.triu_indices(len(reading), 1)
         truths = {"tokens": np.array(word["shapley"]), "pairs": np.array(word["interactions"])[upper]}
         for kind, name, method in methods:
-            for seed in range(seeds):
-                found = method(reading, np.random.default_rng([seed, model.truth["index"], place]))
-                scores = found if kind == "tokens" else found[upper]
-                measured = compare(scores, truths[kind], kind == "tokens")
+            for run in range(_runs(name, seeds)):
+                found = method(reading, np.random.default_rng([run, model.truth["index"], place]))
+                if found is None:
+                    break
+                measured = compare(found if kind == "tokens" else found[upper], truths[kind], kind == "tokens")
                 if measured is not None:
                     keep = keep_symbols if kind == "tokens" else keep_pairs
-                    kept.setdefault((kind, name, len(codes)), []).append(
-                        {**measured, **(keep(reading, found) if seed < MOST_KEPT else NOTHING_KEPT)}
+                    kept.setdefault((kind, name, len(reading)), []).append(
+                        {**measured, **(keep(reading, found) if run < MOST_KEPT else NOTHING_KEPT)}
                     )
+    return [_entry(model, kind, name, length, measured) for (kind, name, length), measured in kept.items()]
+
+
+def _entry(
+    model: Model, kind: str, method: str, length: int, measured: list[dict[str, float | None]]
+) -> dict[str, Any]:
     about = {"model": model.name, **{key: model.truth[key] for key in ("level", "cell", "states")}}
-    return [
-        {
-            **about,
-            "kind": kind,
-            "method": name,
-            "length": length,
-            "words": len(measured),
-            **_means(measured),
-        }
-        for (kind, name, length), measured in kept.items()
-    ]
+    about |= {"kind": kind, "method": method, "length": length, "words": len(measured)}
+    return {**about, **_means(measured)}
 
 
-def _score_folder(folder: Path, root: Path, names: list[str], seeds: int) -> list[dict[str, Any]]:
-    """The entries of the model in one folder; methods that draw at random run once a seed."""
-    (model,) = models_in(folder)
-    taken = chosen(names)
-    random = [one for one in taken if any(word in one[1] for word in ("random", "sampl", "pruning"))]
-    steady = [one for one in taken if one not in random]
-    null = [one for one in random if one[1] == "random"]
-    drawn = [one for one in random if one not in null]
-    entries = [
-        *score_model(model, steady, 1),
-        *score_model(model, drawn, seeds),
-        *score_model(model, null, seeds * NULL_DRAWS),
-    ]
-    return [{**entry, "model": str(folder.relative_to(root))} for entry in entries]
+def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
+    """The entries of one model; automata have no nodes and edges to score."""
+    graphs = [one for one in methods if one[0] in ("nodes", "edges") and model.truth["kind"] == "program"]
+    words = [one for one in methods if one[0] in ("tokens", "pairs")]
+    entries = _score_graphs(model, graphs, seeds) if graphs else []
+    return entries + (_score_words(model, words, seeds) if words else [])
+
+
+ROOMS = ("evidence", "networks", "truth")
+DRAWING = ("random", "sampl", "kernel", "lime", "shap")  # parts of the names of methods that draw at random
+
+
+def _runs(name: str, seeds: int) -> int:
+    """How often a method for symbols or pairs is run on a word."""
+    if name == "random":
+        return seeds * NULL_DRAWS
+    return seeds if any(part in name for part in DRAWING) else 1
+
+
+def _score_folder(folder: Path, root: Path, names: list[str], seeds: int, keep: Path | None) -> list[dict[str, Any]]:
+    """The entries of the model in one folder; what is kept from another run is not measured again."""
+    place = str(folder.relative_to(root))
+    file = None if keep is None else keep / f"{place.replace('/', '_') or 'model'}.json"
+    known: dict[str, list[dict[str, Any]]] = {}
+    if file is not None and file.is_file():
+        content = read_json(file)
+        known = content["methods"] if content.get("of") == _key(seeds) else {}
+    missing = [name for name in names if name not in known]
+    if missing:
+        (model,) = models_in(folder)
+        for name in missing:
+            known[name] = [{**entry, "model": place} for entry in score_model(model, chosen([name]), seeds)]
+        if file is not None:
+            write_json(file, {"of": _key(seeds), "methods": known}, indent=None)
+    return [entry for name in names for entry in known[name]]
+
+
+def _key(seeds: int) -> dict[str, Any]:
+    """What kept entries depend on, beside the model and the method."""
+    return {"seeds": seeds, "code": _code()}
+
+
+@cache
+def _code() -> str:
+    """A fingerprint of the source of the rooms that measure."""
+    files = sorted(file for room in ROOMS for file in (Path(__file__).parents[1] / room).rglob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def score(
@@ -318,26 +349,29 @@ def score(
     seeds: int = 1,
     limit: int | None = None,
     workers: int = 1,
+    keep: str | Path | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Board:
     """Score methods on the models of a folder.
 
     - `methods`: names (`kleene.evidence.methods`), and "exact" for the planted one.
     - `folder`: what `kleene factory` made; folders in it may be of several levels.
-    - `seeds`: how often methods that draw at random are run.
-    - `limit`: at most so many models of each folder of models.
+    - `seeds`: how often methods that draw at random are run; methods for nodes and edges get other inputs each time.
+    - `limit`: at most this many models of each folder of models.
     - `workers`: processes.
+    - `keep`: a folder for what is measured of each model. A second call with the same code goes on from it.
     - `progress`: called with the number of models done.
     """
     if seeds < 1:
         raise InputError(f"seeds {seeds}: at least one is needed")
-    names, root = list(methods), Path(folder)
+    names, root = list(dict.fromkeys(methods)), Path(folder)
     chosen(names)  # refuse unknown names before any work
     places = [place for group in folders_in(root).values() for place in group[:limit]]
-    board, job = Board(), partial(_score_folder, root=root, names=names, seeds=seeds)
+    job = partial(_score_folder, root=root, names=names, seeds=seeds, keep=None if keep is None else Path(keep))
+    board = Board()
     if workers > 1:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=one_thread) as pool:
-            for done, entries in enumerate(pool.map(job, places, chunksize=4), 1):
+            for done, entries in enumerate(pool.map(job, places, chunksize=1), 1):
                 board.entries += entries
                 progress(done)
         return board

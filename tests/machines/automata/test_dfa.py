@@ -128,7 +128,7 @@ JFF = "<structure><type>fa</type><automaton>\n{}\n</automaton></structure>"
 STATE = '<state id="0"><initial/></state>\n'
 MALFORMED = [
     ("m.json", "{", "not JSON"),
-    ("m.json", "[]", "should be an object"),
+    ("m.json", "[]", "is an object with"),
     ("m.json", '{"alphabet": ["a"], "accepting": [], "start": ["q", "r"], "transitions": {}}', "'start'"),
     (
         "m.json",
@@ -170,8 +170,8 @@ MALFORMED = [
     ),
     ("m.att", "0 1 a\n1 0 a b c d e\n", "line 2"),
     ("m.att", "0 1 a\n1 0 b c 1.5\n", "transducer"),
-    ("m.att", "0 1 a a x\n", "'x' is no weight"),
-    ("m.json", '{"start": "q", "start": "r"}', "'start' is there twice"),
+    ("m.att", "0 1 a a x\n", "'x' is not a weight"),
+    ("m.json", '{"start": "q", "start": "r"}', "'start' appears twice"),
     ("m.att", "0 0 a\n0 0 a b\n", "transducer"),
     ("m.att", "", "no states"),
     ("m.xyz", "", "unknown suffix"),
@@ -194,9 +194,9 @@ def test_errors_name_the_input() -> None:
     with pytest.raises(kl.InputError, match="'x' at position 1"):
         dfa.accepts_batch(["ab", "axb"])
     for other in ("ab", 3, None):
-        with pytest.raises(kl.InputError, match="an automaton is needed"):
+        with pytest.raises(kl.InputError, match="give an automaton"):
             dfa.equivalent(other)  # type: ignore[arg-type]
-        with pytest.raises(kl.InputError, match="an automaton is needed"):
+        with pytest.raises(kl.InputError, match="give an automaton"):
             dfa & other  # type: ignore[operator]
     with pytest.raises(kl.InputError, match="give a list of words"):
         dfa.accepts_batch("ab")
@@ -257,7 +257,7 @@ def test_att_files_with_a_byte_order_mark_or_windows_line_ends(tmp_path: Path) -
 @pytest.mark.parametrize("symbol", ["\x00", "\x0b", "\x1f", "\ufffe"])
 def test_jflap_refuses_what_xml_cannot_hold(tmp_path: Path, symbol: str) -> None:
     for dfa in (kl.DFA([[0]], [0], (symbol,)), kl.DFA([[0]], [0], "a", names=(symbol,))):
-        with pytest.raises(FileError, match="XML cannot hold") as error:
+        with pytest.raises(FileError, match="XML, and so JFLAP, cannot hold") as error:
             dfa.save(tmp_path / "m.jff")
         assert "\n" not in str(error.value) and not (tmp_path / "m.jff").exists()
 
@@ -274,8 +274,8 @@ def test_jflap_refuses_what_xml_cannot_hold(tmp_path: Path, symbol: str) -> None
         (np.array([[0.5, 1], [1, 0]]), [1], 0, "table: .* should be whole"),
         (None, [1], 0, "table: .* should be whole"),
         ([[0, 1], [1, 0]], [0.7], 0, "accepting states: .* should be whole"),
-        ([[0, 1], [1, 0]], 5, 0, "accepting states"),
-        ([[0, 1], [1, 0]], [2], 0, "not all in"),
+        ([[0, 1], [1, 0]], 5, 0, "accepting state"),
+        ([[0, 1], [1, 0]], [2], 0, "an accepting state is outside"),
         ([[0, 1], [1, 0]], [True, False, True], 0, "3 accepting flags"),
         ([[0, 1], [1, 0]], [1], True, "start state True"),
         ([[0, 1], [1, 0]], [1], 0.5, "start state 0.5"),
@@ -319,3 +319,28 @@ def test_files_are_utf_8_whatever_they_say_and_a_byte_order_mark_is_no_text(tmp_
         text = path.read_text(encoding="utf-8").replace('encoding="UTF-8"', 'encoding="ISO-8859-1"')
         path.write_text("\ufeff" + text, encoding="utf-8")
         assert kl.DFA.load(path).equivalent(dfa), name
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "said"),
+    [
+        (lambda: kl.DFA([[0, 0]], [0], "a"), kl.InputError, "one row per state and 1 columns"),
+        (lambda: kl.DFA([[0]], [0], "a", start=2), kl.InputError, "start state 2 is outside"),
+        (lambda: kl.DFA([[0]], [0], "a", names=["p", "q"]), kl.InputError, "2 names for 1 states"),
+        (lambda: kl.DFA.build("p", ["x"], {"p": {"a": "p"}}), kl.InputError, "'x' has no row"),
+        (lambda: kl.DFA.build("p", [], {"p": {"a": "x"}}), kl.InputError, "goes to 'x', which has no row"),
+        (lambda: kl.DFA.build("p", [], {"p": {"a": "p", "b": "p"}}, "a"), kl.InputError, "reads 'b', which is not"),
+        (lambda: kl.NFA([(0, "a", 0)], [0], "a").accepts_batch("a"), kl.InputError, "give a list of words"),
+        (lambda: kl.NFA([(0, "a", 0)], [0], "a") | 3, kl.InputError, "give an NFA"),
+        (
+            lambda: kl.NFA([(0, "a", 0), (0, "b", 0), (0, "a", 1)], [1], "ab").determinise(limit=1),
+            kl.NotSupported,
+            "determinise: more than 1 states; raise limit=",
+        ),
+        (lambda: kl.regex(3), kl.InputError, "pattern 3: an int; it should be a string"),
+        (lambda: kl.regex("a", alphabet=["ab"]), kl.InputError, "symbols of a regular expression are single"),
+    ],
+)
+def test_wrong_parts_are_named(work, error, said) -> None:
+    with pytest.raises(error, match=said):
+        work()

@@ -83,7 +83,7 @@ def test_mealy_and_moore_machines(tmp_path: Path) -> None:
     moore.write_text(f"<structure><type>moore</type>{outputs}{moves}</structure>")
     assert kl.Transducer.load(mealy)("0110") == "0100"
     assert kl.Transducer.load(moore)("0110") == "00100"
-    with pytest.raises(kl.FileError, match=r"kl\.Transducer\.load reads it"):
+    with pytest.raises(kl.FileError, match=r"read it with kl\.Transducer\.load"):
         kl.DFA.load(mealy)
 
 

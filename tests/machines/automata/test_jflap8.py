@@ -143,9 +143,9 @@ def test_turing_machines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, says",
     [
-        (machine("pda", ""), "line 2: type 'pda' of JFLAP 8 is not read; read are fsa"),
+        (machine("pda", ""), "line 2: type 'pda' of JFLAP 8 is not supported; known: fsa"),
         (structure("editor_panel", ""), "without a machine"),
-        (machine("fsa", symbols("input_alph", ["ab"])), "symbol 'ab': symbols of one character"),
+        (machine("fsa", symbols("input_alph", ["ab"])), "symbol 'ab': a symbol must be one character"),
         (machine("fsa", structure("state_set", state(0))), "no start states"),
         (machine("fsa", "\n" + structure("state_set", state(0) + state(0))), "line 3: a second state with id '0'"),
     ],

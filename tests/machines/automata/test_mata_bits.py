@@ -57,7 +57,7 @@ def test_random_formulas(tmp_path: Path, seed: int) -> None:
     [
         ("p (a0 q", "line 4: a parenthesis is not closed"),
         ("p a0 & q", "line 4: a formula lacks a name"),
-        ("p q", "should be 'state formula state'"),
+        ("p q", "must be 'state formula state'"),
         ("%Final p & q\np a0 q", "line 4: a conjunction of states"),
         ("%Final p | !q\np a0 q", "line 4: states and negated states"),
         ("%Colour p", "line 4: '%Colour' is unknown"),

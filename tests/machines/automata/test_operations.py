@@ -185,7 +185,7 @@ def test_errors_are_ours() -> None:
         (lambda: dfa.homomorphism({"a": "x"}), "no image for 'b'"),
         (lambda: dfa.language[-1], "index -1"),
         (lambda: dfa.sample(0), "no word has length 0"),
-        (lambda: dfa.over("a"), "has no 'b'"),
+        (lambda: dfa.over("a"), "lacks 'b'"),
         (lambda: kl.NFA([(0, "x", 0)], [0], "ab"), "not in the alphabet"),
         (lambda: kl.NFA([(0, "a")], [0], "ab"), "should be"),
         (lambda: kl.NFA([(0, "a", 3)], [0], "ab", states=2), "outside"),

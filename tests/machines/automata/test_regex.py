@@ -242,7 +242,7 @@ def test_limits_count_work_too(pattern: str) -> None:
 
 
 def test_an_empty_language_over_the_default_alphabet_is_warned_of() -> None:
-    with pytest.warns(kl.KleeneWarning, match="no word over the characters that it names .abc. matches"):
+    with pytest.warns(kl.KleeneWarning, match="no word over the characters in it .abc. matches"):
         assert kl.regex("[^abc]").is_empty()
     assert not kl.regex("[^abc]", "abcd").is_empty()
 

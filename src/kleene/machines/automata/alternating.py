@@ -36,7 +36,7 @@ class Threshold:
         )
 
     def states(self) -> set[int]:
-        """The states that it speaks of."""
+        """The states that occur in the formula."""
         return {s for _, part in self.parts for s in ([part] if isinstance(part, int) else part.states())}
 
     def __str__(self) -> str:
@@ -48,12 +48,12 @@ Formula = int | Threshold
 
 
 def all_of(*parts: Formula) -> Threshold:
-    """Conjunction (true when there are no parts)."""
+    """The conjunction of some parts; true when there are none."""
     return Threshold(tuple((1, part) for part in parts), len(parts))
 
 
 def any_of(*parts: Formula) -> Threshold:
-    """Disjunction (false when there are no parts)."""
+    """The disjunction of some parts; false when there are none."""
     return Threshold(tuple((1, part) for part in parts), 1)
 
 
@@ -64,8 +64,8 @@ def not_(part: Formula) -> Threshold:
 
 @dataclass(frozen=True)
 class AFA:
-    """State q is true of the empty word when it is in `accepting`, and of a·w when transitions[q][a] is true
-    of the states' truth on w. The automaton accepts the words of which `head` is true.
+    """State q is true of the empty word if it is in `accepting`, and of a·w if transitions[q][a] is true
+    of the states' truth values on w. The automaton accepts the words for which `head` is true.
 
     >>> both = AFA("ab", transitions=[{"a": any_of(0), "b": all_of()}, {"a": all_of(), "b": any_of(1)}],
     ...            accepting=[], head=all_of(0, 1))            # has an a and a b
@@ -88,7 +88,7 @@ class AFA:
         formulas = [self.head, *(f for row in self.transitions for f in row.values())]
         used = {s for f in formulas for s in ([f] if isinstance(f, int) else f.states())} | set(self.accepting)
         if any(not 0 <= s < len(self.transitions) for s in used):
-            raise InputError(f"AFA: a formula speaks of a state outside 0…{len(self.transitions) - 1}")
+            raise InputError(f"AFA: a formula names a state outside 0…{len(self.transitions) - 1}")
 
     def __len__(self) -> int:
         return len(self.transitions)
@@ -101,15 +101,15 @@ class AFA:
         return "\n".join(lines)
 
     def start_values(self) -> Values:
-        """Which states are true of the empty word."""
+        """Whether each state is true of the empty word."""
         return tuple(q in self.accepting for q in range(len(self)))
 
     def before(self, symbol: str, values: Values) -> Values:
-        """Which states are true of symbol·w, from which are true of w."""
+        """Whether each state is true of symbol·w, given the same for w."""
         return tuple(_true(row[symbol], values) for row in self.transitions)
 
     def accepts(self, word: Word) -> bool:
-        """Whether the head is true of the word; its symbols are taken from the last to the first."""
+        """Whether the head is true of the word. Reads the symbols from the last to the first."""
         encode(word, {s: i for i, s in enumerate(self.alphabet)})
         values = self.start_values()
         for symbol in reversed(list(word)):

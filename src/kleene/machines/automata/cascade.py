@@ -1,10 +1,10 @@
 """Krohn–Rhodes: an automaton as a cascade of resets and counters (holonomy decomposition).
 
-The state is tracked by sets of states that words lead to: from all states down to a single one, through the tiles of
+Sets of states that words lead to track the state: from all states down to a single one, through the tiles of
 each set (the largest such sets inside it). A coordinate of height h says which tile of a set of height h the state is
-in. A symbol either permutes the tiles of equivalent sets or resets the coordinate, and which of both depends on higher
-coordinates alone (Eilenberg; Egri-Nagy and Nehaniv). Permutations generate a group; a solvable one is a cascade of
-counters modulo primes.
+in. A symbol either permutes the tiles of equivalent sets or resets the coordinate, and which of the two depends on
+higher coordinates alone (Eilenberg; Egri-Nagy and Nehaniv). Permutations generate a group; a solvable one is a cascade
+of counters modulo primes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MAX_GROUP = 5_000
 
 @dataclass(frozen=True)
 class Level:
-    """One coordinate: "reset" levels are set to a value or keep theirs; "count" levels add modulo `size`, or become 0.
+    """One coordinate: a "reset" level takes a value or keeps its own; a "count" level adds modulo `size`, or becomes 0.
 
-    `sets[u, a]` is the value that symbol a sets where the coordinates above have the number u, or −1; `adds[u, a]` is
-    what it adds.
+    `sets[u, a]` is the value that symbol a sets if the coordinates above have the number u, or −1; `adds[u, a]` is
+    what symbol a adds.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Cascade:
     states: np.ndarray  # (number of all coordinates) → state
 
     def run(self, word: Iterable[str]) -> int:
-        """The state after a word, by the cascade alone."""
+        """The state after a word, computed by the cascade alone."""
         values = [level.start for level in self.levels]
         for letter in word:
             symbol, above, after = self.dfa.index[letter], 0, []
@@ -79,7 +79,7 @@ class Cascade:
 
 
 def cascade(dfa: DFA) -> Cascade:
-    """The cascade of the minimal automaton; `NotSupported` where a group is not solvable, or where it is too large."""
+    """The cascade of the minimal automaton; `NotSupported` if a group is not solvable, or too large."""
     minimal = dfa.minimise()
     tiles = _Tiles(minimal)
     parts: list[_Part] = []
@@ -157,7 +157,10 @@ class _Tiles:
         self.top = self.height_of[0]
 
     def _label(self) -> None:
-        """Number the tiles of each set like those of its class's representative; classes of one height share none."""
+        """Number the tiles of each set like those of its class's representative.
+
+        Classes of one height share no number.
+        """
         self.tile_of: dict[int, dict[int, int]] = {}  # set → label → set
         self.labels: dict[int, dict[int, int]] = {}  # set → tile's set → label
         used: dict[int, int] = {}  # height → labels so far
@@ -283,7 +286,7 @@ Action = tuple[int, int]  # value that is set, or −1; number that is added
 
 
 def _kinds(parts: list[_Part]) -> list[tuple[str, int]]:
-    """Kind and size of each level: a reset level a part, then its counters."""
+    """The kind and size of each level: for each part a reset level, then its counters."""
     return [kind for part in parts for kind in [("reset", part.size), *(("count", s.prime) for s in part.series)]]
 
 
@@ -296,7 +299,7 @@ def _label_of(part: _Part, values: Values) -> int:
 
 
 def _actions(tiles: _Tiles, parts: list[_Part], values: Values, symbol: int) -> tuple[Values, list[Action]]:
-    """The next values and what was done to each; a part looks only at the parts above it."""
+    """The next values, and the action on each. A part looks only at the parts above it."""
     old = new = 0  # numbers of the sets so far, before and after the symbol
     after: list[int] = []
     actions: list[Action] = []
@@ -359,7 +362,7 @@ def _first(tiles: _Tiles, parts: list[_Part]) -> Values:
 
 
 def _tabulated(dfa: DFA, tiles: _Tiles, parts: list[_Part]) -> Cascade:
-    """All tuples that words reach, checked against the automaton, as tables of one level each."""
+    """All tuples that words reach, as one table per level. Each tuple is checked against the automaton."""
     kinds, symbols = _kinds(parts), len(dfa.alphabet)
     first = _first(tiles, parts)
     found: dict[Values, list[list[Action]]] = {first: []}
@@ -395,7 +398,7 @@ def _tabulated(dfa: DFA, tiles: _Tiles, parts: list[_Part]) -> Cascade:
 
 
 def _shortened(made: Cascade) -> Cascade:
-    """Without levels that have one value in every word."""
+    """Drop the levels that have the same value in every word."""
     levels: list[Level] = []
     for level in made.levels:
         if bool(((level.below >= 0).sum(axis=1) == 1).all()) and (level.below.max() + 1 == len(level.below)):

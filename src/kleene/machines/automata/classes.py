@@ -16,7 +16,7 @@ from kleene.machines.automata.permutations import Permutation, derived
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a language is in a class, the sentence that says why, and the words or numbers that show it."""
+    """Whether a language is in a class, a sentence that says why, and the words or numbers that prove it."""
 
     holds: bool
     reason: str
@@ -73,11 +73,11 @@ def _shown(word: Word) -> str:
 
 
 def strictly_local(dfa: DFA) -> Verdict:
-    """Whether the factors of some length k, ends included, decide membership.
+    """Whether the factors of some length k, with the word's ends, decide membership.
 
-    The language is strictly k-local where k − 1 symbols tell the state: any two live states that such a word keeps
-    alive, it takes to one state. So the graph of pairs of different live states must have no cycle; its longest
-    path gives k.
+    The language is strictly k-local if k − 1 symbols determine the state: such a word takes any two live states that it
+    keeps alive to one state. So the graph of pairs of different live states must have no cycle; its longest path gives
+    k.
     """
     minimal = dfa.minimise()
     living = np.flatnonzero(alive(minimal)).tolist()
@@ -132,7 +132,7 @@ def _cycle(after: list[list[tuple[int, int]]]) -> tuple[int, list[int]] | None:
 
 
 def _longest_path(after: list[list[tuple[int, int]]]) -> int:
-    """How many edges the longest path of a graph without cycles has."""
+    """The number of edges on the longest path of an acyclic graph."""
     depth: dict[int, int] = {}
     for root in range(len(after)):
         stack = [root]
@@ -207,7 +207,7 @@ def _turning(m: Monoid, elements: Iterable[int]) -> tuple[Word, list[int]] | Non
 
 
 def star_free(dfa: DFA) -> Verdict:
-    """Whether complement can take the place of star (Schützenberger: no word of the monoid has a period)."""
+    """Whether complement can replace star (Schützenberger: no word of the monoid has a period)."""
     found = _turning(dfa.monoid, range(len(dfa.monoid)))
     if found is None:
         return Verdict(True, "no word turns states in a cycle (the monoid is aperiodic)", (len(dfa.monoid),))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kleene.machines.automata.monoid import Monoid
 
 MAX_STATES = 20_000_000
-LINKED_CELLS = 200_000  # a larger table is not copied into dictionaries for single words
-LONG_WORD = 400  # from here on a word is worth encoding for the kernel
+LINKED_CELLS = 200_000  # single words run on dictionaries if the table is no larger
+LONG_WORD = 400  # the kernel runs words of this length and more
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -56,8 +56,8 @@ class DFA:
     ) -> None:
         """Check the parts.
 
-        table: one row a state and one column a symbol; each entry is a state
-        accepting: the accepting states' numbers, or one flag a state
+        table: one row per state and one column per symbol; each entry is a state
+        accepting: the numbers of the accepting states, or one flag per state
         alphabet: the symbols, each once
         start: the start state's number
         names: the states' names
@@ -66,7 +66,7 @@ class DFA:
         rows = _numbers(table, "table", "iu")
         if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] != len(symbols):
             raise InputError(
-                f"DFA: the table has shape {rows.shape}; it needs one row a state and {len(symbols)} columns"
+                f"DFA: the table has shape {rows.shape}; it needs one row per state and {len(symbols)} columns"
             )
         states = rows.shape[0]
         if int(rows.min()) < 0 or int(rows.max()) >= states:
@@ -94,7 +94,7 @@ class DFA:
         transitions: Mapping[str, Mapping[str, str]],
         alphabet: Iterable[str] | None = None,
     ) -> DFA:
-        """From named states: `DFA.build("even", ["odd"], {"even": {"0": "even", "1": "odd"}, …})`."""
+        """Build a DFA from named states: `DFA.build("even", ["odd"], {"even": {"0": "even", "1": "odd"}, …})`."""
         names, accepting = list(transitions), list(accepting)
         number = {name: i for i, name in enumerate(names)}
         symbols = tuple(alphabet or dict.fromkeys(s for row in transitions.values() for s in row))
@@ -108,7 +108,7 @@ class DFA:
         for name, row in transitions.items():
             for a, symbol in enumerate(symbols):
                 if symbol not in row:
-                    raise InputError(f"DFA: state {name!r} has no transition for {symbol!r}; it needs one a symbol")
+                    raise InputError(f"DFA: state {name!r} has no transition for {symbol!r}; it needs one per symbol")
                 if row[symbol] not in number:
                     raise InputError(f"DFA: state {name!r} goes to {row[symbol]!r}, which has no row")
                 table[number[name], a] = number[row[symbol]]
@@ -153,7 +153,7 @@ class DFA:
         return int(self.run_batch([word])[0])
 
     def path(self, word: Word) -> list[int]:
-        """The states passed, the start state first."""
+        """The states that the word passes, the start state first."""
         states = [self.start]
         for code in encode(word, self.index):
             states.append(int(self.table[states[-1], code]))
@@ -166,7 +166,7 @@ class DFA:
         try:
             return reduce(operator.getitem, word, self._linked)[None]  # type: ignore[no-any-return]
         except (TypeError, KeyError):
-            return bool(self.accepting[self.run(word)])  # complains, and names the symbol
+            return bool(self.accepting[self.run(word)])  # raises an error that names the unknown symbol
 
     def __contains__(self, word: object) -> bool:
         """Whether a word is in the language; a word with other symbols is not."""
@@ -193,7 +193,7 @@ class DFA:
     def product(
         self, other: DFA, accept: Callable[[np.ndarray, np.ndarray], np.ndarray], limit: int = MAX_STATES
     ) -> DFA:
-        """Both at once, on the pairs of states that words reach; `accept` joins the two arrays of answers."""
+        """Run both at once, on the pairs of states that words reach. `accept` combines the two arrays of answers."""
         from kleene.machines.automata.kernels import product
 
         left, right = self.aligned(other)
@@ -227,7 +227,9 @@ class DFA:
         if symbols == self.alphabet:
             return self
         if missing := [s for s in self.alphabet if s not in symbols]:
-            raise InputError(f"DFA: the alphabet {{{', '.join(symbols)}}} has no {missing[0]!r}, which this one reads")
+            raise InputError(
+                f"DFA: the alphabet {{{', '.join(symbols)}}} lacks {missing[0]!r}, which this automaton reads"
+            )
         if len(symbols) == len(self.alphabet):
             columns = [self.index[symbol] for symbol in symbols]
             return DFA(self.table[:, columns], self.accepting, symbols, self.start, self.names)
@@ -245,7 +247,7 @@ class DFA:
         symbols = tuple(dict.fromkeys((*self.alphabet, *other.alphabet)))
         return self.over(symbols), other.over(symbols)
 
-    # Regular operations: each gives a minimal automaton
+    # Regular operations: each returns a minimal automaton
 
     def concatenate(self, other: DFA) -> DFA:
         """The words u·v with u in this language and v in the other."""
@@ -262,7 +264,7 @@ class DFA:
         return operations.star(self)
 
     def reverse(self, limit: int = 1_000_000) -> DFA:
-        """The minimal automaton of the reversed words; refused above `limit` states."""
+        """The minimal automaton of the reversed words. Above `limit` states, raise `NotSupported`."""
         from kleene.machines.automata.nfa import NFA
 
         return NFA.of(self).reverse().determinise(limit).minimise()
@@ -317,13 +319,13 @@ class DFA:
         return DFA(number[quotient[order]], here.accepting[states][order], self.alphabet)
 
     def reachable(self) -> DFA:
-        """Without the states that no word reaches; numbered breadth-first from the start."""
+        """Drop the states that no word reaches, and number the others breadth-first from the start."""
         from kleene.machines.automata.kernels import breadth_first
 
         return self.renumbered(breadth_first(self.table, self.start))
 
     def renumbered(self, order: np.ndarray) -> DFA:
-        """With state order[i] called i; `order` must hold every state that it leads to."""
+        """Rename state order[i] to i. `order` must be closed under transitions."""
         number = np.full(len(self), -1, dtype=np.int32)
         number[order] = np.arange(len(order))
         names = tuple(self.names[q] for q in order) if self.names else None
@@ -332,7 +334,7 @@ class DFA:
     # Comparing
 
     def distinguish(self, other: DFA) -> Word | None:
-        """A shortest word that one accepts and the other does not (Hopcroft–Karp); None if there is none."""
+        """A shortest word that only one of the two accepts (Hopcroft–Karp), or None."""
         from kleene.machines.automata.kernels import hopcroft_karp
 
         left, right = self.aligned(other)
@@ -348,7 +350,7 @@ class DFA:
         return left.spell(codes[::-1])
 
     def spell(self, codes: Iterable[int]) -> Word:
-        """A word from its symbols' columns: text where every symbol is one character, else a list."""
+        """A word from its symbols' columns: text if every symbol is one character, otherwise a list."""
         symbols = [self.alphabet[code] for code in codes]
         return "".join(symbols) if all(len(s) == 1 for s in self.alphabet) else symbols
 
@@ -398,7 +400,7 @@ class DFA:
         return self.language.longest is not None
 
     def shortest(self) -> Word | None:
-        """A shortest word, the first of its length in the order of the alphabet; None where there is none."""
+        """The first shortest word in the order of the alphabet, or None."""
         return self.language.shortest()
 
     def words(self, most: int | None = None) -> Iterator[Word]:
@@ -413,7 +415,7 @@ class DFA:
         """A word of this length, each with the same chance."""
         return self.language.sample(length, seed)
 
-    # The syntactic monoid and what it decides
+    # The syntactic monoid, and what it decides
 
     @cached_property
     def monoid(self) -> Monoid:
@@ -424,7 +426,7 @@ class DFA:
 
     @cached_property
     def classes(self) -> Classes:
-        """The classes of languages that this one is in, each with a witness."""
+        """For each class of languages, whether this language is in it, with a witness."""
         from kleene.machines.automata.classes import classify
 
         return classify(self)
@@ -448,7 +450,7 @@ class DFA:
     def to_regex(self, *, limit: int = 1_000_000) -> str:
         """A short regular expression of the language that `kl.regex` and Python's `re.fullmatch` read.
 
-        Refused above `limit` characters.
+        Above `limit` characters, raise `NotSupported`.
 
         >>> DFA([[0, 1], [1, 0]], [0], "01").to_regex()
         '(0|10*1)*'
@@ -458,14 +460,14 @@ class DFA:
         return to_regex(self, limit=limit)
 
     def to_json(self) -> dict[str, object]:
-        """Plain data that `DFA.from_json` reads again."""
+        """Convert to plain data; `DFA.from_json` reads it."""
         from kleene.machines.automata.files import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, data: object, where: str = "DFA") -> DFA:
-        """From what `to_json` gave."""
+        """Rebuild a DFA from its `to_json`."""
         from kleene.machines.automata.files import from_json
 
         return from_json(data, where)
@@ -481,7 +483,7 @@ class DFA:
     def load(cls, path: str | Path) -> DFA:
         """Read a file: `.json`, `.jff` (JFLAP), `.att` or `.fst` (AT&T), `.mata`, `.ba`, `.regex`.
 
-        A state without a move for some symbol gets one to a new rejecting state, with a warning. `NFA.load` reads
+        A missing move leads to a new rejecting state, with a warning. `NFA.load` reads
         nondeterministic automata.
         """
         from kleene.machines.automata.files import load_dfa
@@ -502,17 +504,17 @@ class DFA:
 
 
 def as_dfa(other: object) -> DFA:
-    """An automaton as a DFA: nondeterministic and alternating ones are made deterministic."""
+    """Convert any automaton to a DFA. Nondeterministic and alternating automata are made deterministic."""
     if isinstance(other, DFA):
         return other
     convert = getattr(other, "determinise", None) or getattr(other, "to_dfa", None)
     if convert is None:
-        raise InputError(f"{other!r:.60}: {a_type(other)}; an automaton is needed, such as kl.regex('a*b')")
+        raise InputError(f"{other!r:.60}: {a_type(other)}; give an automaton, such as kl.regex('a*b')")
     return convert()  # type: ignore[no-any-return]
 
 
 def new_name(wanted: str, names: Iterable[str]) -> str:
-    """A name that is not taken: `sink`, or `sink'`, and so on."""
+    """A free name: `sink`, or `sink'`, and so on."""
     taken = set(names)
     while wanted in taken:
         wanted += "'"
@@ -520,13 +522,13 @@ def new_name(wanted: str, names: Iterable[str]) -> str:
 
 
 def _flags(given: object, states: int) -> np.ndarray:
-    """The accepting states as flags; they are given as flags or as numbers."""
+    """The accepting states as flags, from flags or numbers."""
     given = list(given) if isinstance(given, Iterable) and not isinstance(given, np.ndarray) else given
     flags = _numbers(given, "accepting states", "biu")
     if flags.dtype != bool:
         chosen = flags
         if chosen.ndim != 1 or (chosen.size and (int(chosen.min()) < 0 or int(chosen.max()) >= states)):
-            raise InputError(f"DFA: the accepting states are not all in 0…{states - 1}")
+            raise InputError(f"DFA: an accepting state is outside 0…{states - 1}")
         flags = np.zeros(states, dtype=bool)
         flags[chosen] = True
     if flags.shape != (states,):
@@ -547,11 +549,11 @@ def _checked_names(names: Iterable[str] | None, states: int) -> tuple[str, ...] 
 
 
 def _numbers(values: object, what: str, kinds: str) -> np.ndarray:
-    """An array of whole numbers (or flags, where `kinds` has b); nothing is rounded."""
+    """An array of whole numbers (or flags, if `kinds` has b). Nothing is rounded."""
     try:
         found = np.asarray(values)
     except ValueError:
-        raise InputError(f"DFA, {what}: rows of different lengths; it should be one table of whole numbers") from None
+        raise InputError(f"DFA, {what}: rows of different lengths; give one table of whole numbers") from None
     if found.size == 0:
         return found.astype(np.int64)
     if found.dtype.kind not in kinds:

@@ -1,4 +1,7 @@
-"""An automaton as a file describes it: states and moves with their places, made into a DFA or an NFA at the end."""
+"""An automaton as a file describes it: states and moves with their places in the file.
+
+At the end it becomes a DFA or an NFA.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from kleene.errors import FileError, InputError, KleeneWarning
 from kleene.machines.automata.dfa import DFA, MAX_STATES, new_name
 from kleene.machines.automata.nfa import EMPTY, NFA
 
-Place = Callable[[], str]  # "line 3": found only when a complaint needs it
+Place = Callable[[], str]  # "line 3": computed only for an error message
 
 
 @dataclass
 class Draft:
-    """States by name, moves by number. `""` as a symbol is an empty move."""
+    """States by name, moves by number. The symbol `""` marks an empty move."""
 
     where: str
     number: dict[str, int] = field(default_factory=dict)
@@ -31,7 +34,7 @@ class Draft:
     state_place: Callable[[int], str] | None = None
 
     def state(self, name: str) -> int:
-        """The number of a state; a new name is a new state."""
+        """The number of a state. A new name makes a new state."""
         if name not in self.number:
             if len(self.number) >= MAX_STATES:
                 raise FileError(f"{self.where}: more than {MAX_STATES:,} states")
@@ -81,20 +84,20 @@ class Draft:
         )
 
     def dfa(self) -> DFA:
-        """The deterministic automaton; missing moves lead to a new rejecting state, with a warning."""
+        """The deterministic automaton. Missing moves lead to a new rejecting state, with a warning."""
         names = list(self.number)
         if len(self.starts) != 1:
             place = self._state_at(self.starts[1]) if self.starts else ""
             raise FileError(
                 f"{self.where}{place}: {len(self.starts) or 'no'} start states; a DFA has one"
-                f"{'; kl.NFA.load reads several' if self.starts else ''}"
+                f"{'; read several with kl.NFA.load' if self.starts else ''}"
             )
         if "" in self.symbols:
             move = self.symbols.index("")
             name = names[self.sources[move]]
             raise FileError(
-                f"{self.where}, {self.move_place(move)}: an empty (ε) move from {name!r}; a DFA reads a symbol a "
-                "move, and kl.NFA.load reads empty moves"
+                f"{self.where}, {self.move_place(move)}: an empty (ε) move from {name!r}; a DFA reads a symbol per "
+                "move; read empty moves with kl.NFA.load"
             )
         sources, codes, targets, symbols = self._arrays()
         table = np.full((len(names), len(symbols)), -1, dtype=np.int32)
@@ -124,7 +127,7 @@ class Draft:
             if seen.setdefault((p, a), q) != q:
                 return FileError(
                     f"{self.where}, {self.move_place(move)}: a second move from {names[p]!r} on {symbols[a]!r} (to "
-                    f"{names[q]!r}, before to {names[seen[p, a]]!r}); a DFA has one, and kl.NFA.load reads several"
+                    f"{names[q]!r}, before to {names[seen[p, a]]!r}); a DFA has one; read several with kl.NFA.load"
                 )
         raise AssertionError
 

@@ -6,24 +6,24 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-INCLUSION_BUDGET = 60  # pairs of terms that one question of inclusion may visit
+INCLUSION_BUDGET = 60  # the most pairs of terms that one inclusion test visits
 
 UNION, CONCAT, STAR, SYMBOLS, EMPTY_SET = "|", ".", "*", "s", "0"
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A term; equal terms of one `Algebra` are one object."""
+    """A term. Equal terms of one `Algebra` are the same object."""
 
     kind: str
     parts: tuple[Term, ...]
     symbols: frozenset[str]  # of a SYMBOLS term; the empty word is a CONCAT of nothing
     nullable: bool
-    number: int  # in order of making: an order that does not depend on hashing
+    number: int  # in the order of creation, which does not depend on hashing
 
 
 class Algebra:
-    """Makes terms, each once, and answers questions about them.
+    """Makes each term once, and answers questions about terms.
 
     >>> k = Algebra()
     >>> a, b = k.symbol("a"), k.symbol("b")
@@ -49,11 +49,11 @@ class Algebra:
     # Constructors
 
     def symbol(self, *symbols: str) -> Term:
-        """One of some symbols."""
+        """The term for one of some symbols."""
         return self._make(SYMBOLS, (), False, frozenset(symbols)) if symbols else self.nothing
 
     def concat(self, *terms: Term) -> Term:
-        """One after another."""
+        """The concatenation of terms."""
         parts: list[Term] = []
         for term in terms:
             for part in term.parts if term.kind == CONCAT else (term,):
@@ -63,7 +63,7 @@ class Algebra:
         return parts[0] if len(parts) == 1 else self._make(CONCAT, tuple(parts), all(p.nullable for p in parts))
 
     def _append(self, parts: list[Term], part: Term) -> None:
-        """Add a factor; x*x* and x*x? are x*."""
+        """Add a factor. Both x*x* and x*x? become x*."""
         if parts:
             before = parts[-1]
             if part.kind == STAR and (before is part or before is self.option(part.parts[0])):
@@ -74,11 +74,11 @@ class Algebra:
         parts.append(part)
 
     def option(self, term: Term) -> Term:
-        """Once or not at all."""
+        """The term x?: once or not at all."""
         return self.union(term, self.empty)
 
     def star(self, term: Term) -> Term:
-        """Any number of times."""
+        """The term x*: any number of times."""
         if term in (self.nothing, self.empty):
             return self.empty
         if term.kind == STAR:
@@ -125,7 +125,7 @@ class Algebra:
         return term
 
     def union(self, *terms: Term) -> Term:
-        """Any of these."""
+        """The union of terms."""
         parts: dict[Term, None] = {}
         symbols: set[str] = set()
         for term in terms:
@@ -148,7 +148,7 @@ class Algebra:
         return self._factored(list(parts))
 
     def _absorb(self, parts: dict[Term, None]) -> None:
-        """Drop what a starred part holds: x* holds x, xx* and the empty word."""
+        """Drop what a starred part contains: x* holds x, xx* and the empty word."""
         for part in list(parts):
             if part.kind == STAR:
                 body = part.parts[0]
@@ -158,7 +158,7 @@ class Algebra:
                         parts.pop(other, None)
 
     def _factored(self, parts: list[Term]) -> Term:
-        """A union with common first or last factors taken out."""
+        """A union with its common first or last factors factored out."""
         if not parts:
             return self.nothing
         if len(parts) == 1:
@@ -225,7 +225,7 @@ class Algebra:
         return list(groups.values())
 
     def included(self, small: Term, large: Term) -> bool:
-        """Whether every word of one term is one of the other; False also where the question takes too long."""
+        """Whether the words of one term are words of the other. False also means that the test took too long."""
         key = (small.number, large.number)
         if key in self._included:
             return self._included[key]
@@ -245,7 +245,7 @@ class Algebra:
         self._included[key] = answer
         return answer
 
-    # Simplification: each step keeps the language, which inclusion shows
+    # Simplification: each step keeps the language, as an inclusion test shows
 
     def simplify(self, term: Term) -> Term:
         """A shorter term of the same language, from the inside out."""
@@ -268,7 +268,7 @@ class Algebra:
         return term
 
     def _universal(self, term: Term) -> Term:
-        """S* where a term holds every word over its symbols S."""
+        """Replace a term by S* if it holds every word over its symbols S."""
         if term.kind == SYMBOLS or not term.nullable:
             return term
         symbols = frozenset().union(*self.symbol_sets(term)) if self.symbol_sets(term) else frozenset()
@@ -292,7 +292,7 @@ class Algebra:
         return self.star(self.union(*kept))
 
     def _concat_of_needed(self, parts: list[Term]) -> Term:
-        """Without factors that add nothing to a neighbour: a*·[ab]* is [ab]*."""
+        """Drop factors that add nothing to a neighbour: a*·[ab]* is [ab]*."""
         kept = list(parts)
         i = 0
         while i < len(kept) - 1:
@@ -387,7 +387,7 @@ class Algebra:
         return pieces
 
     def _plus_at(self, parts: list[Term], i: int) -> tuple[Term, int] | None:
-        """x and how many factors xx* or x*x takes, where one begins at i."""
+        """x, and the number of factors of an xx* or x*x that begins at i."""
         if parts[i].kind == STAR:
             body = parts[i].parts[0]
             inner = body.parts if body.kind == CONCAT else (body,)

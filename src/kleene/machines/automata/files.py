@@ -1,4 +1,4 @@
-"""Files of automata: which format a suffix means, reading and writing. Every complaint names the place in the file."""
+"""Files of automata: which format a suffix means, reading and writing. Every error names the place in the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.draft import Draft
 from kleene.machines.automata.nfa import NFA
 
-OPENFST = b"\xd6\xfd\xb2\x7e"  # how binary OpenFst files begin
+OPENFST = b"\xd6\xfd\xb2\x7e"  # the first bytes of binary OpenFst files
 TEXT: dict[str, Callable[[str, str], Draft]] = {
     ".att": text_formats.from_att,
     ".fst": text_formats.from_att,
@@ -49,14 +49,13 @@ def load_nfa(path: str | Path) -> NFA:
 
 
 def read(path: Path) -> Draft | DFA:
-    """What a file describes; the suffix says how."""
+    """The automaton that a file describes. The suffix names the format."""
     where = str(path)
     if path.suffix == ".json":
         return _json_draft(read_json(path), where)
     if path.suffix not in (*jflap.SUFFIXES, ".regex", ".re", ".hoa", *TEXT):
         raise FileError(
-            f"{path}: unknown suffix {path.suffix!r}; automata are read from .json, .jff (JFLAP), .att (AT&T), .mata, "
-            ".ba and .regex"
+            f"{path}: unknown suffix {path.suffix!r}; use .json, .jff (JFLAP), .att (AT&T), .mata, .ba or .regex"
         )
     text = read_automaton_text(path)
     if path.suffix in jflap.SUFFIXES:
@@ -66,23 +65,25 @@ def read(path: Path) -> Draft | DFA:
 
         return regex(text.strip("\r\n"))
     if path.suffix == ".hoa":
-        raise FileError(f"{path}: HOA files hold automata of infinite words; words are finite here, use .mata or .ba")
+        raise FileError(
+            f"{path}: HOA files hold automata on infinite words; Kleene's words are finite, so use .mata or .ba"
+        )
     return TEXT[path.suffix](text, where)
 
 
 def read_automaton_text(path: Path) -> str:
-    """The text of a file; OpenFst's binary files are named."""
+    """The text of a file. Reject OpenFst's binary files with a hint."""
     if path.is_file():
         with path.open("rb") as file:
             if file.read(4) == OPENFST:
                 raise FileError(
-                    f"{path}: a binary OpenFst file; 'fstprint {path.name} > {path.stem}.att' writes it as text"
+                    f"{path}: a binary OpenFst file; 'fstprint {path.name} > {path.stem}.att' converts it to text"
                 )
     return read_text(path)
 
 
 def save(machine: DFA | NFA, path: str | Path) -> None:
-    """Write an automaton; the suffix says how."""
+    """Write an automaton; the suffix names the format."""
     path = as_path(path)
     if path.suffix == ".json":
         write_json(path, machine.to_json())
@@ -133,7 +134,7 @@ def nfa_to_json(nfa: NFA) -> dict[str, object]:
 
 
 def from_json(data: object, where: str) -> DFA:
-    """A deterministic automaton from plain data."""
+    """Build a deterministic automaton from plain data."""
     return _json_draft(data, where).dfa()
 
 
@@ -161,9 +162,11 @@ def _json_draft(data: Any, where: str) -> Draft:
 
 
 def _check_json(data: Any, where: str, many: bool) -> None:
-    """The kinds of all parts."""
+    """Check the kinds of all parts."""
     if not isinstance(data, dict):
-        raise FileError(f"{where}: not an automaton; it should be an object with 'start', 'accepting', 'transitions'")
+        raise FileError(
+            f"{where}: not an automaton; an automaton is an object with 'start', 'accepting', 'transitions'"
+        )
     if data.get("version", 1) != 1:
         raise FileError(f"{where}: version {data['version']!r} is unknown; known: 1")
     expected = {"alphabet": list, "accepting": list, "transitions": list if many else dict, "start": str}
@@ -175,7 +178,7 @@ def _check_json(data: Any, where: str, many: bool) -> None:
         if not all(isinstance(s, str) for s in data[key]):
             raise FileError(f"{where}, {key!r}: {'symbols' if key == 'alphabet' else 'states'} should be strings")
     if not data["alphabet"] or "" in data["alphabet"] or len(set(data["alphabet"])) < len(data["alphabet"]):
-        raise FileError(f"{where}, 'alphabet': it should hold at least one symbol, each once, none empty")
+        raise FileError(f"{where}, 'alphabet': it needs at least one symbol; symbols are distinct and not empty")
 
 
 def _json_moves(transitions: Any, where: str) -> list[tuple[str, str, str]]:

@@ -1,6 +1,6 @@
 """JFLAP's files of finite automata, Mealy and Moore machines, regular expressions and regular grammars.
 
-Versions 4 to 8 are read. JFLAP reads a label of several characters as a string, and `[a-d]` as a range.
+Kleene reads versions 4 to 8. JFLAP reads a label of several characters as a string, and `[a-d]` as a range.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 EMPTY_LABELS = {"", "ε", "λ"}
 RANGE = re.compile(r"\[(.)-(.)\]", re.DOTALL)
-SUFFIXES = (".jff", ".jflap")  # of JFLAP 4 to 7, and of JFLAP 8
+SUFFIXES = (".jff", ".jflap")  # JFLAP 4 to 7, JFLAP 8
 
 
 def parse(text: str, where: str) -> Document:
-    """A JFLAP file as JFLAP 7 has it; files of JFLAP 8 are rewritten."""
+    """A JFLAP file in the form of JFLAP 7. Files of JFLAP 8 are rewritten."""
     document = Document(text, where)
     if document.root.get("type") is not None and document.root.find("type") is None:
         from kleene.machines.automata.jflap8 import rewrite
@@ -36,7 +36,7 @@ def parse(text: str, where: str) -> Document:
 
 
 def kind_of(document: Document) -> str:
-    """What a JFLAP file holds: `fa`, `turing`, `mealy`, …"""
+    """The kind of machine in a JFLAP file: `fa`, `turing`, `mealy`, …"""
     root = document.root
     found = root.find("type")
     if found is None:
@@ -54,10 +54,10 @@ def read(document: Document) -> Draft | DFA:
     if kind == "grammar":
         return read_grammar(document)
     other = {
-        "mealy": "; kl.Transducer.load reads it",
-        "moore": "; kl.Transducer.load reads it",
-        "turing": "; kl.TuringMachine.load reads it",
-        "turingbb": "; kl.TuringMachine.load reads it",
+        "mealy": "; read it with kl.Transducer.load",
+        "moore": "; read it with kl.Transducer.load",
+        "turing": "; read it with kl.TuringMachine.load",
+        "turingbb": "; read it with kl.TuringMachine.load",
         "pda": ": a pushdown automaton, whose language need not be regular",
     }.get(kind, "")
     raise document.error(document.root, f"<type>{kind}</type>{other}; a finite automaton has <type>fa</type>")
@@ -70,7 +70,7 @@ def body_of(document: Document) -> Element:
 
 
 def read_states(document: Document, draft: Draft) -> dict[str, int]:
-    """Add the states to a draft; gives each id's number."""
+    """Add the states to a draft. Return the number of each id."""
     body = body_of(document)
     ids: dict[str, int] = {}
     for state in body:
@@ -104,7 +104,7 @@ def ends_of(document: Document, move: Element, parts: dict[str, str | None], ids
 
 
 def read_automaton(document: Document) -> Draft:
-    """States and transitions; labels of several characters become several moves."""
+    """Add states and transitions. A label of several characters becomes several moves."""
     draft = Draft(document.where)
     ids = read_states(document, draft)
     elements = body_of(document).findall("transition")
@@ -117,7 +117,7 @@ def read_automaton(document: Document) -> Draft:
 
 
 def _read_plain_moves(elements: list[Element], ids: dict[str, int], draft: Draft) -> bool:
-    """Add all moves column by column; False where some transition is not a plain <from>, <to> and single <read>."""
+    """Add all moves column by column; return False if some transition is not a plain <from>, <to> and single <read>."""
     parts = [part for move in elements for part in move]
     if [part.tag for part in parts] != ["from", "to", "read"] * len(elements):
         return False
@@ -134,7 +134,7 @@ def _read_plain_moves(elements: list[Element], ids: dict[str, int], draft: Draft
 
 
 def _read_moves(document: Document, moves: list[Element], ids: dict[str, int], draft: Draft) -> list[Element]:
-    """Add the moves one by one; gives the element of each."""
+    """Add the moves one by one. Return the element of each."""
     elements: list[Element] = []
     for move in moves:
         parts = {child.tag: child.text for child in move}
@@ -175,7 +175,7 @@ def read_expression(document: Document) -> DFA:
     try:
         return regex(pattern, symbols)
     except KleeneError as error:
-        raise document.error(element, f"{text!r:.60} is no expression of JFLAP's ({str(error)[-60:]})") from None
+        raise document.error(element, f"{text!r:.60} is not a JFLAP expression ({str(error)[-60:]})") from None
 
 
 def _python(character: str) -> str:
@@ -188,7 +188,7 @@ def _python(character: str) -> str:
 
 
 def read_grammar(document: Document) -> Draft:
-    """The automaton of a right-linear or left-linear grammar; uppercase letters are variables."""
+    """The automaton of a right-linear or left-linear grammar. Uppercase letters are variables."""
     rules: list[tuple[str, str, Element]] = []
     for production in document.root.iter("production"):
         left, right = text_of(production.find("left")).strip(), text_of(production.find("right")).strip()
@@ -196,7 +196,7 @@ def read_grammar(document: Document) -> Draft:
             raise document.error(production, f"{left!r} → {right!r}: a regular grammar has one variable on the left")
         rules.append((left, "" if right in EMPTY_LABELS else right, production))
     if not rules:
-        raise document.error(document.root, "no <production>; a grammar has some")
+        raise document.error(document.root, "no <production>; a grammar needs at least one")
     for left_linear in (False, True):
         if all(_linear(right, left_linear) for _, right, _ in rules):
             return _from_grammar(document, rules, left_linear)
@@ -238,7 +238,7 @@ def read_transducer(document: Document) -> Transducer:
 
     kind = kind_of(document)
     if kind not in ("mealy", "moore"):
-        raise document.error(document.root, f"<type>{kind}</type>; a machine with output has mealy or moore")
+        raise document.error(document.root, f"<type>{kind}</type>; a machine with output has the type mealy or moore")
     draft = Draft(document.where)
     ids = read_states(document, draft)
     body = body_of(document)
@@ -249,7 +249,7 @@ def read_transducer(document: Document) -> Transducer:
         source, target = ends_of(document, move, parts, ids)
         label = parts.get("read") or ""
         if len(label) != 1:
-            raise document.error(move, f"reads {label!r}; a machine with output reads one symbol a move")
+            raise document.error(move, f"reads {label!r}; a machine with output reads one symbol per move")
         out = outputs[target] if kind == "moore" else parts.get("transout") or ""
         if moves.setdefault((source, label), (target, out)) != (target, out):
             raise document.error(move, f"a second move from {list(draft.number)[source]!r} on {label!r}")
@@ -266,10 +266,10 @@ def read_transducer(document: Document) -> Transducer:
 
 
 def write(machine: DFA | NFA) -> str:
-    """A JFLAP file; states on a circle."""
+    """Write a JFLAP file, with the states on a circle."""
     for symbol in machine.alphabet:
         if symbol in EMPTY_LABELS or symbol in ("<eps>", "<epsilon>", "@0@"):
-            raise FileError(f"symbol {symbol!r}: JFLAP files read it as an empty move; save the automaton as .json")
+            raise FileError(f"symbol {symbol!r}: JFLAP reads it as an empty move; save the automaton as .json")
         if len(symbol) > 1:
             raise FileError(
                 f"symbol {symbol!r}: JFLAP reads several characters as a string of symbols; save the automaton as .json"

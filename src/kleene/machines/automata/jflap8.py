@@ -1,4 +1,4 @@
-"""JFLAP 8's files (`.jflap`): the same machines as JFLAP 7's in other elements, rewritten here as JFLAP 7 has them."""
+"""JFLAP 8's files (`.jflap`): the machines of JFLAP 7 in other elements, rewritten here in the form of JFLAP 7."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ WRAPPERS = ("editor_panel", "transition_graph", "block_tm_graph")  # around a ma
 
 
 def rewrite(document: Document) -> None:
-    """Replace a JFLAP 8 file's elements by JFLAP 7's; each keeps the line of the element that it stands for."""
+    """Replace a JFLAP 8 file's elements by JFLAP 7's; each keeps the line of the element that it replaces."""
     machine = document.root
     while machine.get("type") in WRAPPERS:
         inner = [part for part in machine.findall("structure") if part.get("type") in (*KINDS, *WRAPPERS)]
         if not inner:
-            raise document.error(machine, f"<structure type={machine.get('type')!r}> without a machine that is read")
+            raise document.error(
+                machine, f"<structure type={machine.get('type')!r}> without a machine that Kleene knows"
+            )
         machine = inner[0]
     kind = KINDS.get(machine.get("type") or "")
     if kind is None:
         known = ", ".join(KINDS)
-        raise document.error(machine, f"type {machine.get('type')!r} of JFLAP 8 is not read; read are {known}")
+        raise document.error(machine, f"type {machine.get('type')!r} of JFLAP 8 is not supported; known: {known}")
     if long := [e for e in machine.iter("symbol") if len(text_of(e)) > 1]:
-        raise document.error(long[0], f"symbol {text_of(long[0])!r:.40}: symbols of one character are read")
+        raise document.error(long[0], f"symbol {text_of(long[0])!r:.40}: a symbol must be one character")
     _Rewriting(document, machine, kind).run()
 
 

@@ -21,7 +21,7 @@ def run_batch(table: np.ndarray, start: int, codes: np.ndarray, offsets: np.ndar
 
 @njit(cache=True)
 def breadth_first(table: np.ndarray, start: int) -> np.ndarray:
-    """The states that can be reached, in breadth-first order."""
+    """The reachable states in breadth-first order."""
     states, symbols = table.shape
     order = np.empty(states, np.int32)
     seen = np.zeros(states, np.bool_)
@@ -39,7 +39,7 @@ def breadth_first(table: np.ndarray, start: int) -> np.ndarray:
 
 @njit(cache=True)
 def predecessors(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """p with δ(p, a) = q are sources[starts[a·n + q]:starts[a·n + q + 1]]."""
+    """The predecessors p with δ(p, a) = q are sources[starts[a·n + q]:starts[a·n + q + 1]]."""
     states, symbols = table.shape
     starts = np.zeros(states * symbols + 1, np.int64)
     for p in range(states):
@@ -149,7 +149,7 @@ def hopcroft_karp(
     right_accepting: np.ndarray,
     right_start: int,
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    """Where in the queue the first difference is (−1: none), each pair's predecessor and its symbol.
+    """The place of the first difference in the queue (−1: none), and each pair's predecessor and symbol.
 
     Pairs are merged in breadth-first order, so the first difference has a shortest word: if a pair that a
     word v tells apart is skipped because it is already merged, v tells one of the merged pairs apart, and
@@ -247,7 +247,7 @@ def product(
 def _close(
     members: np.ndarray, size: int, stamp: np.ndarray, now: int, empty_starts: np.ndarray, empty: np.ndarray
 ) -> int:
-    """Add what empty moves reach to the first `size` members; all of them are stamped `now`."""
+    """Add what empty moves reach to the first `size` members, and stamp all members `now`."""
     at = 0
     while at < size:
         q = members[at]
@@ -307,7 +307,7 @@ def _gather(
     stamp: np.ndarray,
     now: int,
 ) -> int:
-    """Write the states that `sources` reach on a symbol into `scratch`, each once; how many there are."""
+    """Write each state that `sources` reach on a symbol into `scratch` once. Return the number of states."""
     size = 0
     for q in sources:
         cell = np.int64(q) * symbols + symbol
@@ -375,7 +375,7 @@ def subset_construction(
 
     q goes to targets[starts[q·symbols + a]:starts[q·symbols + a + 1]] on a, and by empty moves to
     empty[empty_starts[q]:empty_starts[q + 1]]. Set i is members[offsets[i]:offsets[i + 1]], sorted. The count is
-    TOO_MANY_STATES above `limit` sets and TOO_MUCH_WORK once `work` moves were followed.
+    TOO_MANY_STATES above `limit` sets and TOO_MUCH_WORK after `work` moves.
     """
     states = keep.shape[0]
     stamp = np.full(states, -1, np.int64)

@@ -1,4 +1,4 @@
-"""The words of an automaton as a collection: counted, listed in order, drawn with equal chances."""
+"""The words of an automaton as a collection: count them, list them in order, draw them with equal probability."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ class Language:
         return self.words()
 
     def __len__(self) -> int:
-        """How many words there are; an InputError where they are infinitely many."""
+        """The number of words. Raise an InputError if it is infinite."""
         if self.longest is None:
-            raise InputError("language: it has infinitely many words; count(length) counts those of one length")
+            raise InputError("language: there are infinitely many words; count(length) counts the words of one length")
         return sum(self.count(n) for n in range(self.longest + 1))
 
     def __bool__(self) -> bool:
         return not self.dfa.is_empty()
 
     def __getitem__(self, index: int) -> Word:
-        """The word at a place in the order, without listing those before it."""
+        """The word at an index, found without listing the words before it."""
         if not isinstance(index, int | np.integer) or index < 0:
-            raise InputError(f"language: index {index!r} should be a whole number, 0 or more")
+            raise InputError(f"language: index {index!r} must be a whole number, 0 or more")
         left = int(index)
         for length in naturals():
             if self.longest is not None and length > self.longest:
-                raise IndexError(f"language: index {index}, and there are {len(self)} words")
+                raise IndexError(f"language: index {index} is outside its {len(self)} words")
             if left < self.count(length):
                 return self._unranked(left, length)
             left -= self.count(length)
@@ -65,7 +65,7 @@ class Language:
 
     @cached_property
     def longest(self) -> int | None:
-        """The length of a longest word; None where there is none longest, −1 where there are no words."""
+        """The length of a longest word; None if lengths are unbounded, −1 if there are no words."""
         from kleene.machines.automata.operations import alive
 
         useful = self.dfa.reachable()
@@ -90,13 +90,13 @@ class Language:
         return max(d for q, d in depth.items() if useful.accepting[q])
 
     def count(self, length: int) -> int:
-        """How many words have this length; exact, however large."""
+        """The exact number of words of this length."""
         return int(self._ways(_checked(length))[self.dfa.start])
 
     def _ways(self, length: int) -> np.ndarray:
-        """For each state, how many words of this length lead from it to an accepting one."""
+        """For each state, the number of words of this length that lead to an accepting state."""
         if (length + 1) * len(self.dfa) > MAX_COUNTS:
-            raise InputError(f"language: length {length:,} and {len(self.dfa):,} states are too many to count with")
+            raise InputError(f"language: length {length:,} and {len(self.dfa):,} states are too large to count words")
         while len(self._counts) <= length:
             self._counts.append(self._counts[-1][self.dfa.table].sum(axis=1))
         return self._counts[length]
@@ -115,7 +115,7 @@ class Language:
         return self.dfa.spell(codes)
 
     def shortest(self) -> Word | None:
-        """The first word; None where there are none."""
+        """The first word, or None."""
         from kleene.machines.automata.operations import distances
 
         distance = distances(self.dfa)
@@ -129,7 +129,7 @@ class Language:
         return self.dfa.spell(codes)
 
     def words(self, most: int | None = None) -> Iterator[Word]:
-        """The words in order; at most `most` of them."""
+        """Yield the words in order, at most `most` of them."""
         return islice(self._all(), None if most is None else _checked(most, "most"))
 
     def _all(self) -> Iterator[Word]:
@@ -168,15 +168,15 @@ class Language:
                 codes.pop()
 
     def sample(self, length: int, seed: int | np.random.Generator = 0) -> Word:
-        """A word of this length; every word has the same chance."""
+        """Draw a word of this length. Every word has the same probability."""
         total = self.count(length)
         if not total:
-            raise InputError(f"language: no word has length {length}; count(length) says how many there are")
+            raise InputError(f"language: no word has length {length}; count(length) gives the number of words")
         number = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
         return self._unranked(random.Random(number).randrange(total), length)
 
 
 def _checked(number: int, what: str = "length") -> int:
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
-        raise InputError(f"language: {what} {number!r} should be a whole number, 0 or more")
+        raise InputError(f"language: {what} {number!r} must be a whole number, 0 or more")
     return int(number)

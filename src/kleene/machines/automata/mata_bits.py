@@ -1,6 +1,6 @@
 """MATA's automata over bits (`@NFA-bits`): a symbol is a set of bits, and a move reads all symbols of a formula.
 
-A symbol is written as its bits, the last-named first: of the bits a0 and a1, "10" is a1 without a0.
+A symbol is written as its bits, the last-named bit first: for the bits a0 and a1, "10" is a1 without a0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from kleene.errors import FileError
 from kleene.machines.automata.draft import Draft
 
-MAX_MOVES = 5_000_000  # once every formula is written out
+MAX_MOVES = 5_000_000  # after every formula is expanded
 TOKEN = re.compile(r"\s*(?:([()!&|])|([^\s()!&|]+))")
 
 
@@ -27,7 +27,7 @@ class _Formula:
 
     @property
     def names(self) -> list[str]:
-        """The names in it, each once."""
+        """The names in the formula, each once."""
         return list(dict.fromkeys(t for t in self.tokens if t not in ("(", ")", "!", "&", "|", "true", "false")))
 
     def _next(self) -> str:
@@ -65,7 +65,7 @@ class _Formula:
         return ("!", found) if negations % 2 else found
 
     def cubes(self, limit: int) -> list[dict[str, bool]]:
-        """Conjunctions of literals that together are the formula."""
+        """The conjunctions of literals whose disjunction is the formula."""
         return _cubes(self.root, True, limit, self.fail)
 
 
@@ -86,22 +86,22 @@ def _cubes(
             {**a, **b} for a in made for b in found if all(b.get(name, value) == value for name, value in a.items())
         ]
         if len(made) > limit:
-            raise fail("a formula is too long once it is written out")
+            raise fail("a formula is too long after expansion")
     return made
 
 
 def _names(text: str, fail: Callable[[str], FileError]) -> tuple[set[str], bool]:
-    """The states that a key lists, and whether it means all others: "q1 | q2", "q1 q2", or "!q0 & !q3"."""
+    """The states that a key lists, and whether the key means all other states: "q1 | q2", "q1 q2", or "!q0 & !q3"."""
     tokens = [sign or name for sign, name in TOKEN.findall(text)]
     listed = {t for t in tokens if t not in ("(", ")", "!", "&", "|")}
     if listed <= {"true", "false"}:
         return set(), "true" in listed
     if "!" not in tokens:
         if "&" in tokens:
-            raise fail("a conjunction of states; an NFA has 'q1 | q2', or '!q0 & !q3' for all but some")
+            raise fail("a conjunction of states; an NFA has 'q1 | q2', or '!q0 & !q3' for all except some")
         return listed, False
     if "|" in tokens or tokens.count("!") != len([t for t in tokens if t in listed]):
-        raise fail("states and negated states together; an NFA has 'q1 | q2', or '!q0 & !q3' for all but some")
+        raise fail("states and negated states together; an NFA has 'q1 | q2', or '!q0 & !q3' for all except some")
     return listed, True
 
 
@@ -128,7 +128,7 @@ def from_bits(lines: Sequence[tuple[int, str]], where: str) -> Draft:
             continue
         found = re.fullmatch(r"(\S+)\s+(.*\S)\s+(\S+)", line)
         if found is None:
-            raise fail(f"{line!r:.60} should be 'state formula state'")
+            raise fail(f"{line!r:.60} must be 'state formula state'")
         moves.append((draft.state(found[1]), draft.state(found[3]), _Formula(found[2], fail), number))
     _write_out(draft, moves, where)
     for key, marked in (("%Initial", draft.starts), ("%Final", draft.final)):
@@ -138,7 +138,7 @@ def from_bits(lines: Sequence[tuple[int, str]], where: str) -> Draft:
 
 
 def _write_out(draft: Draft, moves: list[tuple[int, int, _Formula, int]], where: str) -> None:
-    """Add a move for every symbol of every formula; bits that a formula leaves out are on or off."""
+    """Add a move for every symbol of every formula; a bit that a formula leaves out may be on or off."""
     bits = sorted({name for _, _, formula, _ in moves for name in formula.names}, key=_by_number, reverse=True)
     lines: list[int] = []
     written: dict[tuple[str, ...], list[str]] = {}
@@ -147,10 +147,10 @@ def _write_out(draft: Draft, moves: list[tuple[int, int, _Formula, int]], where:
         if key not in written:
             cubes = formula.cubes(MAX_MOVES)
             if sum(1 << (len(bits) - len(cube)) for cube in cubes) + len(lines) > MAX_MOVES:
-                raise FileError(f"{where}, line {number}: more than {MAX_MOVES:,} moves once formulas are written out")
+                raise FileError(f"{where}, line {number}: more than {MAX_MOVES:,} moves after expanding the formulas")
             written[key] = sorted({symbol for cube in cubes for symbol in _symbols(bits, cube)})
         if len(written[key]) + len(lines) > MAX_MOVES:
-            raise FileError(f"{where}, line {number}: more than {MAX_MOVES:,} moves once formulas are written out")
+            raise FileError(f"{where}, line {number}: more than {MAX_MOVES:,} moves after expanding the formulas")
         for symbol in written[key]:
             draft.move(source, symbol, target)
         lines += [number] * len(written[key])

@@ -29,8 +29,8 @@ class Monoid:
     dfa: DFA  # minimal
     maps: np.ndarray  # (element, state) → state
     right: np.ndarray  # (element, symbol) → the element followed by the symbol
-    parents: np.ndarray  # (element,) → element and
-    last: np.ndarray  # (element,) → symbol of its shortest word's end
+    parents: np.ndarray  # (element,) → the element before
+    last: np.ndarray  # (element,) → the last symbol of its shortest word
 
     def __len__(self) -> int:
         return int(self.maps.shape[0])
@@ -55,7 +55,7 @@ class Monoid:
         return self.dfa.spell([*self.codes(before), symbol])
 
     def element(self, word: Word) -> int:
-        """The element that a word is."""
+        """The element of a word."""
         found = 0
         for code in encode(word, self.dfa.index):
             found = int(self.right[found, code])
@@ -63,16 +63,16 @@ class Monoid:
 
     @cached_property
     def number(self) -> dict[bytes, int]:
-        """Each transformation's element."""
+        """Map each transformation to its element."""
         return {row.tobytes(): i for i, row in enumerate(self.maps)}
 
     def find(self, rows: np.ndarray) -> np.ndarray:
-        """The elements of transformations, one a row."""
+        """The elements of transformations, one per row."""
         wanted = np.ascontiguousarray(rows, dtype=self.maps.dtype)
         return np.array([self.number[row.tobytes()] for row in wanted], dtype=np.int64)
 
     def multiply(self, first: int, then: int) -> int:
-        """The element of a word of one followed by a word of the other."""
+        """The product: the element of a word of x followed by a word of y."""
         return self.number[np.ascontiguousarray(self.maps[then][self.maps[first]]).tobytes()]
 
     @cached_property
@@ -89,7 +89,7 @@ class Monoid:
 
     @cached_property
     def semigroup(self) -> np.ndarray:
-        """The elements of nonempty words: all but 0, and 0 too where some word acts as the empty one."""
+        """The elements of nonempty words: all except 0, and 0 if some nonempty word acts like the empty word."""
         return np.unique(self.right)
 
     def is_accepting(self, element: int) -> bool:
@@ -97,7 +97,7 @@ class Monoid:
         return bool(self.dfa.accepting[self.maps[element, self.dfa.start]])
 
     def periods(self) -> np.ndarray:
-        """For each element x, whether its powers come back: xⁿ ≠ xⁿ⁺¹ for all n."""
+        """For each element x, whether its powers never settle: xⁿ ≠ xⁿ⁺¹ for all n."""
         power = self.maps.astype(np.int64)
         step = power.copy()
         for _ in range(max(1, int(self.maps.shape[1]).bit_length())):
@@ -118,9 +118,9 @@ class Monoid:
         return found
 
     def stable(self) -> tuple[int, frozenset[int]]:
-        """A length s for which the words of s and of 2s symbols are the same elements, and these elements.
+        """A length s such that words of s and of 2s symbols give the same elements, and these elements.
 
-        They are the stable semigroup: words of every multiple of s symbols are in it, and nothing else.
+        The elements form the stable semigroup: those of all words whose length is a multiple of s.
         """
         seen: dict[frozenset[int], int] = {}
         sets: list[frozenset[int]] = []
@@ -200,6 +200,6 @@ def components(edges: np.ndarray) -> Iterator[list[int]]:
 
 
 def _lower(low: dict[int, int], index: dict[int, int], node: int, target: int) -> bool:
-    """Note an edge back to a node on the stack; never stops the search for a new node."""
+    """Note an edge back to a node on the stack; the search for new nodes goes on."""
     low[node] = min(low[node], index[target])
     return False

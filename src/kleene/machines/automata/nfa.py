@@ -15,7 +15,7 @@ from kleene.errors import InputError, NotSupported, a_type
 from kleene.machines.automata.dfa import DFA
 
 EMPTY = -1  # the code of an empty move
-MAX_WORK = 400_000_000  # moves followed by one subset construction: a few seconds
+MAX_WORK = 400_000_000  # the most moves that one subset construction follows, in a few seconds
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -28,7 +28,7 @@ class NFA:
     """
 
     sources: np.ndarray  # (move,) → state
-    codes: np.ndarray  # (move,) → symbol's place in the alphabet, or EMPTY
+    codes: np.ndarray  # (move,) → index of the symbol in the alphabet, or EMPTY
     targets: np.ndarray  # (move,) → state
     accepting: np.ndarray  # (state,) → whether it is in F
     alphabet: tuple[str, ...]
@@ -47,11 +47,11 @@ class NFA:
         """Check the parts.
 
         transitions: (state, symbol, state); the symbol "" is an empty move
-        accepting: the accepting states' numbers
+        accepting: the numbers of the accepting states
         alphabet: the symbols, each once
         start: one start state or several
-        states: how many there are; by default as many as the others name
-        names: the states' names
+        states: the number of states; by default as many as the other parts name
+        names: the names of the states
         """
         symbols = check_alphabet(alphabet)
         code = {"": EMPTY, **{s: i for i, s in enumerate(symbols)}}
@@ -100,7 +100,7 @@ class NFA:
 
     @classmethod
     def from_arrays(cls, like: NFA, **parts: Any) -> NFA:
-        """The same automaton with some parts replaced; the parts are not checked."""
+        """The same automaton with some parts replaced. The parts are not checked."""
         made = object.__new__(NFA)
         given = {k: getattr(like, k) for k in ("sources", "codes", "targets", "accepting", "alphabet", "start")}
         names = parts.pop("names", like.names)
@@ -109,7 +109,7 @@ class NFA:
 
     @classmethod
     def of(cls, dfa: DFA) -> NFA:
-        """A deterministic automaton as a nondeterministic one, without its dead states."""
+        """Convert a deterministic automaton to a nondeterministic one without dead states."""
         from kleene.machines.automata.operations import alive
 
         living = alive(dfa)
@@ -176,7 +176,7 @@ class NFA:
         return self.closure(q for p in states for q in moves.get(p, ()))
 
     def path(self, word: Word) -> list[frozenset[int]]:
-        """The sets of states that the word leads through, the start first."""
+        """The sets of states that the word passes, the start first."""
         sets = [self.closure(self.start)]
         for code in encode(word, self.index):
             sets.append(self.step(sets[-1], code))
@@ -200,7 +200,7 @@ class NFA:
     def determinise(self, limit: int = 1_000_000, work: int = MAX_WORK) -> DFA:
         """The deterministic automaton on sets of states (subset construction).
 
-        Refused above `limit` sets, or once `work` moves were followed. States are named by their sets where these
+        Raise `NotSupported` above `limit` sets or `work` moves. States are named by their sets if these
         are small.
         """
         from kleene.machines.automata import kernels
@@ -209,13 +209,13 @@ class NFA:
         if count == kernels.TOO_MANY_STATES:
             raise NotSupported(f"determinise: more than {limit:,} states; raise limit=")
         if count == kernels.TOO_MUCH_WORK:
-            raise NotSupported(f"determinise: more than {work:,} moves were followed; raise work=")
+            raise NotSupported(f"determinise: more than {work:,} moves; raise work=")
         hits = np.concatenate([[0], np.cumsum(self.accepting[members])])
         accepting = hits[offsets[1:]] > hits[offsets[:-1]]
         return DFA(table.reshape(count, -1), accepting, self.alphabet)
 
     def subsets(self, limit: int, work: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-        """What `kernels.subset_construction` gives for this automaton."""
+        """The result of `kernels.subset_construction` for this automaton."""
         from kleene.machines.automata import kernels
 
         reading = self.codes != EMPTY
@@ -255,9 +255,9 @@ class NFA:
         return NFA.from_arrays(self, sources=self.targets, targets=self.sources, accepting=accepting, start=start)
 
     def _beside(self, other: NFA) -> tuple[NFA, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """The other's alphabet and moves, renumbered to stand behind this automaton's states."""
+        """The alphabet and moves of both, with the other's states numbered after this automaton's."""
         if not isinstance(other, NFA):
-            raise InputError(f"{other!r:.60}: {a_type(other)}; an NFA is needed")
+            raise InputError(f"{other!r:.60}: {a_type(other)}; give an NFA")
         symbols = tuple(dict.fromkeys((*self.alphabet, *other.alphabet)))
         number = np.array([*(symbols.index(s) for s in other.alphabet), EMPTY])
         wide = NFA.from_arrays(self, alphabet=symbols, names=None)
@@ -265,7 +265,7 @@ class NFA:
         return wide, moves
 
     def union(self, other: NFA) -> NFA:
-        """The words of either."""
+        """The words of either automaton."""
         wide, (sources, codes, targets) = self._beside(other)
         return NFA.from_arrays(
             wide,
@@ -308,7 +308,7 @@ class NFA:
         )
 
     def without_empty_moves(self) -> NFA:
-        """The same language and states without empty moves."""
+        """The same language and states, without empty moves."""
         moves, final = [], []
         reading = [(c, m) for c, m in self._moves.items() if c != EMPTY]
         for q in range(len(self)):
@@ -327,7 +327,7 @@ class NFA:
     # Files and pictures
 
     def to_json(self) -> dict[str, object]:
-        """Plain data that `NFA.load` reads again."""
+        """Convert to plain data; `NFA.load` reads it."""
         from kleene.machines.automata.files import nfa_to_json
 
         return nfa_to_json(self)
@@ -359,7 +359,7 @@ class NFA:
 
 
 def grouped(keys: np.ndarray, values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values sorted by key: those of key k are values[starts[k]:starts[k + 1]]."""
+    """Values sorted by key: key k has values[starts[k]:starts[k + 1]]."""
     order = np.argsort(keys, kind="stable")
     starts = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(keys, minlength=count), out=starts[1:])

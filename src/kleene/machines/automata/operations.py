@@ -1,4 +1,4 @@
-"""Regular operations on deterministic automata; each gives a minimal automaton."""
+"""Regular operations on deterministic automata; each returns a minimal automaton."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def distances(dfa: DFA) -> np.ndarray:
 
 
 def right_quotient(dfa: DFA, suffixes: DFA) -> DFA:
-    """Words u with u·v in the language for some v among the suffixes.
+    """Words u with u·v in the language for some suffix v.
 
     A state accepts where the pair (state, start of the suffixes' automaton) leads to a pair of accepting states:
     one search backwards over all pairs.
@@ -59,7 +59,7 @@ def right_quotient(dfa: DFA, suffixes: DFA) -> DFA:
 
 
 def left_quotient(dfa: DFA, prefixes: DFA) -> DFA:
-    """Words v with u·v in the language for some u among the prefixes: start wherever a prefix can end."""
+    """Words v with u·v in the language for some prefix u: start wherever a prefix can end."""
     left, right = dfa.aligned(prefixes)
     from kleene.machines.automata.kernels import product
 
@@ -108,7 +108,7 @@ def inverse_homomorphism(dfa: DFA, image: Mapping[str, Word]) -> DFA:
 def canonical(dfa: DFA) -> DFA:
     """The minimal automaton over the symbols that occur in some word, in their own order.
 
-    Two automata of one set of words become the same, whatever their alphabets.
+    Two automata with the same words become equal, whatever their alphabets.
     """
     minimal = dfa.minimise()
     living = alive(minimal)
@@ -117,6 +117,6 @@ def canonical(dfa: DFA) -> DFA:
     if not living[minimal.start] or not living[minimal.table[living]].any():  # no words, or the empty word alone
         return DFA([[1], [1]], [bool(minimal.accepting[minimal.start]), False], "a")
     symbols = tuple(dfa.alphabet[a] for a in used)
-    # the sink is there for one alphabet and not for another: take it out, and put it back
+    # one alphabet needs the sink and another does not: remove it, then add it again
     narrow = DFA(minimal.table[:, used], minimal.accepting, symbols, minimal.start).over((*symbols, symbols[-1] + "\0"))
     return narrow.minimise()

@@ -27,7 +27,7 @@ def inverse(x: Permutation) -> Permutation:
 
 
 def power(x: Permutation, exponent: int) -> Permutation:
-    """x, so many times."""
+    """The power xⁿ."""
     result = tuple(range(len(x)))
     for _ in range(exponent):
         result = times(result, x)
@@ -43,7 +43,7 @@ def generated(generators: Iterable[Permutation], size: int, limit: int | None = 
             y = times(x, g)
             if y not in seen:
                 if limit is not None and len(seen) >= limit:
-                    raise NotSupported(f"cascade: a group of more than {limit:,} elements")
+                    raise NotSupported(f"cascade: a group has more than {limit:,} elements")
                 seen.add(y)
                 queue.append(y)
     return frozenset(seen)

@@ -24,7 +24,7 @@ CATEGORIES = {
     sre.CATEGORY_SPACE: " \t\n\r\f\v",
     sre.CATEGORY_WORD: string.ascii_letters + string.digits + "_",
 }
-MAX_CHARACTERS = 10_000  # that a pattern may name without alphabet=
+MAX_CHARACTERS = 10_000  # the most that a pattern may name without alphabet=
 
 
 def regex(
@@ -40,11 +40,11 @@ def regex(
 
     - `pattern`: Python's syntax; lookahead, lookbehind, atomic groups and possessive repeats included.
     - `alphabet`: the symbols, single characters. By default those that the pattern names (for \\d, \\w and \\s the
-      ASCII ones); `.` and `[^…]` then mean those of them that they match.
-    - `search`: accept the words in which the pattern is found somewhere, as `re.search` does.
+      ASCII ones); `.` and `[^…]` then mean the matching ones among them.
+    - `search`: accept the words that contain a match of the pattern, as `re.search` does.
     - `flags`: flags of the `re` module, such as `re.IGNORECASE`.
-    - `limit`: the most states that the automaton may have before it is minimised.
-    - `work`: the most moves that are followed.
+    - `limit`: the most states before minimisation.
+    - `work`: the most moves to follow.
 
     >>> even = regex("(0|10*1)*", alphabet="01")
     >>> len(even), even.accepts("0110"), even.accepts("010")
@@ -63,7 +63,7 @@ def regex(
     if alphabet is None and dfa.is_empty() and not re.fullmatch(r"[^\[.\\]*", pattern):
         listed = "".join(symbols) if len(symbols) <= 20 else f"{len(symbols)} characters"
         warnings.warn(
-            f"pattern {shown(pattern)}: no word over the characters that it names ({listed}) matches; say alphabet='…'",
+            f"pattern {shown(pattern)}: no word over the characters in it ({listed}) matches; give alphabet='…'",
             KleeneWarning,
             stacklevel=2,
         )
@@ -78,7 +78,7 @@ def thompson(pattern: str, alphabet: Iterable[str] | None = None, *, flags: int 
     """
     positions, symbols = _read(pattern, alphabet, False, flags)
     if positions.asserting:
-        raise NotSupported(f"pattern {shown(pattern)}: it has assertions, which are no plain moves; use kl.regex")
+        raise NotSupported(f"pattern {shown(pattern)}: it has assertions, which need kl.regex")
     moves = [(p, "", q) for p, targets in enumerate(positions.empty) for q in targets]
     for p, reads in enumerate(positions.reads):
         if reads is not None:
@@ -94,12 +94,12 @@ def _read(pattern: str, alphabet: Iterable[str] | None, search: bool, flags: int
         tree = sre_parser.parse(pattern, flags)
         found = sorted(named_characters(tree)) if alphabet is None else alphabet
         if not found:
-            raise InputError(f"pattern {shown(pattern)}: it names no characters; say alphabet='…'")
+            raise InputError(f"pattern {shown(pattern)}: it names no characters; give alphabet='…'")
         symbols = check_alphabet(found)
         if any(len(symbol) != 1 for symbol in symbols):
-            raise InputError(f"pattern {shown(pattern)}: a regular expression's symbols are single characters")
+            raise InputError(f"pattern {shown(pattern)}: the symbols of a regular expression are single characters")
         return Positions(pattern, tree, symbols, tree.state.flags | flags, search), symbols
-    except (re.error, ValueError, TypeError) as error:  # ValueError, TypeError: of the flags
+    except (re.error, ValueError, TypeError) as error:  # ValueError and TypeError come from the flags
         raise InputError(f"pattern {shown(pattern)}: {str(error)[:200]}") from None
     except (RecursionError, OverflowError):
         raise InputError(f"pattern {shown(pattern)}: nested too deeply or too large") from None
@@ -120,7 +120,7 @@ def _named_by(op: Any, value: Any, tree: Any) -> set[str]:
         return {chr(value)}
     if op is sre.RANGE:
         if value[1] - value[0] > MAX_CHARACTERS:
-            raise InputError(f"pattern: it names more than {MAX_CHARACTERS:,} characters; say alphabet='…'")
+            raise InputError(f"pattern: it names more than {MAX_CHARACTERS:,} characters; give alphabet='…'")
         return set(map(chr, range(value[0], value[1] + 1)))
     if op is sre.CATEGORY:
         return set(CATEGORIES.get(value, ""))
@@ -180,10 +180,10 @@ def _determinise(positions: Positions, symbols: tuple[str, ...], limit: int, wor
 
 
 def refuse(pattern: str, count: int, limit: int, work: int) -> None:
-    """The complaint of a construction that ended early."""
+    """The error of a construction that ended early."""
     from kleene.machines.automata import kernels
 
     if count == kernels.TOO_MANY_STATES:
         raise NotSupported(f"pattern {shown(pattern)}: more than {limit:,} states; raise limit=")
     if count == kernels.TOO_MUCH_WORK:
-        raise NotSupported(f"pattern {shown(pattern)}: more than {work:,} moves were followed; raise work=")
+        raise NotSupported(f"pattern {shown(pattern)}: more than {work:,} moves; raise work=")

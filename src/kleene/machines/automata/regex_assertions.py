@@ -2,7 +2,7 @@
 
 A state of the automaton is a set of items. An item is a position of the pattern with obligations on the rest of the
 word: a lookahead that must still come to its end (a place inside it), or one that must not (a set of items inside
-it). Inside an atomic group, a way is taken only with the obligation that no way tried before it comes to the group's
+it). Inside an atomic group, a way is taken only with the obligation that no way tried earlier comes to the group's
 end. A lookbehind is watched from the start of the word: a set of items that a match may have reached.
 """
 
@@ -20,9 +20,9 @@ from kleene.errors import NotSupported
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.regex_positions import Ask, Behind, Look, Positions, shown
 
-START, NEWLINE, WORD, FOREIGN_WORD, OTHER, END = range(6)  # what lies to the left or the right of a place
+START, NEWLINE, WORD, FOREIGN_WORD, OTHER, END = range(6)  # what stands to the left or the right of a place
 EMPTY_IS_NON_BOUNDARY = re.fullmatch(r"\B", "") is not None  # Python changed its mind in 3.14
-WORK_OF_AN_ITEM = 1000  # moves of the kernel that take as long as one item takes here
+WORK_OF_AN_ITEM = 1000  # one item takes as long as this many moves of the kernel
 
 # (True, stop, place): the place must reach the stop. (False, stop, items): none of these items may.
 Obligation = tuple[bool, int, Any]
@@ -32,7 +32,7 @@ NONE: frozenset[Obligation] = frozenset()
 
 
 def kind_of(symbol: str) -> int:
-    """What a symbol is to anchors and word boundaries."""
+    """The class of a symbol, as anchors and word boundaries see it."""
     if symbol == "\n":
         return NEWLINE
     if re.match(r"\w", symbol, re.ASCII):
@@ -41,7 +41,7 @@ def kind_of(symbol: str) -> int:
 
 
 def determinise(positions: Positions, alphabet: tuple[str, ...], limit: int, work: int) -> DFA:
-    """The automaton on (items, what lies to the left, what the lookbehinds have seen)."""
+    """The automaton on (items, class of the symbol to the left, items of the lookbehinds)."""
     kinds = [kind_of(symbol) for symbol in alphabet]
     groups, columns = positions.groups(kinds)
     none: Items = frozenset()
@@ -69,14 +69,12 @@ def determinise(positions: Positions, alphabet: tuple[str, ...], limit: int, wor
             row.append(number[target])
         rows.append(row)
         if done * WORK_OF_AN_ITEM > work:
-            raise NotSupported(
-                f"pattern {shown(positions.pattern)}: more than {work:,} moves were followed; raise work="
-            )
+            raise NotSupported(f"pattern {shown(positions.pattern)}: more than {work:,} moves; raise work=")
     return DFA(np.array(rows)[:, columns], np.array(accepting), alphabet)
 
 
 class _Place:
-    """One place in a word: what lies to its left and right, and what the lookbehinds have seen."""
+    """One place in a word: the symbols to its left and right, and what the lookbehinds have seen."""
 
     def __init__(self, positions: Positions, left: int, right: int, watched: tuple[Items, ...]) -> None:
         self.p, self.left, self.right, self.watched = positions, left, right, watched
@@ -88,7 +86,7 @@ class _Place:
     # Closing: from positions to those that read a symbol, or to the stop
 
     def close(self, items: Iterable[Item], stop: int) -> Items:
-        """The items that empty moves and true assertions lead to, without those that others make needless."""
+        """The items that empty moves and true assertions lead to, without redundant ones."""
         found: set[Item] = set()
         for place, obligations in items:
             for end, more in [(place, NONE)] if place == stop else self.ways(place, stop):
@@ -97,7 +95,7 @@ class _Place:
         return self.needed(found)
 
     def ways(self, place: int, stop: int) -> list[Item]:
-        """The positions that read, and the stop, which a position leads to, each with what that obliges to."""
+        """The reading positions, or the stop, that a position leads to, each with its obligations."""
         key = (place, stop)
         if key not in self._ways:
             found: dict[Item, None] = {}
@@ -120,8 +118,8 @@ class _Place:
     def moves(self, at: int, goal: int) -> Iterator[Item]:
         """The moves of a position that reads nothing.
 
-        On the way to the end of an atomic group itself, the order of trying does not matter: the group matches where
-        any way comes to its end.
+        On the way to the end of an atomic group, the order of attempts does not matter: the group matches if
+        any way reaches its end.
         """
         asserts = self.p.asserts[at]
         if isinstance(asserts, Look):
@@ -140,11 +138,11 @@ class _Place:
                 yield target, earlier
                 if (
                     stop is not None and stop != goal
-                ):  # the next way counts only where this one does not reach the group's end
+                ):  # the next way counts only if this way does not reach the end of the group
                     earlier |= {(False, stop, frozenset([(target, NONE)]))}
 
     def behind(self, look: Behind) -> Iterator[Item]:
-        """Whether a match ends here; one that ends under obligations of its own passes them on."""
+        """Whether a match ends here; a match that ends under obligations passes them on."""
         _, stop = self.p.monitors[look.monitor]
         matches = [o for place, o in self.seen(look.monitor) if place == stop]
         if look.positive:
@@ -155,14 +153,14 @@ class _Place:
             yield look.after, frozenset([(False, stop, waiting)]) if waiting else NONE
 
     def seen(self, monitor: int) -> Items:
-        """The items of a lookbehind here: those of matches that began earlier, and of one that begins here."""
+        """The items of a lookbehind here: of matches that began earlier, and of a match that begins here."""
         if monitor not in self._seen:
             begin, stop = self.p.monitors[monitor]
             self._seen[monitor] = self.close([*self.watched[monitor], (begin, NONE)], stop)
         return self._seen[monitor]
 
     def settle(self, obligations: frozenset[Obligation]) -> list[frozenset[Obligation]]:
-        """The ways to meet obligations here; none where one is broken."""
+        """The ways to meet the obligations here. There is none if one is broken."""
         if not obligations:
             return [NONE]
         choices: list[list[frozenset[Obligation]]] = []
@@ -185,7 +183,7 @@ class _Place:
         return list(dict.fromkeys(NONE.union(*parts) for parts in product(*choices)))
 
     def needed(self, items: set[Item]) -> Items:
-        """Without items that another one implies: fewer obligations, or an earlier copy of an optional repeat."""
+        """Drop the items that another item implies: fewer obligations, or an earlier copy of an optional repeat."""
         bare = {place for place, obligations in items if not obligations}
         best: dict[tuple[frozenset[Obligation], int], int] = {}
         for place, obligations in items:
@@ -208,7 +206,7 @@ class _Place:
         return frozenset(self.read(self.closed, symbol, -1)), watched
 
     def read(self, items: Iterable[Item], symbol: int, stop: int) -> Iterator[Item]:
-        """The items after a symbol; one at the stop waits there for its obligations."""
+        """The items after a symbol. An item at the stop waits for its obligations."""
         for place, obligations in items:
             after = place if place == stop else self.target(place, symbol)
             if after is not None:
@@ -221,7 +219,7 @@ class _Place:
         return reads[1] if reads is not None and reads[0] >> symbol & 1 else None
 
     def carried(self, obligations: frozenset[Obligation], symbol: int) -> frozenset[Obligation] | None:
-        """The obligations after a symbol; None where one is broken."""
+        """The obligations after a symbol, or None if one is broken."""
         found: set[Obligation] = set()
         for positive, stop, what in obligations:
             if positive:
@@ -245,7 +243,7 @@ class _Place:
     # Anchors and word boundaries
 
     def holds(self, ask: Ask) -> frozenset[Obligation] | None:
-        """What a true assertion obliges to; None where it is false."""
+        """The obligations of a true assertion, or None if it is false."""
         lines = bool(ask.flags & re.MULTILINE)
         if ask.what in (sre.AT_BOUNDARY, sre.AT_NON_BOUNDARY):
             return NONE if self.boundary(ask) == (ask.what is sre.AT_BOUNDARY) else None
@@ -259,7 +257,7 @@ class _Place:
         return None
 
     def boundary(self, ask: Ask) -> bool | None:
-        """Whether a word begins or ends here; None in the empty word where \\B does not hold either."""
+        """Whether a word begins or ends here; None in the empty word if \\B does not hold either."""
         if self.left == START and self.right == END:
             return False if EMPTY_IS_NON_BOUNDARY else None
         words = (WORD,) if ask.flags & re.ASCII else (WORD, FOREIGN_WORD)

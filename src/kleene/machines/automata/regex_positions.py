@@ -23,7 +23,7 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class Ask:
-    """An anchor or a word boundary; `rest` is where `$` before a last newline reads that newline and the end."""
+    """An anchor or a word boundary; `rest` is the position from which `$` reads a last newline and the end."""
 
     what: Any
     flags: int
@@ -44,7 +44,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Behind:
-    """A lookbehind: a match that ends here must exist (or must not); `monitor` watches for it from the start on."""
+    """A lookbehind: a match that ends here must exist (or must not); `monitor` watches for it from the start."""
 
     positive: bool
     monitor: int
@@ -59,7 +59,7 @@ def shown(pattern: str) -> str:
 class Positions:
     """From a position lead empty moves, or one move that reads a symbol, or one assertion.
 
-    The order of empty moves is the matcher's order of trying; it matters inside atomic groups only, where a
+    Empty moves are in the matcher's order of attempts. The order matters only inside an atomic group, where a
     position's entry in `stops` is the end of the group.
     """
 
@@ -105,7 +105,7 @@ class Positions:
         self.empty[loop].append(reader)
         return loop
 
-    # From the parse tree to positions, from right to left: each method returns where its part begins
+    # From the parse tree to positions, from right to left: each method returns the first position of its part
 
     def sequence(self, tree: Any, after: int, flags: int) -> int:
         """A concatenation."""
@@ -127,7 +127,7 @@ class Positions:
             return self.repeat(low, high, inner, after, flags, greedy=op is sre.MAX_REPEAT)
         if op is sre.ATOMIC_GROUP:
             return self.atomic([(None, value)], after, flags)
-        if op is sre.POSSESSIVE_REPEAT:  # Python's matcher makes each round atomic, too
+        if op is sre.POSSESSIVE_REPEAT:  # Python's matcher also makes each round atomic
             low, high, inner = value
             rounds = sre_parser.SubPattern(inner.state, [(sre.ATOMIC_GROUP, inner)])
             return self.atomic([(sre.MAX_REPEAT, (low, high, rounds))], after, flags)
@@ -140,7 +140,7 @@ class Positions:
         raise NotSupported(f"pattern {shown(self.pattern)}: {REFUSED.get(op, f'{op} is not supported')}")
 
     def repeat(self, low: int, high: int, tree: Any, after: int, flags: int, greedy: bool) -> int:
-        """low … high times; the order of empty moves says whether more or fewer are tried first."""
+        """Repeat low … high times. The order of empty moves says whether more or fewer are tried first."""
         if int(low) * max(1, len(tree)) > MAX_POSITIONS:
             raise NotSupported(f"pattern {shown(self.pattern)}: a repeat of {low} is too large")
         if high is sre.MAXREPEAT:
@@ -157,12 +157,15 @@ class Positions:
             begin = self.options(int(high) - int(low), tree, after, flags, greedy)
         for _ in range(int(low)):
             end, begin = begin, self.sequence(tree, begin, flags)
-            if begin == end:  # nothing to read: more of it makes no difference
+            if begin == end:  # nothing to read: repeating makes no difference
                 break
         return begin
 
     def options(self, copies: int, tree: Any, after: int, flags: int, greedy: bool) -> int:
-        """Up to `copies` times. A place in an earlier copy accepts all that the same place in a later one does."""
+        """Repeat up to `copies` times.
+
+        A place in an earlier copy accepts all that the same place in a later copy accepts.
+        """
         begin, instance = after, self._repeats
         self._repeats += 1
         for copy in range(copies):  # the last copy is built first
@@ -187,7 +190,7 @@ class Positions:
         return begin
 
     def look(self, positive: bool, ahead: bool, tree: Any, after: int, flags: int) -> int:
-        """A lookahead or lookbehind; inside, any way of matching will do."""
+        """A lookahead or lookbehind; any way of matching inside counts."""
         before, self._atomic = self._atomic, None
         stop = self.position()
         begin = self.sequence(tree, stop, flags)
@@ -207,7 +210,7 @@ class Positions:
         return self.position(asserts=Ask(what, flags, after, newline, stop))
 
     def symbols(self, op: Any, value: Any, flags: int) -> int:
-        """The symbols that one character class matches, as bits: asked of Python's own matcher."""
+        """The symbols that one character class matches, as bits, found by Python's own matcher."""
         key = (repr((op, value)), flags)
         if key not in self._sets:
             state = sre_parser.State()
@@ -216,7 +219,7 @@ class Positions:
             self._sets[key] = sum(1 << i for i, s in enumerate(self.alphabet) if matcher.fullmatch(s))
         return self._sets[key]
 
-    # What the constructions need
+    # Helpers of the constructions
 
     def groups(self, kinds: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
         """One symbol of each group that the pattern cannot tell apart, and each symbol's group."""

@@ -18,7 +18,7 @@ EPSILON = {"", "<eps>", "<epsilon>", "ε", "@0@"}  # how AT&T files write an emp
 
 
 def moves_of(machine: DFA | NFA) -> Iterator[tuple[int, str, int]]:
-    """Every move, those of the start states first."""
+    """Every move, with those of the start states first."""
     if isinstance(machine, NFA):
         moves = machine.transitions()
         starts = set(machine.start)
@@ -40,7 +40,7 @@ def starts_of(machine: DFA | NFA) -> list[int]:
 
 @dataclass(frozen=True)
 class AttMove:
-    """One line of an AT&T file that moves; `written` is None where the file has no output column."""
+    """A move in an AT&T file. `written` is None if the file has no output column."""
 
     source: str
     target: str
@@ -52,7 +52,7 @@ class AttMove:
 
 @dataclass
 class AttFile:
-    """An AT&T file as it is written."""
+    """The lines of an AT&T file."""
 
     where: str
     start: str
@@ -67,7 +67,7 @@ class AttFile:
 
     @property
     def output(self) -> AttMove | None:
-        """The first move that writes something else than it reads."""
+        """The first move that writes something other than it reads."""
         return next((m for m in self.moves if m.written is not None and m.written != m.read), None)
 
 
@@ -75,7 +75,7 @@ def parse_att(text: str, where: str) -> AttFile:
     """The lines of an AT&T file, checked."""
     found: AttFile | None = None
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
-        fields = re.findall(r"[^ \t\r]+", line)  # no other white space: it can be a symbol
+        fields = re.findall(r"[^ \t\r]+", line)  # other white space can be a symbol
         if not fields:
             continue
         found = found or AttFile(where, fields[0])
@@ -99,8 +99,8 @@ def parse_att(text: str, where: str) -> AttFile:
 
 
 def _fourth_field_is_a_weight(moves: list[AttMove]) -> bool:
-    """Whether an acceptor's lines are 'source target symbol weight': all fourth fields are numbers, some with a
-    point, or beside symbols that are none."""
+    """Whether the lines of an acceptor are 'source target symbol weight': all fourth fields are numbers, and some have
+    a point or stand beside a symbol that is not a number."""
     fourth = [m for m in moves if m.written is not None]
     if not fourth or any(m.weight for m in moves) or not all(NUMBER.fullmatch(m.written or "") for m in fourth):
         return False
@@ -109,7 +109,7 @@ def _fourth_field_is_a_weight(moves: list[AttMove]) -> bool:
 
 
 def _output_and_weight(rest: list[str], where: str, line: int) -> tuple[str | None, float]:
-    """The fields behind the input symbol: nothing, an output, or an output and a cost."""
+    """The fields after the input symbol: nothing, an output, or an output and a cost."""
     if not rest:
         return None, 0.0
     if len(rest) == 1:
@@ -121,9 +121,9 @@ def _cost(text: str, where: str, line: int) -> float:
     try:
         cost = float(text)
     except ValueError:
-        raise FileError(f"{where}, line {line}: {text!r} is no weight; it should be a number or Infinity") from None
+        raise FileError(f"{where}, line {line}: {text!r} is not a weight; a weight is a number or Infinity") from None
     if math.isnan(cost) or cost == -math.inf:
-        raise FileError(f"{where}, line {line}: {text!r} is no weight; it should be a number or Infinity")
+        raise FileError(f"{where}, line {line}: {text!r} is not a weight; a weight is a number or Infinity")
     return cost
 
 
@@ -139,10 +139,10 @@ def from_att(text: str, where: str) -> Draft:
         m = file.output
         raise FileError(
             f"{where}, line {m.line}: {m.read!r} becomes {m.written!r}: a transducer, not an automaton; "
-            "kl.Transducer.load reads it"
+            "read it with kl.Transducer.load"
         )
     if file.weighted:
-        raise FileError(f"{where}: it has weights, which an automaton has not; kl.WeightedAutomaton.load reads it")
+        raise FileError(f"{where}: it has weights; read it with kl.WeightedAutomaton.load")
     draft = Draft(where)
     draft.starts = [draft.state(file.start)]
     lines = []
@@ -157,22 +157,22 @@ def from_att(text: str, where: str) -> Draft:
 
 
 def check_att_symbol(symbol: str) -> str:
-    """A symbol as AT&T files write it; refused where they cannot."""
+    """Spell a symbol as AT&T files do. Reject a symbol that they cannot hold."""
     spelled = {character: name for name, character in SPELLED.items()}
     if symbol in EPSILON or symbol in SPELLED or (symbol not in spelled and re.search(r"[ \t\r\n]", symbol)):
-        raise FileError(f"symbol {symbol!r}: AT&T files cannot hold it, or read it as another; save it as .json")
+        raise FileError(f"symbol {symbol!r}: AT&T files cannot hold it unchanged; save it as .json")
     return spelled.get(symbol, symbol)
 
 
 def to_att(machine: DFA | NFA) -> str:
-    """AT&T text; the start state's lines come first."""
+    """Write AT&T text, with the lines of the start state first."""
     spelled = {"": "<eps>", **{s: check_att_symbol(s) for s in machine.alphabet}}
     starts = starts_of(machine)
     if len(starts) != 1:
         raise FileError(f"{len(starts)} start states: AT&T files have one; save the automaton as .json")
     lines = [f"{p}\t{q}\t{spelled[s]}" for p, s, q in moves_of(machine)]
     final = [q for q in range(len(machine)) if machine.accepting[q]]
-    if not lines or not lines[0].startswith(f"{starts[0]}\t"):  # the start has no moves: name it first
+    if not lines or not lines[0].startswith(f"{starts[0]}\t"):  # the start state has no moves: name it first
         if starts[0] not in final:
             lines.insert(0, f"{starts[0]}\tInfinity")
         else:
@@ -199,9 +199,7 @@ def from_mata(text: str, where: str) -> Draft:
             continue
         if words[0].startswith("@"):
             if header or words[0] not in ("@NFA-explicit", "@NFA"):
-                raise FileError(
-                    f"{where}, line {number}: {words[0]}; one automaton of @NFA-explicit or @NFA-bits is read"
-                )
+                raise FileError(f"{where}, line {number}: {words[0]}; give one automaton of @NFA-explicit or @NFA-bits")
             header = words[0]
         elif words[0].startswith("%"):
             _mata_key(draft, words, where, number)
@@ -212,7 +210,7 @@ def from_mata(text: str, where: str) -> Draft:
         else:
             raise FileError(f"{where}, line {number}: {len(words)} words; a move is 'state symbol state'")
     if not header:
-        raise FileError(f"{where}, line 1: no @NFA-explicit; MATA's files begin with it")
+        raise FileError(f"{where}, line 1: no @NFA-explicit or @NFA-bits, with which MATA files begin")
     draft.move_place = lambda i: f"line {lines[i]}"
     return draft
 
@@ -233,7 +231,7 @@ def _mata_key(draft: Draft, words: list[str], where: str, line: int) -> None:
 
 
 def _mata_words(line: str, where: str, number: int) -> list[str]:
-    """The words of a line; one in double quotes can hold white space."""
+    """The words of a line. A word in double quotes can hold white space."""
     words = re.findall(r'"((?:[^"\\]|\\.)*)"|(\S+)', line)
     if line.count('"') % 2 and not re.search(r'\\"', line):
         raise FileError(f"{where}, line {number}: a double quote is not closed")
@@ -262,7 +260,7 @@ def to_mata(machine: DFA | NFA) -> str:
 
 
 def from_ba(text: str, where: str) -> Draft:
-    """A finite automaton in the BA format, read as one of finite words. Without final states, all are final."""
+    """A finite automaton in the BA format, on finite words. If no state is final, all are."""
     draft, lines, final = Draft(where), list[int](), list[str]()
     seen = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -291,10 +289,13 @@ def from_ba(text: str, where: str) -> Draft:
 
 
 def to_ba(machine: DFA | NFA) -> str:
-    """The BA format; it has no empty moves, and a file without final states would make all final."""
+    """Write the BA format. It has no empty moves, and a file without final states makes all states final."""
     starts, final = starts_of(machine), [q for q in range(len(machine)) if machine.accepting[q]]
     if len(starts) != 1 or not final:
-        raise FileError(f"{len(starts)} start and {len(final)} final states: BA files need one and some; use .json")
+        raise FileError(
+            f"{len(starts)} start and {len(final)} final states: BA files need one start state and at least one "
+            "final state; use .json"
+        )
     lines = [f"[{starts[0]}]"]
     for p, symbol, q in moves_of(machine):
         if not symbol or re.search(r"[\n\r]|^\s|\s$|->", symbol):

@@ -11,21 +11,23 @@ from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.expressions import Algebra, Term
 from kleene.machines.automata.operations import alive
 
-Edges = dict[int, dict[int, Term]]  # source → target → what leads there
+Edges = dict[int, dict[int, Term]]  # source → target → the term of the words that lead there
 
-TRIED_STATES = 40  # automata up to this size are eliminated in several orders
+TRIED_STATES = 40  # up to this size, several orders of elimination are tried
 ORDERS = 6
 SIMPLIFIED_LENGTH = 4000  # longer terms are not simplified by inclusion
 
 
 def to_regex(dfa: DFA, *, limit: int = 1_000_000) -> str:
-    """A pattern that `kl.regex` reads; the shortest of several orders, of the automaton and of its reversal.
+    """A pattern for `kl.regex`: the shortest that several orders give, for the automaton and its reversal.
 
-    limit: the longest pattern that is written
+    limit: the longest pattern to write
     """
     for symbol in dfa.alphabet:
         if len(symbol) != 1:
-            raise NotSupported(f"to_regex: the symbol {symbol!r} has several characters, which a pattern reads singly")
+            raise NotSupported(
+                f"to_regex: the symbol {symbol!r} has several characters; a pattern has symbols of one character"
+            )
     minimal = dfa.minimise()
     algebra = Algebra()
     candidates = _eliminations(minimal, algebra)
@@ -43,7 +45,7 @@ def to_regex(dfa: DFA, *, limit: int = 1_000_000) -> str:
 
 
 def _eliminations(dfa: DFA, algebra: Algebra) -> list[Term]:
-    """The terms that several orders of elimination give, simplified."""
+    """Yield the simplified terms of several orders of elimination."""
     orders = ORDERS if len(dfa) <= TRIED_STATES else 1
     found = list(dict.fromkeys(eliminate(edges_of(dfa, algebra), algebra, seed) for seed in range(orders)))
     found.sort(key=algebra.length)
@@ -69,7 +71,7 @@ def edges_of(dfa: DFA, algebra: Algebra) -> Edges:
 
 
 def eliminate(edges: Edges, algebra: Algebra, seed: int = 0) -> Term:
-    """Take out one state after another, the one that lengthens the terms least (Delgado and Morais)."""
+    """Eliminate state after state, always the one that lengthens the terms least (Delgado and Morais)."""
     rng = random.Random(seed)
     while len(edges) > 2:
         state = cheapest(edges, algebra, rng if seed else None)
@@ -78,7 +80,7 @@ def eliminate(edges: Edges, algebra: Algebra, seed: int = 0) -> Term:
 
 
 def cheapest(edges: Edges, algebra: Algebra, rng: random.Random | None = None) -> int:
-    """The state whose elimination writes the fewest new characters; `rng` shakes the choice a little."""
+    """The state whose elimination writes the fewest new characters; `rng` perturbs the choice a little."""
     into: dict[int, list[int]] = {q: [] for q in edges}
     for p, row in edges.items():
         for q in row:
@@ -101,7 +103,7 @@ def cheapest(edges: Edges, algebra: Algebra, rng: random.Random | None = None) -
 
 
 def take_out(edges: Edges, state: int, algebra: Algebra) -> None:
-    """Replace every way through a state by one term."""
+    """Replace every path through a state by one term."""
     row = edges.pop(state)
     loop = algebra.star(row.pop(state)) if state in row else algebra.empty
     for outs in edges.values():

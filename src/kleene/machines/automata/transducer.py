@@ -23,8 +23,8 @@ Output = tuple[str, ...]
 class Transducer:
     """A sequential transducer: in state q it reads a, writes outputs[q][a], and goes to table[q, a].
 
-    A Mealy machine writes one symbol a move. A Moore machine writes a symbol for each state that it enters, the
-    start state included: `first`. A word that ends in a state also writes what `last` holds for that state; where
+    A Mealy machine writes one symbol per move. A Moore machine writes a symbol for each state that it enters, the
+    start state included: `first`. A word that ends in a state also writes what `last` holds for that state; if
     that is None, the word is not in the domain.
 
     >>> flip = Transducer.mealy([[0, 0]], ["10"], "01")
@@ -53,19 +53,19 @@ class Transducer:
     ) -> None:
         """Check the parts.
 
-        table: one row a state and one column a symbol; −1 where the machine has no move
-        outputs: like the table, a word for each move
+        table: one row per state and one column per symbol; −1 where the machine has no move
+        outputs: a word for each move, in the shape of the table
         alphabet: the input symbols
         start: the start state's number
-        first: what is written before anything is read
-        last: a word for each state, written at the end; None where no word may end
+        first: the output before the first symbol
+        last: the output at the end, for each state; None where no word may end
         names: the states' names
         """
         symbols = check_alphabet(alphabet)
         rows = np.asarray(table)
         if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] != len(symbols) or rows.dtype.kind not in "iu":
             raise InputError(
-                f"Transducer: the table has shape {rows.shape}; it needs one row a state and {len(symbols)} columns "
+                f"Transducer: the table has shape {rows.shape}; it needs one row per state and {len(symbols)} columns "
                 "of whole numbers"
             )
         states = rows.shape[0]
@@ -91,7 +91,7 @@ class Transducer:
 
     @classmethod
     def mealy(cls, table: Any, outputs: Sequence[Sequence[str]], alphabet: Iterable[str], start: int = 0) -> Transducer:
-        """A Mealy machine: one output symbol for each move."""
+        """A Mealy machine: one output symbol per move."""
         return cls(table, [[(symbol,) for symbol in row] for row in outputs], alphabet, start)
 
     @classmethod
@@ -111,7 +111,7 @@ class Transducer:
         first: Word = (),
         last: Sequence[Word | None] | None = None,
     ) -> Transducer:
-        """From (state, symbol) → (state, output); the symbols are those that occur."""
+        """Build a machine from (state, symbol) → (state, output). The alphabet is the symbols that occur."""
         symbols = tuple(sorted({symbol for _, symbol in moves}))
         if not symbols:
             raise FileError(f"{where}: no transitions, so no alphabet; give at least one")
@@ -152,7 +152,7 @@ class Transducer:
         return tuple(sorted({symbol for word in words for symbol in word}))
 
     def __call__(self, word: Word) -> Word:
-        """What the machine writes: text where every output symbol is one character, else a list."""
+        """The output for a word: text if every output symbol is one character, otherwise a list."""
         state, written = self.start, list(self.first)
         for place, code in enumerate(encode(word, self.index)):
             if self.table[state, code] < 0:
@@ -179,7 +179,7 @@ class Transducer:
         return DFA(table, accepting, self.alphabet, self.start)
 
     def compose(self, then: Transducer) -> Transducer:
-        """One machine that does this one's work, and then the other's on what this one writes."""
+        """The composition: run this machine, then the other machine on its output."""
         if unknown := [s for s in self.output_alphabet if s not in then.index]:
             raise InputError(f"compose: the first machine writes {unknown[0]!r}, which the second does not read")
         begin, written = then.steps(then.start, self.first)
@@ -216,7 +216,7 @@ class Transducer:
         return None if theirs is None else (*text, *theirs)
 
     def steps(self, state: int, word: Word) -> tuple[int | None, Output]:
-        """The state after a word from some state, and what is written; None where a move is missing."""
+        """The state after a word from some state, and the output; None if a move is missing."""
         written: list[str] = []
         for code in encode(word, self.index):
             if self.table[state, code] < 0:
@@ -228,7 +228,7 @@ class Transducer:
     def minimise(self) -> Transducer:
         """The smallest machine that writes the same at every step (Mealy and Moore machines' own minimisation).
 
-        States are merged that have the same outputs, ends and missing moves, now and after every word.
+        Merge states with the same outputs, ends and missing moves, now and after every word.
         """
         reach, seen = [self.start], {self.start}
         for q in reach:
@@ -259,15 +259,15 @@ class Transducer:
         return Transducer(table, outputs, self.alphabet, classes[self.start], first=self.first, last=ends)
 
     def distinguish(self, other: Transducer) -> Word | None:
-        """A word on which the two write something else, or only one writes; None if there is none.
+        """A word on which the outputs differ or only one is defined; None if there is no such word.
 
-        What one has written ahead of the other is carried along, so machines that write at different times are
-        compared too; that can go on for ever only if the outputs differ, which is then found.
+        Carry along what one machine has written ahead of the other, so that machines that write at different times can
+        be compared. The search goes on for ever only if the outputs differ, and then it finds the difference.
         """
         if not isinstance(other, Transducer):
-            raise InputError(f"{other!r:.60}: {a_type(other)}; a Transducer is needed")
+            raise InputError(f"{other!r:.60}: {a_type(other)}; give a Transducer")
         if set(self.alphabet) != set(other.alphabet):
-            raise InputError("Transducer: the two input alphabets differ; they must be equal")
+            raise InputError("Transducer: the two input alphabets must be equal")
         left, right = _living(self), _living(other)
         first = (self.start, other.start, *_cancel(self.first, other.first))
         came: dict[Any, tuple[Any, str] | None] = {first: None}
@@ -307,7 +307,7 @@ class Transducer:
     # Files
 
     def to_json(self) -> dict[str, object]:
-        """Plain data that `Transducer.load` reads again."""
+        """Convert to plain data; `Transducer.load` reads it."""
         return {
             "kind": "transducer",
             "version": 1,
@@ -355,7 +355,7 @@ class Transducer:
             from kleene.machines.automata.files import read_automaton_text
 
             return _from_att(read_automaton_text(path), str(path))
-        raise FileError(f"{path}: unknown suffix {path.suffix!r}; machines with output are read from .json, .jff, .att")
+        raise FileError(f"{path}: unknown suffix {path.suffix!r}; use .json, .jff or .att")
 
 
 def _cancel(left: Output, right: Output) -> tuple[Output, Output]:
@@ -379,7 +379,7 @@ def _living(machine: Transducer) -> np.ndarray:
 
 
 def _both(left: Transducer, right: Transducer, key: Any, symbol: str, alive_l: Any, alive_r: Any) -> Any:
-    """The pair of states after one symbol, with what each is ahead; None where neither word can end any more."""
+    """The pair of states after one symbol, with the lead of each; None if neither word can end any more."""
     p, q, mine, theirs = key
     sides = []
     for machine, state, ahead, living in ((left, p, mine, alive_l), (right, q, theirs, alive_r)):
@@ -396,7 +396,7 @@ def _both(left: Transducer, right: Transducer, key: Any, symbol: str, alive_l: A
 
 
 def _to_an_end(left: Transducer, right: Transducer, key: Any, alive_l: Any, alive_r: Any) -> list[str]:
-    """A shortest continuation after which the two machines differ in what they have written in all."""
+    """A shortest continuation after which the whole outputs of the two machines differ."""
     queue: list[tuple[Any, list[str]]] = [(key, [])]
     seen = {key[:2]}
     for at, symbols in queue:
@@ -412,7 +412,7 @@ def _to_an_end(left: Transducer, right: Transducer, key: Any, alive_l: Any, aliv
 
 def from_json(data: Any, where: str) -> Transducer:
     if not isinstance(data, dict) or data.get("kind") != "transducer" or data.get("version") != 1:
-        raise FileError(f"{where}: not a transducer of version 1; it should be what Transducer.save writes")
+        raise FileError(f"{where}: not a transducer of version 1, as Transducer.save writes it")
     try:
         return Transducer(
             data["table"],
@@ -432,7 +432,7 @@ def _from_att(text: str, where: str) -> Transducer:
 
     file = parse_att(text, where)
     if file.weighted:
-        raise FileError(f"{where}: it has weights, which a transducer has not; kl.WeightedAutomaton.load reads them")
+        raise FileError(f"{where}: it has weights; read it with kl.WeightedAutomaton.load")
     names = list(dict.fromkeys([file.start, *(q for m in file.moves for q in (m.source, m.target)), *file.final]))
     number = {name: i for i, name in enumerate(names)}
     moves: dict[tuple[int, str], tuple[int, Word]] = {}
@@ -440,10 +440,10 @@ def _from_att(text: str, where: str) -> Transducer:
         read = plain_symbol(m.read)
         written = read if m.written is None else plain_symbol(m.written)
         if not read:
-            raise FileError(f"{where}, line {m.line}: an empty input; the transducers here read a symbol a move")
+            raise FileError(f"{where}, line {m.line}: an empty input; Kleene's transducers read a symbol per move")
         target = (number[m.target], (written,) if written else ())
         if moves.setdefault((number[m.source], read), target) != target:
-            raise FileError(f"{where}, line {m.line}: a second move from {m.source!r} on {read!r}; it should be one")
+            raise FileError(f"{where}, line {m.line}: a second move from {m.source!r} on {read!r}; give one")
     ends: list[Word | None] = [() if file.final.get(name, np.inf) != np.inf else None for name in names]
     return Transducer.from_moves(where, names, 0, moves, last=ends)
 
@@ -452,13 +452,15 @@ def _to_att(machine: Transducer) -> str:
     from kleene.machines.automata.text_formats import check_att_symbol
 
     if machine.first or any(machine.last):
-        raise FileError("transducer: AT&T files write nothing before the first symbol or at the end; save it as .json")
+        raise FileError("transducer: AT&T files cannot write before the first symbol or at the end; save it as .json")
     order = [machine.start, *(q for q in range(len(machine)) if q != machine.start)]
     lines = []
     for q in order:
         for a, (r, out) in enumerate(zip(machine.table[q].tolist(), machine.outputs[q])):
             if len(out) > 1:
-                raise FileError(f"transducer: it writes {''.join(out)!r} in one move; AT&T files write one symbol")
+                raise FileError(
+                    f"transducer: it writes {''.join(out)!r} in one move; AT&T files write at most one symbol"
+                )
             if r >= 0:
                 written = check_att_symbol(out[0]) if out else "<eps>"
                 lines.append(f"{q}\t{r}\t{check_att_symbol(machine.alphabet[a])}\t{written}")
@@ -472,7 +474,7 @@ def _to_jflap(machine: Transducer) -> str:
     from kleene.machines.xml import xml_text
 
     if machine.first or any(end != () for end in machine.last):
-        raise FileError("transducer: JFLAP's Mealy machines write on moves only and may end anywhere; use .json")
+        raise FileError("transducer: JFLAP's Mealy machines write only on moves and may end anywhere; use .json")
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<structure>", " <type>mealy</type>", " <automaton>"]
     for q in range(len(machine)):
         mark = "<initial/>" if q == machine.start else ""

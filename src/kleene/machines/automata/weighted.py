@@ -26,7 +26,7 @@ MAX_CELLS = 50_000_000
 class WeightedAutomaton:
     """The weight of a₁…aₙ is initial · M[a₁] · … · M[aₙ] · final.
 
-    Over the reals, sums and products are what they are. In the tropical semiring a sum is the smaller of two costs
+    Over the reals, sums and products are the usual ones. In the tropical semiring a sum is the smaller of two costs
     and a product their sum: the weight is the cost of a cheapest path, and Infinity where there is none.
 
     >>> ones = WeightedAutomaton([1, 0], {"0": [[1, 0], [0, 1]], "1": [[1, 1], [0, 1]]}, [0, 1])
@@ -43,9 +43,9 @@ class WeightedAutomaton:
     def __init__(self, initial: Any, matrices: Mapping[str, Any], final: Any, semiring: str = "real") -> None:
         """Check the parts.
 
-        initial: one weight a state
+        initial: one weight per state
         matrices: for each symbol, the weight of each move from a state (row) to a state (column)
-        final: one weight a state
+        final: one weight per state
         semiring: "real", or "tropical" where weights are costs and the cheapest path counts
         """
         if semiring not in SEMIRINGS:
@@ -61,8 +61,8 @@ class WeightedAutomaton:
         states = first.size
         if first.shape != (states,) or last.shape != (states,) or moves.shape[1:] != (states, states) or not states:
             raise InputError(
-                f"WeightedAutomaton: shapes {first.shape}, {moves.shape[1:]} and {last.shape}; for n states they "
-                "should be (n,), (n, n) and (n,)"
+                f"WeightedAutomaton: shapes {first.shape}, {moves.shape[1:]} and {last.shape}; for n states these "
+                "must be (n,), (n, n) and (n,)"
             )
         bad = np.isnan if semiring == "tropical" else lambda x: ~np.isfinite(x)
         if any(bad(part).any() for part in (first, last, moves)):
@@ -114,9 +114,9 @@ class WeightedAutomaton:
 
     def _same(self, other: WeightedAutomaton) -> WeightedAutomaton:
         if not isinstance(other, WeightedAutomaton):
-            raise InputError(f"{other!r:.60}: {a_type(other)}; a WeightedAutomaton is needed")
+            raise InputError(f"{other!r:.60}: {a_type(other)}; give a WeightedAutomaton")
         if self.semiring != other.semiring or set(self.alphabet) != set(other.alphabet):
-            raise InputError("WeightedAutomaton: the two need one semiring and one alphabet")
+            raise InputError("WeightedAutomaton: both must have the same semiring and alphabet")
         order = [other.index[s] for s in self.alphabet]
         return WeightedAutomaton(
             other.initial, dict(zip(self.alphabet, other.matrices[order])), other.final, other.semiring
@@ -155,10 +155,10 @@ class WeightedAutomaton:
         return WeightedAutomaton(initial, dict(zip(self.alphabet, moves)), final, self.semiring)
 
     def distinguish(self, other: WeightedAutomaton) -> Word | None:
-        """A shortest word of different weights; None where all weights are equal (Schützenberger; exact rationals).
+        """A shortest word of different weights; None if all weights are equal (Schützenberger; exact rationals).
 
-        The vectors that words reach in the difference automaton are explored until they span no more: at most as
-        many as there are states.
+        Explore the vectors that words reach in the difference automaton until they span no more: at most as many
+        vectors as there are states.
         """
         if self.semiring != "real":
             raise InputError("WeightedAutomaton: equality of tropical automata is undecidable; compare words")
@@ -187,7 +187,7 @@ class WeightedAutomaton:
         The bases are found in exact rationals, and the result is rounded to floats once.
         """
         if self.semiring != "real":
-            raise InputError("WeightedAutomaton: only automata over the reals have a minimal form here")
+            raise InputError("WeightedAutomaton: Kleene minimises only automata over the reals")
         return _reduced(_reduced(self)._mirrored())._mirrored()
 
     def _mirrored(self) -> WeightedAutomaton:
@@ -197,7 +197,7 @@ class WeightedAutomaton:
     # Files
 
     def to_json(self) -> dict[str, object]:
-        """Plain data that `WeightedAutomaton.load` reads again."""
+        """Convert to plain data; `WeightedAutomaton.load` reads it."""
 
         def listed(values: np.ndarray) -> Any:
             return [[_number(x) for x in row] if isinstance(row, list) else _number(row) for row in values.tolist()]
@@ -212,7 +212,7 @@ class WeightedAutomaton:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write `.json`, or `.att` (AT&T) where weights are costs."""
+        """Write `.json`, or `.att` (AT&T) if weights are costs."""
         path = as_path(path)
         if path.suffix == ".json":
             write_json(path, self.to_json())
@@ -223,7 +223,7 @@ class WeightedAutomaton:
 
     @classmethod
     def load(cls, path: str | Path) -> WeightedAutomaton:
-        """Read `.json`, or AT&T text, whose weights are costs (OpenFst's tropical semiring)."""
+        """Read `.json` or AT&T text, whose weights are costs (OpenFst's tropical semiring)."""
         path = as_path(path)
         if path.suffix == ".json":
             return from_json(read_json(path), str(path))
@@ -231,7 +231,7 @@ class WeightedAutomaton:
             from kleene.machines.automata.files import read_automaton_text
 
             return _from_att(read_automaton_text(path), str(path))
-        raise FileError(f"{path}: unknown suffix {path.suffix!r}; weighted automata are read from .json and .att")
+        raise FileError(f"{path}: unknown suffix {path.suffix!r}; use .json or .att")
 
 
 class _Basis:
@@ -239,10 +239,10 @@ class _Basis:
 
     def __init__(self) -> None:
         self.rows: dict[int, list[Fraction]] = {}  # pivot → vector with 1 there
-        self.vectors: list[list[Fraction]] = []  # as they were added
+        self.vectors: list[list[Fraction]] = []  # as added
 
     def add(self, vector: Sequence[Fraction]) -> bool:
-        """Whether the vector was outside the span; it is inside from then on."""
+        """Add a vector to the span. Return whether it was outside before."""
         rest = list(vector)
         for pivot, row in self.rows.items():
             if rest[pivot]:
@@ -306,7 +306,7 @@ def _number(x: float) -> float | str:
 
 
 def from_json(data: Any, where: str) -> WeightedAutomaton:
-    """The automaton that `to_json` gave as plain data."""
+    """Rebuild a weighted automaton from its `to_json`."""
     if not isinstance(data, dict) or data.get("kind") != "weighted-automaton" or data.get("version") != 1:
         raise FileError(f"{where}: not a weighted automaton of version 1, as WeightedAutomaton.save writes")
 
@@ -334,7 +334,7 @@ def _from_att(text: str, where: str) -> WeightedAutomaton:
     if not symbols:
         raise FileError(f"{where}: no transitions, so no alphabet; give at least one")
     if len(names) ** 2 * len(symbols) > MAX_CELLS:
-        raise FileError(f"{where}: {len(names):,} states are too many for weights as matrices")
+        raise FileError(f"{where}: {len(names):,} states are too many for matrices of weights")
     moves = {s: np.full((len(names), len(names)), math.inf) for s in symbols}
     for m in file.moves:
         cell = moves[plain_symbol(m.read)]

@@ -1,9 +1,9 @@
 """Linear RNNs: h⁽ᵗ⁾ = A(x⁽ᵗ⁾) h⁽ᵗ⁻¹⁾ + b(x⁽ᵗ⁾), with matrices that depend on the input, and a parallel scan.
 
-A layer reads the symbol and what the layers below held before it. One ReLU layer, `rules`, makes units of these; A and
-b are linear in the units (a symbol's unit is its own where there is one layer). Three forms of A:
+A layer reads the symbol and the earlier states of the layers below. One ReLU layer, `rules`, makes units of these; A
+and b are linear in the units (with one layer, each symbol is a unit). A has one of three forms:
 
-- "diagonal": 1 + gate · units, a number a dimension, as in Mamba.
+- "diagonal": 1 + gate · units, a number per dimension, as in Mamba.
 - "products": (I − l_m r_mᵀ) … (I − l_1 r_1ᵀ) with l and r linear in the units. With l = r this is DeltaNet's (one
   factor) and DeltaProduct's product of Householder matrices; with l ≠ r it is RWKV-7's step.
 - "dense": any matrix, the sum of the units' matrices; the linear RNN of a weighted automaton.
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from kleene.common.alphabet import Word, check_alphabet, encode_batch
@@ -26,18 +26,17 @@ from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, write_json, written_atomically
 from kleene.networks.formats import check_format
 from kleene.networks.rnn.packing import Packed
-from kleene.networks.trained.lstm import check_shapes
+from kleene.networks.rnn.scanning import Step, after, before
+from kleene.networks.weight_files import with_saved_weights
 
 VERSION = 1
 FORMS = ("diagonal", "products", "dense")
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
-CELLS = 4_000_000  # numbers in the matrices of one block of a scan
-Step = tuple[Tensor, Tensor]  # A and b
 
 
 @dataclass(frozen=True)
 class LayerShape:
-    """The sizes of a layer: its state, the units of its rules, and its factors where A is a product."""
+    """The sizes of a layer: its state, the units of its rules, and its factors if A is a product."""
 
     form: str
     size: int
@@ -46,7 +45,7 @@ class LayerShape:
 
 
 class LinearLayer(nn.Module):
-    """One layer. `features` is how many numbers its rules read: the symbols, then the states of the layers below."""
+    """One layer. `features` is the number of inputs of its rules: the symbols, then the states of the layers below."""
 
     def __init__(self, shape: LayerShape, features: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -93,71 +92,11 @@ class LinearLayer(nn.Module):
             h = h - left[:, k] * (right[:, k] * h).sum(dim=-1, keepdim=True)
         return h + units @ self.write.T
 
-    def before(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        """The states before each step and the last one, by a parallel scan over blocks: (time, d) and (d,)."""
-        block = max(1, CELLS // a[0].numel()) if len(a) else 1
-        h, found = self.start, []
-        for begin in range(0, len(a), block):
-            product, offset = scan(a[begin : begin + block], b[begin : begin + block])
-            after = apply(product, offset, h)
-            found += [h[None], after[:-1]]
-            h = after[-1]
-        return (torch.cat(found) if found else b), h
-
-    def last(self, a: Tensor, b: Tensor, order: Tensor) -> Tensor:
-        """The state after steps that are named by their rows in a and b, by a tree of products over blocks."""
-        block = max(1, CELLS // a[0].numel())
-        h = self.start
-        for begin in range(0, len(order), block):
-            rows = order[begin : begin + block]
-            product, offset = reduce(a[rows], b[rows])
-            h = apply(product, offset, h)
-        return h
-
-
-def compose(first: Step, then: Step) -> Step:
-    """The step that does both."""
-    (a1, b1), (a2, b2) = first, then
-    if a1.dim() == b1.dim():  # diagonal
-        return a2 * a1, a2 * b1 + b2
-    return a2 @ a1, (a2 @ b1[..., None])[..., 0] + b2
-
-
-def apply(a: Tensor, b: Tensor, h: Tensor) -> Tensor:
-    """A h + b."""
-    return a * h + b if a.dim() == b.dim() else a @ h + b
-
-
-def scan(a: Tensor, b: Tensor) -> Step:
-    """All prefix products of steps, in 2 log₂(time) rounds (Blelloch)."""
-    count = len(b)
-    if count == 1:
-        return a, b
-    even, odd = (a[0 : count - 1 : 2], b[0 : count - 1 : 2]), (a[1::2], b[1::2])
-    pairs = scan(*compose(even, odd))
-    a, b = a.clone(), b.clone()
-    a[1::2], b[1::2] = pairs
-    if count > 2:
-        stop = (count + 1) // 2 - 1
-        a[2::2], b[2::2] = compose((pairs[0][:stop], pairs[1][:stop]), (a[2::2], b[2::2]))
-    return a, b
-
-
-def reduce(a: Tensor, b: Tensor) -> Step:
-    """The product of all steps, in log₂(time) rounds."""
-    while len(b) > 1:
-        odd = (a[-1:], b[-1:]) if len(b) % 2 else None
-        even = len(b) // 2 * 2
-        a, b = compose((a[0:even:2], b[0:even:2]), (a[1:even:2], b[1:even:2]))
-        if odd is not None:
-            a, b = torch.cat([a, odd[0]]), torch.cat([b, odd[1]])
-    return a[0], b[0]
-
 
 class LinearRNN(nn.Module):
     """Layers, and a read-out of their last states: linear, or with one ReLU layer. A positive output means accept.
 
-    `weight(word)` is the output itself, which is what a weighted automaton's network is for.
+    `weight(word)` is the output itself: the weight, for a weighted automaton.
     """
 
     kind = "linear"
@@ -176,7 +115,7 @@ class LinearRNN(nn.Module):
         layers: the shapes of the layers, lowest first.
         read_units: ReLU units of the read-out; 0 for a linear read-out.
         dtype: the number format.
-        about: plain data that is saved with the network.
+        about: plain data to save with the network.
         """
         super().__init__()
         self.alphabet, self.dtype = check_alphabet(alphabet), dtype
@@ -207,7 +146,7 @@ class LinearRNN(nn.Module):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Layers, dimensions of the state, factors, parameters, and how many of them are not zero."""
+        """Layers, dimensions of the state, factors, parameters and non-zero parameters."""
         return {
             "layers": len(self.shapes),
             "state": sum(shape.size for shape in self.shapes),
@@ -238,23 +177,23 @@ class LinearRNN(nn.Module):
     def scanned(self, codes: Tensor) -> Tensor:
         """All layers' states after a word, each layer by one parallel scan over the time."""
         symbols = self.one_hot(torch.arange(len(self.alphabet), device=codes.device))
-        below: list[Tensor] = []  # (time, d): what the layers below held before each symbol
+        below: list[Tensor] = []  # (time, d): the states of the layers below before each symbol
         ends: list[Tensor] = []
         for number, layer in enumerate(self.stack):
             if number == 0:
-                a, b = layer.transition(layer.units(symbols))  # a step a symbol
+                a, b = layer.transition(layer.units(symbols))  # a step per symbol
                 if len(self.stack) == 1:
-                    return layer.last(a, b, codes) if len(codes) else layer.start
+                    return after(a, b, codes, layer.start) if len(codes) else layer.start
                 a, b = a[codes], b[codes]
             else:
                 a, b = layer.transition(layer.units(torch.cat([self.one_hot(codes), *below], dim=1)))
-            before, end = layer.before(a, b)
-            below.append(before)
+            held, end = before(a, b, layer.start)
+            below.append(held)
             ends.append(end)
         return torch.cat(ends)
 
     def begin(self, rows: int) -> list[Tensor]:
-        """The states before the first symbol, one tensor a layer: (rows, d)."""
+        """The states before the first symbol, one tensor per layer: (rows, d)."""
         return [layer.start.expand(rows, -1).clone() for layer in self.stack]
 
     def after(self, states: list[Tensor], codes: Tensor) -> list[Tensor]:
@@ -353,23 +292,13 @@ def load(folder: Path) -> LinearRNN:
         read_units = content["read_units"]
         counts = [read_units, *(n for s in layers for n in (s.size - 1, s.units, s.factors))]
         if not all(type(n) is int and n >= 0 for n in counts) or not isinstance(about, dict) or dtype not in DTYPES:
-            raise ValueError("sizes should be counts, and there should be a format and 'about'")
+            raise ValueError("sizes must be counts; a format and 'about' are needed")
         if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
-            raise ValueError("'alphabet' should be a list of symbols")
+            raise ValueError("'alphabet' must be a list of symbols")
         wanted = all_shapes(len(alphabet), layers, read_units)
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a description of a linear RNN ({error})") from None
     total = sum(int(np.prod([float(n) for n in sizes])) for sizes in wanted.values())
     if total > MAX_PARAMETERS:
-        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
-    try:
-        check_shapes(folder / "weights.safetensors", wanted)
-        net = LinearRNN(alphabet, layers, read_units, dtype, about)
-        net.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{path}: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library has its own kinds
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return net.eval()
+        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that Kleene loads")
+    return with_saved_weights(folder, lambda: wanted, lambda: LinearRNN(alphabet, layers, read_units, dtype, about))

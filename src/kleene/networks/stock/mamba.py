@@ -1,136 +1,24 @@
-"""An unmodified Mamba of `transformers` that reads words: a start token, the word, and the logits of two answers."""
+"""An unmodified Mamba of `transformers` that reads words."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from kleene.common.alphabet import Word, check_alphabet, encode_batch
-from kleene.errors import FileError, NotSupported
-from kleene.files import check_version, read_json, write_json, written_atomically
-
-VERSION = 1
-TOKENS_AT_ONCE = 4096
+from kleene.networks.stock.acceptor import StockAcceptor
 
 
-def transformers_mamba() -> Any:
-    """The module of transformers; NotSupported where it is not installed."""
-    try:
-        from transformers.models.mamba import modeling_mamba
-    except ImportError:
-        raise NotSupported("stock models run in the package transformers; pip install transformers") from None
-    return modeling_mamba
+class MambaAcceptor(StockAcceptor):
+    """A `MambaForCausalLM` that accepts words."""
 
+    kind, family, class_name = "mamba", "mamba", "MambaForCausalLM"
+    cache_argument = "cache_params"
 
-class MambaAcceptor:
-    """A `MambaForCausalLM` that accepts words. `model` is the stock module, as `from_pretrained` reads it.
-
-    Tokens 0, 1, … are the symbols of `alphabet`; then come the start, `reject` and `accept`. A word is accepted where
-    after the start and the word the logit of `accept` is larger.
-    """
-
-    kind = "mamba"
-
-    def __init__(self, alphabet: Sequence[str], model: Any, about: dict[str, Any] | None = None) -> None:
-        self.alphabet, self.model = check_alphabet(alphabet), model.eval()
-        self.about: dict[str, Any] = {} if about is None else about
-
-    @property
-    def start(self) -> int:
-        """The token that begins every word."""
-        return len(self.alphabet)
-
-    @property
-    def dtype(self) -> str:
-        """The number format of the weights."""
-        return str(self.model.lm_head.weight.dtype).removeprefix("torch.")
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Layers, widths, parameters, and how many of them are not zero."""
-        config, every = self.model.config, list(self.model.parameters())
-        return {
-            "layers": config.num_hidden_layers,
-            "residual": config.hidden_size,
-            "units": config.intermediate_size,
-            "parameters": sum(p.numel() for p in every),
-            "nonzero": sum(int((p != 0).sum()) for p in every),
-        }
-
-    def __repr__(self) -> str:
-        s = self.sizes
-        return f"MambaForCausalLM: {s['layers']} layers, residual {s['residual']}, {s['parameters']:,} parameters"
-
-    def accepted(self, logits: torch.Tensor) -> torch.Tensor:
-        """What logits (…, token) say."""
-        return logits[..., self.start + 2] > logits[..., self.start + 1]
-
-    @torch.no_grad()
-    def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
-        """Whether each word is accepted; words of equal length run together, all positions at once."""
-        codes, offsets = encode_batch(words, self.alphabet)
-        lengths, answers = np.diff(offsets), np.empty(len(words), dtype=bool)
-        for length in np.unique(lengths).tolist():
-            rows = np.flatnonzero(lengths == length)
-            for some in np.array_split(rows, -(-len(rows) * (length + 1) // TOKENS_AT_ONCE)):
-                tokens = np.full((len(some), length + 1), self.start, dtype=np.int64)
-                for place, row in enumerate(some):
-                    tokens[place, 1:] = codes[offsets[row] : offsets[row + 1]]
-                logits = self.model(torch.from_numpy(tokens), use_cache=False, logits_to_keep=1).logits[:, -1]
-                answers[some] = self.accepted(logits).numpy()
-        return answers
-
-    def accepts(self, word: Word) -> bool:
-        """Whether the word is accepted."""
-        return bool(self.accepts_batch([word])[0])
-
-    @torch.no_grad()
-    def step(self, cache: Any, token: int) -> tuple[Any, bool]:
-        """The cache after one more token, as `generate` keeps it, and whether the word so far is accepted."""
-        kept = copy.deepcopy(cache)
-        out = self.model(torch.tensor([[token]]), cache_params=kept, use_cache=True)
-        return out.cache_params, bool(self.accepted(out.logits[0, -1]))
-
-    def begin(self) -> tuple[Any, bool]:
-        """The cache after the start token, and whether the empty word is accepted."""
-        return self.step(None, self.start)
-
-    def key(self, cache: Any) -> bytes:
-        """Every number that a cache holds."""
-        parts = []
-        for layer in range(self.model.config.num_hidden_layers):
-            for held in (cache.get_conv_state(layer, state_idx=0), cache.get_recurrent_state(layer, state_idx=0)):
-                parts.append((held + 0.0).contiguous().numpy().tobytes())  # + 0.0 makes −0 be 0
-        return b"".join(parts)
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model as `save_pretrained` does, and kleene.json beside it, atomically."""
-        content = {"kind": self.kind, "version": VERSION, "alphabet": list(self.alphabet), "about": self.about}
-        with written_atomically(folder) as made:
-            made.mkdir()
-            self.model.save_pretrained(made)
-            write_json(made / "kleene.json", content)
+    def convolution(self, layer: int) -> Any:
+        """The convolution of a layer."""
+        return self.model.backbone.layers[layer].mixer.conv1d
 
 
 def load(folder: Path) -> MambaAcceptor:
-    """Read a network that `save` wrote; no code of the folder runs."""
-    path = folder / "kleene.json"
-    content = read_json(path)
-    check_version(path, content, VERSION)
-    alphabet, about = content.get("alphabet"), content.get("about")
-    if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet) or not isinstance(about, dict):
-        raise FileError(f"{path}: needs an 'alphabet' of symbols and 'about'")
-    try:
-        model = transformers_mamba().MambaForCausalLM.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise FileError(f"{folder}: not a Mamba ({str(error).splitlines()[0]})") from None
-    if model.config.vocab_size != len(alphabet) + 3:
-        raise FileError(
-            f"{path}: {len(alphabet)} symbols, and the model has {model.config.vocab_size} tokens, not 3 more"
-        )
-    return MambaAcceptor(alphabet, model, about)
+    """Read a network that `save` wrote."""
+    return MambaAcceptor.load(folder)

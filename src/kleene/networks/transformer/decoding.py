@@ -17,7 +17,7 @@ MOST_TOGETHER = 256  # inputs that run in one batch
 
 @dataclass
 class Cache:
-    """Keys and values of the positions so far, one pair a layer."""
+    """Keys and values of the positions so far, one pair per layer."""
 
     keys: list[Tensor] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)

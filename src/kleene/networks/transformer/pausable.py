@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from kleene.common.residual import Layout
 from kleene.networks.transformer.active_rows import Array, words_held
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.stops import Watch
@@ -20,6 +21,11 @@ class PausableRun:
     def __init__(self, net: Transformer, tokens: list[int] | Array) -> None:
         self.net, self.layers, self.halted = net, 0, False
         self.begin_with(torch.as_tensor(tokens, dtype=torch.int64))
+
+    @property
+    def layout(self) -> Layout:
+        """The name of every dimension."""
+        return self.net.layout
 
     def begin_with(self, tokens: Tensor) -> None:
         """Begin with the embedding of these tokens."""

@@ -26,12 +26,15 @@ from kleene.networks.transformer.stops import Array
 if TYPE_CHECKING:
     from kleene.networks.transformer.lanes import LanesRun
 
-VERSION = 1
+VERSION = 2
 
 
 def save_prepared(run: LanesRun, weights: Path, folder: Path) -> None:
-    """Write what a run needs besides the weights in a file; nothing where positions have a table."""
+    """Write what a run needs besides the weights in a file; nothing where rows begin with more than zeros and ones."""
+    tables = {"embedding": run.start_rows.embedding}
     if run.start_rows.places is not None:
+        tables["places"] = run.start_rows.places
+    if not all(((table == 0) | (table == 1)).all() for table in tables.values()):
         return
     plan = run.plan
     content = {
@@ -40,6 +43,7 @@ def save_prepared(run: LanesRun, weights: Path, folder: Path) -> None:
         "name": run.name,
         "evaluator": run.evaluator,
         "language": run.language,
+        "dim": run.start_rows.shape[1],
         "at": plan.at,
         "words": [list(dims) for dims in plan.words],
         "columns": [[column.first, column.size, column.offset] for column in plan.columns],
@@ -50,10 +54,10 @@ def save_prepared(run: LanesRun, weights: Path, folder: Path) -> None:
         "layout": run.net.layout.to_json(),
         "source": run.source,
     }
-    embedding = run.start_rows.embedding
-    if not ((embedding == 0) | (embedding == 1)).all():
-        return
-    arrays = {"embedding": embedding.astype(np.int8), **{f"t{k}": table for k, table in enumerate(run.row_tables)}}
+    arrays = {f"t{k}": table for k, table in enumerate(run.row_tables)}
+    for name, table in tables.items():
+        dims = np.flatnonzero(table.any(axis=0))
+        arrays |= {name: table[:, dims].astype(np.int8), f"{name}_dims": dims}
     with contextlib.suppress(OSError, FileError), written_atomically(folder) as beside:
         beside.mkdir()
         (beside / "lanes.json").write_text(json.dumps(content), encoding="utf-8")
@@ -62,13 +66,22 @@ def save_prepared(run: LanesRun, weights: Path, folder: Path) -> None:
 
 
 def _kinds_of(rows: TokenRows, columns: Sequence[Column]) -> str:
-    """A hash of all rows without their columns: the code is the same for rows that differ in columns alone."""
-    kept = np.ones(rows.embedding.shape[1], dtype=bool)
+    """A hash of all rows without their columns: the code is the same for rows that differ in columns alone.
+
+    What positions add belongs to the weights."""
+    kept = np.array(rows.embedding.any(axis=0))
     for column in columns:
         if column.offset is None:
             kept[list(column.dims)] = False
     kinds = np.unique(rows.embedding[:, kept].astype(np.int8), axis=0, return_inverse=True)[1].ravel().astype(np.uint16)
     return hashlib.sha256(kinds[rows.tokens].tobytes()).hexdigest()
+
+
+def _table(arrays: dict[str, Array], name: str, dim: int) -> Array:
+    """A table of which the dimensions that are not zero were kept."""
+    table: Array = np.zeros((len(arrays[name]), dim), dtype=np.int8)
+    table[:, arrays[f"{name}_dims"]] = arrays[name]
+    return table
 
 
 def digest_of(path: Path) -> str:
@@ -87,7 +100,9 @@ class PreparedLanes(LaneRunner):
         self.load: Callable[[], LanesRun] | None = None
         self.whole: LanesRun | None = None
         counts = [(int(first), int(bits), int(offset)) for first, bits, offset in content["counts"]]
-        rows = TokenRows(tokens, arrays["embedding"], None, counts)
+        dim = int(content["dim"])
+        places = _table(arrays, "places", dim) if "places" in arrays else None
+        rows = TokenRows(tokens, _table(arrays, "embedding", dim), places, counts)
         columns = [Column(*column) for column in content["columns"]]
         if _kinds_of(rows, columns) != content["rows"]:
             raise ValueError("the rows are of other kinds")

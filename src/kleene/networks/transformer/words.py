@@ -105,7 +105,7 @@ def tape_tokens(tape: dict[str, Any], word: Word) -> list[int]:
 
 
 def decide(net: Transformer, word: Word, max_steps: int) -> Decision:
-    """Run a Turing machine's network on a word: a layer a step, and one in which every cell hears of the end."""
+    """Run a Turing machine's network on a word: a layer per step, and one in which every cell hears of the end."""
     tape = net.description.get("tape")
     if isinstance(net.description.get("chain"), dict):
         return _decide_by_tokens(net, net.description["chain"], word, max_steps)
