@@ -29,6 +29,7 @@ import numpy as np
 
 from kleene.errors import InputError, NotSupported
 from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
 Array = np.ndarray[Any, Any]
@@ -94,6 +95,7 @@ class Landscape:
     missed: Array  # (rule), Z
     fired_with: Array  # (rule, dim), F_k
     missed_with: Array  # (rule, dim), Z_k
+    spec: Spec | None = None  # of a program; its values are shown as it has them
 
     def _parts(self) -> Iterator[tuple[str, Array, Array, Array]]:
         """Each parameter tensor: its name, its values, and how fast the reconstruction loss rises on both sides."""
@@ -133,13 +135,26 @@ class Landscape:
     @property
     def breaking(self) -> list[Coordinate]:
         """The coordinates in which the loss does not rise strictly on both sides."""
-        found, names = [], [f"{name}={value}" for name, value in self.rules.dims]
+        found, names = [], [f"{name}={self._shown(name, value)}" for name, value in self.rules.dims]
         for part, value, flat, left, right in self._flat():
             below, above = self._slopes(value)
             for place in np.argwhere(flat):
                 at = tuple(place.tolist())
                 found.append(Coordinate(_name(part, at, names), value, below - int(left[at]), above + int(right[at])))
         return found
+
+    def _shown(self, name: str, value: int) -> str:
+        from kleene.lowering.layout import show_value
+
+        return str(value) if self.spec is None else show_value(self.spec.kinds[name].values[value])
+
+    def _said(self, rule: Rule) -> str:
+        from kleene.show.terminal import _rule_text
+
+        if self.spec is not None:
+            return _rule_text(self.spec, rule)
+        guard = ", ".join(f"{name} = {value}" for name, value in rule.antecedent if name != rule.variable)
+        return f"{rule.variable}: {rule.old} → {rule.new}" + (f"  if {guard}" if guard else "")
 
     @property
     def strict(self) -> bool:
@@ -154,18 +169,13 @@ class Landscape:
             lines.append(f"  {at.name} = {at.value}: left derivative {at.left}, right {at.right}")
         lines += [f"  … and {len(found) - 10:,} more"] if len(found) > 10 else []
         named = sorted({int(number) for at in found[:10] for number in re.findall(r"rule (\d+)", at.name)})
-        return "\n".join([*lines, *(f"  rule {number}: {_said(self.rules.rules[number])}" for number in named)])
+        return "\n".join([*lines, *(f"  rule {number}: {self._said(self.rules.rules[number])}" for number in named)])
 
 
 def _name(part: str, place: tuple[int, ...], names: Sequence[str]) -> str:
     if part == "b":
         return f"b[rule {place[0]}]"
     return f"W1[rule {place[0]}, {names[place[1]]}]" if part == "W1" else f"W2[{names[place[0]]}, rule {place[1]}]"
-
-
-def _said(rule: Rule) -> str:
-    guard = ", ".join(f"{name} = {value}" for name, value in rule.antecedent if name != rule.variable)
-    return f"{rule.variable}: {rule.old} → {rule.new}" + (f"  if {guard}" if guard else "")
 
 
 def landscape(
@@ -197,12 +207,12 @@ def landscape(
     if regulariser not in REGULARISERS:
         raise NotSupported(f"there is no regulariser {regulariser!r}; there are {', '.join(REGULARISERS)}")
     if isinstance(rules, RuleSet):
-        found, assignments = rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
+        spec, found, assignments = None, rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
     else:
         from kleene.checks.minimality import all_rules
         from kleene.lowering.step_traces import traces
 
-        kinds = rules.spec.kinds
+        spec, kinds = rules.spec, rules.spec.kinds
         found = RuleSet(
             {name: len(kind) for name, kind in kinds.items()},
             tuple(rule for rule in all_rules(rules) if rule.new is not None),
@@ -219,5 +229,9 @@ def landscape(
         found,
         regulariser,
         Fraction(alpha) if not isinstance(alpha, float) else Fraction(str(alpha)),
-        *(counts.astype(int) for counts in (fires.sum(axis=0), misses.sum(axis=0), fires.T @ z, misses.T @ z)),
+        fires.sum(axis=0).astype(int),
+        misses.sum(axis=0).astype(int),
+        (fires.T @ z).astype(int),
+        (misses.T @ z).astype(int),
+        spec,
     )

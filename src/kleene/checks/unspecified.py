@@ -72,9 +72,10 @@ class Unspecified:
         lines.append(
             f"{self.fired + self.cleared:,} of them fire (kl.minimal): {self.fired:,} write, {self.cleared:,} clear"
         )
-        lines.append(f"{len(self.open):,} never fire on these inputs, and are left open")
+        lines.append(f"{self.clearing - self.cleared:,} that clear a head never fire: no head has those values here")
+        lines.append(f"{len(self.open):,} that write never fire on these inputs, and are left open")
         lines += listed(self.open, rule)
-        lines.append(f"{never:,} cannot fire on any input")
+        lines.append(f"{never:,} that write cannot fire on any input")
         lines += listed([found for found in self.rules if found in self.unreachable], rule)
         lines.append(f"{len(self.constraints):,} constraints can be removed, one at a time")
         lines += listed(self.constraints, lambda pair: f"'{pair[1]}' in {_rule_text(self.spec, pair[0])}")
@@ -145,7 +146,7 @@ def unspecified(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Unspe
         tuple(token for token in range(spec.tokens) if token not in seen.tokens),
         len(seen.rules),
         dead,
-        firing_inputs(program, [rule for rule in never if rule not in dead][: 10 if len(whole) < 2_000 else 1]),
+        firing_inputs(program, given, [rule for rule in never if rule not in dead][: 10 if len(whole) < 2_000 else 1]),
         sum(rule.new is None for rule in whole),
         sum(map(len, seen.head_values.values())),
     )
@@ -189,30 +190,38 @@ def _first_values(spec: Spec) -> dict[str, set[int]]:
     return values
 
 
-SEARCHED = 300  # inputs that are tried to find an example
+SEARCHED = 300  # short inputs, and as many long ones, that are tried to find an example
 
 
-def firing_inputs(program: ProgramClass, rules: Sequence[Rule]) -> dict[Rule, tuple[int, ...]]:
-    """For rules, short inputs that fire them, where some of the first few hundred do."""
-    given = list(islice(_short_inputs(program.spec), SEARCHED)) if rules else []
-    fired = _fired(program, given)
-    found = {}
-    for rule in rules:
-        if rule in fired:
-            some = given
-            while len(some) > 1:
-                half = some[: len(some) // 2]
-                some = half if rule in _fired(program, half) else some[len(half) :]
-            found[rule] = some[0]
-    return found
+def firing_inputs(
+    program: ProgramClass, given: Sequence[Sequence[int]], rules: Sequence[Rule]
+) -> dict[Rule, tuple[int, ...]]:
+    """Inputs that fire rules, where some are found: of the shortest, then of long ones that begin as the given do."""
+    if not rules:
+        return {}
+    found: dict[Rule, tuple[int, ...]] = {}
+    for inputs in (_short_inputs(program.spec), _long_inputs(program.spec, given)):
+        some = list(islice(inputs, SEARCHED))
+        found = _example_of(program, [rule for rule in rules if rule not in found], some) | found
+    return {rule: found[rule] for rule in rules if rule in found}
 
 
-def _fired(program: ProgramClass, given: Sequence[tuple[int, ...]]) -> frozenset[Rule]:
-    """The rules that fire on inputs; none where a run does not halt or reads what is not defined."""
+def _example_of(
+    program: ProgramClass, rules: Sequence[Rule], given: Sequence[tuple[int, ...]]
+) -> dict[Rule, tuple[int, ...]]:
+    """The first input that fires each rule; one that does not halt, or reads what is not defined, fires none."""
+    if not rules or not given:
+        return {}
+    half = len(given) // 2
     try:
-        return frozenset(seen_rules(program, given).rules)
+        fired = set(seen_rules(program, given).rules)
     except KleeneError:
-        return frozenset()
+        fired = set(rules) if half else set()
+    rules = [rule for rule in rules if rule in fired]
+    if not half:
+        return dict.fromkeys(rules, given[0])
+    found = _example_of(program, rules, given[:half])
+    return found | _example_of(program, [rule for rule in rules if rule not in found], given[half:])
 
 
 def _short_inputs(spec: Spec) -> Iterator[tuple[int, ...]]:
@@ -224,6 +233,22 @@ def _short_inputs(spec: Spec) -> Iterator[tuple[int, ...]]:
             except KleeneError:
                 return
             yield tokens
+
+
+LONGEST = 64  # tokens of an example
+
+
+def _long_inputs(spec: Spec, given: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Inputs that begin as the given ones do and go on with one token over and over, each a token longer."""
+    begins = list(dict.fromkeys(tuple(word)[:1] for word in given))
+    for length in range(1, LONGEST):
+        for begin, token in product(begins, range(spec.tokens)):
+            word = (*begin, *[token] * length)
+            try:
+                spec.check_input(list(word))
+            except KleeneError:
+                continue
+            yield word
 
 
 def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:

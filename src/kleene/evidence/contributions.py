@@ -120,7 +120,8 @@ def contributions(
     - `tokenizer`: makes token numbers from text; that of Hugging Face, or any function. Its subwords form words again.
     - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.
     - `read`: where outputs by position are read; by default at the last.
-    - `rule`: "cd", "murdoch", "released", "generalised", "alone", "removed" or "shared" (`kleene.evidence.parted`).
+    - `rule`: "cd", "murdoch", "released", "generalised", "jumelet", "alone", "removed" or "shared"
+      (`kleene.evidence.parted`).
     - `output`: takes the tensor of outputs from what the model returns; by default its `logits`, or its first tensor.
     - `words`: the names of the words, one a token.
     - `rows`: how many foci to run at once, which bounds the memory.
@@ -254,19 +255,15 @@ def _run(model: Any, tokens: Tensor, masks: Tensor, rule: Rule, output: Any, rea
     if tokens.is_floating_point():
         result = model(Parted.of(batch.contiguous(), masks[..., None] * batch, None, rule))
     elif hasattr(model, "get_input_embeddings"):
-        vectors = model.get_input_embeddings()(batch)
-        parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
-        result = model(inputs_embeds=parted, attention_mask=torch.ones_like(batch))
+        result = _from_embeddings(model, batch, masks, rule, output)
     else:
         result = model(Tokens.of(batch.contiguous(), masks, rule))
-    found = result if output is None else output(result)
-    if output is None and not isinstance(found, Tensor):
-        found = getattr(result, "logits", None)
-        found = result[0] if found is None else found
+    found = _outputs(result, output)
+    found = found.with_parts() if hasattr(found, "with_parts") else found  # the model ends with a softmax
     if not isinstance(found, Parted):
         raise NotSupported(
             f"contributions: the output of {type(model).__name__} does not come from its input by functions of torch "
-            "alone"
+            "alone; a softmax counts as given, so read the logits before it (output=)"
         )
     if found.dim() > 2:
         if not -found.shape[1] <= read < found.shape[1]:
@@ -274,6 +271,30 @@ def _run(model: Any, tokens: Tensor, masks: Tensor, rule: Rule, output: Any, rea
         found = found[:, read]
     rows: Parted = found.reshape(len(masks), -1)
     return rows
+
+
+def _outputs(result: Any, output: Any) -> Any:
+    """The tensor of outputs in what a model returns."""
+    found = result if output is None else output(result)
+    if output is None and not isinstance(found, Tensor):
+        found = getattr(result, "logits", None)
+        found = result[0] if found is None else found
+    return found
+
+
+def _from_embeddings(model: Any, batch: Tensor, masks: Tensor, rule: Rule, output: Any) -> Any:
+    """What a Hugging Face model makes of embeddings, which must be what it makes of the tokens."""
+    vectors, every = model.get_input_embeddings()(batch), torch.ones_like(batch)
+    parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
+    result = model(inputs_embeds=parted, attention_mask=every)
+    wanted, found = _outputs(model(batch[:1], attention_mask=every[:1]), output), plain(_outputs(result, output))[:1]
+    near = 1e-6 + 1e-3 * float(wanted.abs().max())
+    if wanted.shape != found.shape or not torch.allclose(wanted, found, rtol=0, atol=near):
+        raise NotSupported(
+            f"contributions: {type(model).__name__} makes something else of its embeddings than of the tokens; padding "
+            "tokens in the sentence may be the cause"
+        )
+    return result
 
 
 def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tuple[list[int], list[str]]:

@@ -72,6 +72,11 @@ class InstructionTable:
     @classmethod
     def of_images(cls, images: Mapping[str, Image], *, fields: Sequence[str] = ("A", "B", "C"), **options: Any) -> Self:
         """Make a table from assembled programs, without their data. SUBLEQ programs get the halt as instruction 0."""
+        if not isinstance(images, Mapping) or not all(isinstance(image, Image) for image in images.values()):
+            raise InputError(
+                "InstructionTable.of_images: give assembled programs by name, such as "
+                "{'clear': kl.subleq.assemble(text, dialect='paper')}"
+            )
         for name, image in images.items():
             if not image.code:
                 raise InputError(
