@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kleene.common.alphabet import Word, encode
+from kleene.common.alphabet import encode
 from kleene.errors import InputError, KleeneError, NotSupported
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
@@ -42,10 +42,10 @@ class AnswersWords(Protocol):
     """Anything that can say which words over its alphabet it accepts."""
 
     @property
-    def alphabet(self) -> Sequence[str] | None:
+    def alphabet(self) -> Sequence[Any] | None:
         """The symbols."""
 
-    def accepts_batch(self, words: Sequence[Word]) -> Any:
+    def accepts_batch(self, words: Sequence[Any]) -> Any:
         """Whether each word is accepted."""
 
 
