@@ -66,7 +66,7 @@ def network_answer(network, kind):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "jumelet"])  # which gives nobody something
 def test_parts_add_up(kind, rule):
     """All symbols and none; a focus on all differs from the output by what the biases give alone."""
     reading = Reading.of(NETWORKS[kind], WORD)

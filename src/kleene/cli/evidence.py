@@ -166,7 +166,7 @@ def reproduce(
     ] = None,
     gpus: Annotated[float, typer.Option(min=0, help="with --cluster: the share of a GPU that a task takes")] = 0.0,
     storage: Annotated[
-        str | None, typer.Option(metavar="URL", help="with --cluster: where checkpoints are kept, as fsspec names it")
+        str | None, typer.Option(metavar="URL", help="with --cluster: the storage of checkpoints, as an fsspec address")
     ] = None,
     together: Annotated[bool, typer.Option(help="train networks of one shape side by side, as one; for a GPU")] = False,
     stale: Annotated[bool, typer.Option(help="list the published results whose code has changed since")] = False,

@@ -1,4 +1,4 @@
-"""Methods that explain what a network says of a word, behind one interface; and nulls, which know nothing of it.
+"""Methods that explain a network's answer on a word, behind one interface; and null methods, which ignore the network.
 
 A method is a function of a `Reading` (a network on one word) and a random generator. It gives one number per symbol
 (`TOKENS`), or one a pair of symbols (`PAIRS`, a symmetric matrix). A method for nodes (`NODES`) or edges (`EDGES`) is a
@@ -142,7 +142,7 @@ def _integrated_mean(reading: Reading, rng: np.random.Generator) -> Array:
 
 @tokens("attribution patching")
 def _attribution_patching(reading: Reading, rng: np.random.Generator) -> Array:
-    """To first order, what a symbol does beside the mean of all symbols."""
+    """To first order, the effect of a symbol compared with the mean of all symbols."""
     slope = _gradient(reading, reading.vectors[None])[0]
     found: Array = (slope * (reading.vectors - mean_symbol(reading))).sum(-1)[reading.first :].numpy()
     return found

@@ -1,6 +1,6 @@
 """The factory: networks whose mechanism is known, with the truth about them in a file.
 
-Each model is a random automaton, minimal and of a size that is asked for, or a random attention program. Levels, from
+Each model is a random automaton, minimal and of a requested size, or a random attention program. Levels, from
 artificial to real:
 
 - compiled: the automaton compiled to an LSTM or a GRU, the program to a transformer; certified;
@@ -8,7 +8,7 @@ artificial to real:
 - interchange (programs): a small transformer trained so that its circuit is the program's;
 - softened: the same with all weights of the cell divided, so that gates are open to five digits only and gradients
   pass; its answers are compared with the automaton's on 2,000 random words;
-- trained: an LSTM trained end to end on the language, or a small transformer on what the program gives. Many train at
+- trained: an LSTM trained end to end on the language, or a small transformer on the program's outputs. Many train at
   once, in one batch.
 
 `truth.json` holds the automaton, the units of each state, and words with their exact Shapley values and interactions;
@@ -105,7 +105,7 @@ class Order:
 
 
 def random_automaton(rng: np.random.Generator, states: int, symbols: int) -> DFA:
-    """A random automaton that is minimal, has exactly so many states, and accepts some words and not others."""
+    """A random automaton that is minimal, has exactly this many states, and accepts some words and not others."""
     alphabet = "abcdefghijklmnopqrstuvwxyz"[:symbols]
     while True:
         table = rng.integers(states, size=(states, symbols))

@@ -3,7 +3,7 @@
 - compiled: certified weights;
 - superposed: the same rotated, in fewer dimensions than there are features;
 - interchange: a small transformer trained so that its circuit is the program's (`kleene.truth.interchange`);
-- trained: the same small transformer trained end to end on what the program gives.
+- trained: the same small transformer trained end to end on the program's outputs.
 
 A node is a head or a variable of the program, in a layer. It is in the circuit where some interchange of it changes the
 program's output: its value at all positions becomes what it is on another input.
@@ -47,7 +47,7 @@ def drawn_program(seed: int, index: int, depth: int, length: int) -> tuple[Progr
         effects = effects_of(tables, FEW_PAIRS)[0].view(depth, -1)
         if bool((effects[:, : tables.heads] > LEAST).any(1).all()) and _rewrites(program):
             return program, rng
-    raise InputError(f"depth {depth}: none of {DRAWS:,} random programs uses so many layers; ask for fewer")
+    raise InputError(f"depth {depth}: none of {DRAWS:,} random programs uses this many layers; ask for fewer")
 
 
 def _rewrites(program: ProgramClass) -> bool:
@@ -140,7 +140,7 @@ def train_models(
     - `words`: how many words with exact effects each truth file has.
     - `folder`: for the checkpoint, and for `models`.
     - `deadline`: of `time.monotonic`.
-    - `device`: by default a GPU where there is one.
+    - `device`: by default a GPU if there is one.
     """
     on = device or ("cuda" if torch.cuda.is_available() else "cpu")
     drawn = [drawn_program(seed, index, depth, length) for index in range(first, first + count)]
