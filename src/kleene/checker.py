@@ -557,16 +557,22 @@ class Program:
         if head.key is None or head.query is None or self.kinds[head.query].name == "subset":
             return False
         name, start, stop = part_of(head.key) or (head.key, 0, 64)
+        if self._changes(name):
+            return False
         how, values = self.initial(name)
+        if how == "counted":
+            return start == 0 and (self.positions or 0) <= self.kinds[head.key].count
+        held = {value >> start & (1 << stop - start) - 1 for value in values}
+        return how == "position" and len(held) == len(values)
+
+    def _changes(self, name: str) -> bool:
+        """Whether a layer writes into a variable."""
         changed: set[str | None] = {
             u.variable for layer in self.layers for u in (*layer.updates, *(layer.second or ()))
         }
         changed |= {base_of(move.into) for layer in self.layers for move in layer.moves.values()}
-        changed |= {name for layer in self.layers for name in layer.clears}
-        if how == "counted":
-            return name not in changed and start == 0 and (self.positions or 0) <= self.kinds[head.key].count
-        held = {value >> start & (1 << stop - start) - 1 for value in values}
-        return how == "position" and len(held) == len(values) and name not in changed
+        changed |= {variable for layer in self.layers for variable in layer.clears}
+        return name in changed
 
 
 # === the network ==========================================================================================
