@@ -192,7 +192,7 @@ class _Checker:
         if not halt and layers is None:
             raise self.fail("say when the program ends: halt = {variable: value}, or layers = a number")
         if max_tokens is not None and (halt or layers is None):
-            raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
+            raise self.fail("a decoder (max_tokens) runs a fixed number of layers per token and has no halt")
 
     def _cycle(self, heads: Mapping[str, HeadSpec | ClearSpec]) -> CycleLayers:
         declared = self.body["cycle"]
