@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 import kleene as kl
 from kleene.checks.agreement import choose_inputs
 from kleene.cli.names import find_program, library_programs
+from rich_programs import Numbered
 
 START = 2
 
@@ -418,3 +419,19 @@ def test_the_command_on_saved_networks_and_files(tmp_path, capsys):
     dots.append(run("regex", "a*b", "--dot"))
     assert [code for code, _ in dots] == [0, 0, 0] and len({text for _, text in dots}) == 1
     assert dots[0][1].startswith("digraph {")
+
+
+def test_counted_positions_are_exported(tmp_path):
+    """Other tools have position embeddings alone."""
+    net = kl.compile(Numbered)
+    kl.export(net, "onnx", tmp_path / "net.onnx")
+    lens = kl.export(net, "transformer-lens", length=3, bridge=True)
+    said = kl.export(net, "circuit")
+    assert {"positions"} <= {node["id"] for node in said["nodes"]}
+    for tokens in ([1], [2, 2], [3, 3, 3], [1, 6, 3], [5, 2, 3]):
+        given = {"tokens": np.array([tokens]), "mask": np.ones((1, len(tokens)), dtype=bool)}
+        outputs = session(tmp_path / "net.onnx").run(["outputs"], given)[0]
+        assert outputs[0].tolist() == Numbered.run(tokens)
+        with torch.no_grad():
+            logits = lens(torch.tensor([[lens.kleene["sink_token"], *tokens]]))
+        assert torch.equal(logits[0, 1:], net.logits(stream(net, tokens, 1)))

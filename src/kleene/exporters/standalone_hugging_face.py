@@ -126,6 +126,9 @@ class KleeneModel(PreTrainedModel):
         x = net.token_embedding[input_ids]
         if sizes["positions"] is not None:
             x = x + net.position_embedding[: input_ids.shape[1]]
+        for first, bits, offset in sizes.get("counted", ()):
+            place = torch.arange(input_ids.shape[1], device=x.device) + offset
+            x[..., first : first + bits] += (place[:, None] >> torch.arange(bits, device=x.device) & 1).to(x.dtype)
         halted = torch.zeros(len(input_ids), dtype=torch.bool, device=x.device)
         counts, streams, attentions, number = halted.long(), [x], [], 0
         while number < (max_layers if fixed is None else fixed) and not bool(halted.all()):

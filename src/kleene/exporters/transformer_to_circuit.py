@@ -15,6 +15,7 @@ import torch
 
 from kleene.common.output import check_layers
 from kleene.common.residual import Layout, Segment
+from kleene.exporters.export_sizes import stored_positions
 from kleene.exporters.unrolled_circuit import unrolled
 from kleene.files import write_json
 from kleene.lowering.updates import Updates
@@ -31,6 +32,7 @@ def export_circuit(net: Transformer, path: str | Path | None = None, *, layers: 
 
     layers: also unroll this many layers, with a node for each head and each half of units by its hook name.
     """
+    net = stored_positions(net)
     made = circuit(net)
     if layers is not None:
         check_layers(net.config.name, layers, 1)

@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from kleene.errors import InputError, NotSupported
-from kleene.exporters.export_sizes import longest_input, number_of_layers
+from kleene.exporters.export_sizes import longest_input, number_of_layers, stored_positions
 from kleene.files import written_atomically
 from kleene.networks.transformer.model import Block, Transformer
 
@@ -150,6 +150,7 @@ def export_lens(
 
 def to_lens(net: Transformer, layers: int | None = None, length: int | None = None) -> Lens:
     """Unroll the weights."""
+    net = stored_positions(net)
     count, longest = number_of_layers(net, layers), longest_input(net, length)
     shape = _Shape(net, longest)
     total = count * shape.steps * (4 * shape.heads * shape.head * shape.dim + 2 * shape.dim * shape.mlp)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.exporters.export_sizes import number_of_layers
+from kleene.exporters.export_sizes import number_of_layers, stored_positions
 from kleene.exporters.onnx_graph import Kind, OnnxGraph, onnx_model
 from kleene.networks.transformer.model import Block, Transformer
 
@@ -36,6 +36,7 @@ def export_onnx(
     layers = None if layers is None else number_of_layers(net, layers)
     # onnxruntime does not compute bfloat16 on a CPU; float32 contains bfloat16
     graph = OnnxGraph(np.float64 if net.dtype == torch.float64 else np.float32)
+    net = stored_positions(net)
     x = _embed(graph, net)
     offsets = _offsets(graph)
     if layers is None:
