@@ -28,7 +28,7 @@ from kleene.library.calculator import SYMBOLS, lines_of, random_expression
 
 @cache
 def expressions(size: int) -> tuple[str, ...]:
-    """Every well-formed expression of exactly so many characters."""
+    """Every well-formed expression of exactly this many characters."""
     joined = (
         f"{left}{sign}{right}"
         for first in range(1, size - 1)
@@ -39,7 +39,7 @@ def expressions(size: int) -> tuple[str, ...]:
 
 @cache
 def operands(size: int) -> tuple[str, ...]:
-    """Numbers, with or without a sign, and brackets, of exactly so many characters."""
+    """Numbers, with or without a sign, and brackets, of exactly this many characters."""
     digits = ["".join(chosen) for chosen in product("0123456789", repeat=size)]
     signed = [f"-{''.join(chosen)}" for chosen in product("0123456789", repeat=size - 1)] if size > 1 else []
     inside = expressions(size - 2) if size > 2 else ()

@@ -2,7 +2,7 @@
 
 A rule set compiles to f(z) = z + W2·clip(W1·z + b): one unit per rule, W1 one where a constraint looks, b = 1 − (number
 of constraints), W2 −1 at the old value and 1 at the new. The loss over MLP inputs z is the regulariser, α times
-the L1 norm or the squared L2 norm of all parameters, plus the L1 distance from what the compiled parameters give.
+the L1 norm or the squared L2 norm of all parameters, plus the L1 distance from the outputs of the compiled parameters.
 
 Move one coordinate by ε, |ε| < 1, and everything is explicit. For rule j let it fire on F inputs (g = 1) and be
 violated in exactly one constraint on Z (g = 0); F_k and Z_k count those of them with z_k = 1. Every unit writes two
@@ -29,6 +29,7 @@ import numpy as np
 
 from kleene.errors import InputError, NotSupported
 from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
 Array = np.ndarray[Any, Any]
@@ -94,6 +95,7 @@ class Landscape:
     missed: Array  # (rule), Z
     fired_with: Array  # (rule, dim), F_k
     missed_with: Array  # (rule, dim), Z_k
+    spec: Spec | None = None  # of a program; its values are shown as it has them
 
     def _parts(self) -> Iterator[tuple[str, Array, Array, Array]]:
         """Each parameter tensor: its name, its values, and how fast the reconstruction loss rises on both sides."""
@@ -117,34 +119,47 @@ class Landscape:
             return 2 * self.alpha * value, 2 * self.alpha * value
         return (self.alpha if value > 0 else -self.alpha), (-self.alpha if value < 0 else self.alpha)
 
-    @property
-    def breaking(self) -> list[Coordinate]:
-        """The coordinates in which the loss does not rise strictly on both sides.
+    def _flat(self) -> Iterator[tuple[str, int, Array, Array, Array]]:
+        """For each tensor and each value in it: where the loss does not rise strictly, and the rises on both sides.
 
         A derivative of 0 counts by value: with squared L2, α·ε² is then what is left, and it rises.
         """
-        found = []
         for part, values, left, right in self._parts():
             for value in np.unique(values).tolist():
                 below, above = self._slopes(value)
                 curved = self.regulariser == "l2"
                 rises_left = left > below if not curved else left >= below
                 rises_right = right > -above if not curved else right >= -above
-                for place in np.argwhere((values == value) & ~(rises_left & rises_right)):
-                    at = tuple(place.tolist())
-                    found.append(Coordinate(self._name(part, at), value, below - int(left[at]), above + int(right[at])))
+                yield part, value, (values == value) & ~(rises_left & rises_right), left, right
+
+    @property
+    def breaking(self) -> list[Coordinate]:
+        """The coordinates in which the loss does not rise strictly on both sides."""
+        found, names = [], [f"{name}={self._shown(name, value)}" for name, value in self.rules.dims]
+        for part, value, flat, left, right in self._flat():
+            below, above = self._slopes(value)
+            for place in np.argwhere(flat):
+                at = tuple(place.tolist())
+                found.append(Coordinate(_name(part, at, names), value, below - int(left[at]), above + int(right[at])))
         return found
 
-    def _name(self, part: str, place: tuple[int, ...]) -> str:
-        names = [f"{name}={value}" for name, value in self.rules.dims]
-        if part == "b":
-            return f"b[rule {place[0]}]"
-        return f"W1[rule {place[0]}, {names[place[1]]}]" if part == "W1" else f"W2[{names[place[0]]}, rule {place[1]}]"
+    def _shown(self, name: str, value: int) -> str:
+        from kleene.lowering.layout import show_value
+
+        return str(value) if self.spec is None else show_value(self.spec.kinds[name].values[value])
+
+    def _said(self, rule: Rule) -> str:
+        from kleene.show.terminal import _rule_text
+
+        if self.spec is not None:
+            return _rule_text(self.spec, rule)
+        guard = ", ".join(f"{name} = {value}" for name, value in rule.antecedent if name != rule.variable)
+        return f"{rule.variable}: {rule.old} → {rule.new}" + (f"  if {guard}" if guard else "")
 
     @property
     def strict(self) -> bool:
         """Whether the compiled parameters are a strict coordinate-wise local optimum."""
-        return not self.breaking
+        return not any(flat.any() for _, _, flat, _, _ in self._flat())
 
     def __str__(self) -> str:
         found = self.breaking
@@ -154,12 +169,13 @@ class Landscape:
             lines.append(f"  {at.name} = {at.value}: left derivative {at.left}, right {at.right}")
         lines += [f"  … and {len(found) - 10:,} more"] if len(found) > 10 else []
         named = sorted({int(number) for at in found[:10] for number in re.findall(r"rule (\d+)", at.name)})
-        return "\n".join([*lines, *(f"  rule {number}: {_said(self.rules.rules[number])}" for number in named)])
+        return "\n".join([*lines, *(f"  rule {number}: {self._said(self.rules.rules[number])}" for number in named)])
 
 
-def _said(rule: Rule) -> str:
-    guard = ", ".join(f"{name} = {value}" for name, value in rule.antecedent if name != rule.variable)
-    return f"{rule.variable}: {rule.old} → {rule.new}" + (f"  if {guard}" if guard else "")
+def _name(part: str, place: tuple[int, ...], names: Sequence[str]) -> str:
+    if part == "b":
+        return f"b[rule {place[0]}]"
+    return f"W1[rule {place[0]}, {names[place[1]]}]" if part == "W1" else f"W2[{names[place[0]]}, rule {place[1]}]"
 
 
 def landscape(
@@ -191,12 +207,12 @@ def landscape(
     if regulariser not in REGULARISERS:
         raise NotSupported(f"there is no regulariser {regulariser!r}; there are {', '.join(REGULARISERS)}")
     if isinstance(rules, RuleSet):
-        found, assignments = rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
+        spec, found, assignments = None, rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
     else:
         from kleene.checks.minimality import all_rules
         from kleene.lowering.step_traces import traces
 
-        kinds = rules.spec.kinds
+        spec, kinds = rules.spec, rules.spec.kinds
         found = RuleSet(
             {name: len(kind) for name, kind in kinds.items()},
             tuple(rule for rule in all_rules(rules) if rule.new is not None),
@@ -205,16 +221,17 @@ def landscape(
     dims = len(found.dims)
     if len(found.rules) * (len(assignments) + dims) > MAX_CELLS:
         sizes = f"{len(found.rules):,} rules on {len(assignments):,} MLP inputs"
-        raise NotSupported(f"{sizes} are more than are counted here; use fewer inputs")
-    z, (first, bias, _) = found.vectors(assignments), found.weights()
-    g = z @ first.T + bias  # (row, rule)
-    fires, misses = (g == 1).astype(int), (g == 0).astype(int)
+        raise NotSupported(f"{sizes} are too many to count; use fewer inputs")
+    z, (first, bias, _) = found.vectors(assignments).astype(float), found.weights()  # small whole numbers, exact
+    g = z @ first.T.astype(float) + bias  # (row, rule)
+    fires, misses = (g == 1).astype(float), (g == 0).astype(float)
     return Landscape(
         found,
         regulariser,
         Fraction(alpha) if not isinstance(alpha, float) else Fraction(str(alpha)),
-        fires.sum(axis=0),
-        misses.sum(axis=0),
-        fires.T @ z,
-        misses.T @ z,
+        fires.sum(axis=0).astype(int),
+        misses.sum(axis=0).astype(int),
+        (fires.T @ z).astype(int),
+        (misses.T @ z).astype(int),
+        spec,
     )

@@ -46,7 +46,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: exit code 0 when what is printed holds, 1 when a check fails, 2 for bad input."""
+    """Run the command line: exit code 0 if the printed result holds, 1 if a check fails, 2 for bad input."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal's encoding may lack some signs
             stream.reconfigure(errors="replace")
@@ -78,7 +78,7 @@ def _show_warning(
     file: Any = None,
     line: str | None = None,
 ) -> None:
-    """Kleene's own warnings as one line on standard error; others as Python shows them."""
+    """Kleene's own warnings as one line on standard error; other warnings as Python shows them."""
     if issubclass(category, KleeneWarning):
         print(f"kleene: note: {' '.join(str(message).split())}", file=sys.stderr)
     else:
@@ -122,7 +122,7 @@ def _finite(content: Any) -> Any:
 
 
 def show(thing: Any) -> None:
-    """Print a result for people: text as it is, tables to fit the terminal."""
+    """Print a result for people: text unchanged, tables to fit the terminal."""
     from rich.console import Console
     from rich.text import Text
 

@@ -34,7 +34,7 @@ def explain(
     ] = None,
     position: Annotated[int | None, typer.Option(help="programs: the position whose output counts; the last")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page for a closer look")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which parts of an input did what in a saved network, or exactly, in a machine.
@@ -166,7 +166,7 @@ def reproduce(
     ] = None,
     gpus: Annotated[float, typer.Option(min=0, help="with --cluster: the share of a GPU that a task takes")] = 0.0,
     storage: Annotated[
-        str | None, typer.Option(metavar="URL", help="with --cluster: where checkpoints are kept, as fsspec names it")
+        str | None, typer.Option(metavar="URL", help="with --cluster: the storage of checkpoints, as an fsspec address")
     ] = None,
     together: Annotated[bool, typer.Option(help="train networks of one shape side by side, as one; for a GPU")] = False,
     stale: Annotated[bool, typer.Option(help="list the published results whose code has changed since")] = False,
@@ -201,7 +201,7 @@ def reproduce(
     if together:
         if cluster is not None or getattr(getattr(run, "__self__", None), "together", None) is None:
             what = "tasks on a cluster run alone" if cluster is not None else f"the tasks of {name} run alone"
-            raise InputError(f"--together: {what}; leave it out")
+            raise InputError(f"--together: {what}; omit --together")
         asked["together"] = True
     if cluster is not None:
         asked["cluster"] = Cluster(cluster, gpus=gpus, storage=storage)
@@ -250,4 +250,4 @@ def _stale(as_json: bool) -> None:
     for name, files in found.items():
         more = f" and {len(files) - 3} more" if len(files) > 3 else ""
         typer.echo(f"{name}: {', '.join(files[:3])}{more}")
-    typer.echo(f"{len(found)} published results were made by other code than this")
+    typer.echo(f"{len(found)} published results were made by different code")

@@ -177,7 +177,7 @@ def make_plan(net: Transformer, length: int | None, choices: str | None = None) 
     """Plan the layers of a compiled decoder.
 
     - `length`: the longest sequence, with what is generated.
-    - `choices`: the variable that holds the set of tokens that are allowed next, where there is one.
+    - `choices`: the variable with the set of tokens that are allowed next, if there is one.
     """
     spec = Spec.from_json(net.description["program"])
     need_plain(spec)
@@ -218,6 +218,7 @@ def as_array(tensor: torch.Tensor) -> Array:
 
 def need_plain(spec: Spec) -> None:
     """Reject programs that a stock decoder cannot hold, by the name of what it lacks."""
+    spec.refuse_parts("a stock model")
     if not spec.causal:
         ahead = [head.name for head in spec.heads.values() if head.offsets is None or max(head.offsets) > 0]
         if ahead:

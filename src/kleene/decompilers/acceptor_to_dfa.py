@@ -1,6 +1,6 @@
 """The automaton of a stock recurrent model: its states are the caches that words reach, number for number.
 
-The model itself is asked, one token at a time with its cache, as `generate` does. Where words reach finitely many
+The model itself runs, one token at a time with its cache, as in `generate`. If words reach finitely many
 caches, the model is a finite automaton in its own floating-point arithmetic, and this is that automaton.
 """
 
@@ -18,10 +18,10 @@ from kleene.networks.stock.acceptor import StockAcceptor
 def decompile_acceptor(net: StockAcceptor, *, to: str = "dfa", limit: int = 20_000) -> Any:
     """The minimal automaton of a stock model whose caches are finitely many.
 
-    `to="regex"` gives a regular expression. `DidNotHalt` where there are more than `limit` caches.
+    `to="regex"` gives a regular expression. Raise `DidNotHalt` above `limit` caches.
     """
     if to not in ("dfa", "regex"):
-        raise NotSupported(f"decompile: to={to!r}; it should be 'dfa' or 'regex'")
+        raise NotSupported(f"decompile: to={to!r}; it must be 'dfa' or 'regex'")
     dfa = reached(net, limit).minimise()
     return dfa if to == "dfa" else dfa.to_regex()
 

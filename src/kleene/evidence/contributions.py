@@ -24,8 +24,8 @@ ROWS = 64  # foci in one run of the model
 class Contributions:
     """The parts of foci in the outputs of a model: `parts` and `base` are (focus, output), `whole` is (output).
 
-    `whole` is what the model gives; `base` is what comes from its biases. A focus's part, its `rest` and the base sum
-    to the whole. The base is one for all foci, but for the rule "generalised".
+    `whole` is the model's output; `base` is the share of its biases. A focus's part, its `rest` and the base sum
+    to the whole. All foci share one base, except under the rule "generalised".
     """
 
     words: list[str]
@@ -37,7 +37,7 @@ class Contributions:
 
     @property
     def rest(self) -> Tensor:
-        """What the words out of focus give, with all their interactions with the focus: (focus, output)."""
+        """The contribution of the words out of focus, with all their interactions with the focus: (focus, output)."""
         return self.whole - self.base - self.parts
 
     def _rows(self) -> list[list[Any]]:
@@ -47,14 +47,14 @@ class Contributions:
         return [*rows, ["whole", *self.whole.tolist()]]
 
     def to_dataframe(self) -> Any:
-        """A pandas frame: one row a focus, then the base and the whole; one column an output."""
+        """A pandas frame: one row per focus, then the base and the whole; one column per output."""
         import pandas  # type: ignore[import-untyped]
 
         rows = self._rows()
         return pandas.DataFrame([row[1:] for row in rows], index=[row[0] for row in rows], columns=self.outputs)
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """The same rows as CSV; also written to `path` where one is given."""
+        """The same rows as CSV; also written to `path` if given."""
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([["focus", *self.outputs], *self._rows()])
@@ -63,7 +63,7 @@ class Contributions:
         return text.getvalue()
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """A page with the table, coloured by sign and size; also written to `path` where one is given."""
+        """A page with the table, coloured by sign and size; also written to `path` if given."""
         most = max(1e-12, float(self.parts.abs().max()) if self.parts.numel() else 0.0)
 
         def cell(value: float, shaded: bool) -> str:
@@ -120,7 +120,8 @@ def contributions(
     - `tokenizer`: makes token numbers from text; that of Hugging Face, or any function. Its subwords form words again.
     - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.
     - `read`: where outputs by position are read; by default at the last.
-    - `rule`: "cd", "murdoch", "released", "generalised", "alone", "removed" or "shared" (`kleene.evidence.parted`).
+    - `rule`: "cd", "murdoch", "released", "generalised", "jumelet", "alone", "removed" or "shared"
+      (`kleene.evidence.parted`).
     - `output`: takes the tensor of outputs from what the model returns; by default its `logits`, or its first tensor.
     - `words`: the names of the words, one a token.
     - `rows`: how many foci to run at once, which bounds the memory.
@@ -151,7 +152,7 @@ def contributions(
     finally:
         model.train(training)
     if not runs:
-        raise InputError("contributions: no focus; give at least one, or none for each word")
+        raise InputError("contributions: an empty list of focuses; give at least one, or omit it for one per word")
     whole = runs[0].whole[0]
     kept, labels = _targets(model, target, whole, tokenizer)
     called = [" ".join(_called(names, groups, mask)) or "nothing" for mask in foci]
@@ -187,7 +188,7 @@ def _sentence(given: Sequence[int] | Tensor) -> Tensor:
     """One sentence of tokens (time), or of vectors (time, features)."""
     tokens = given if isinstance(given, Tensor) else torch.as_tensor(given)
     if tokens.numel() == 0:
-        raise InputError("contributions: an empty sentence; at least one word is needed")
+        raise InputError("contributions: an empty sentence; give at least one word")
     if tokens.dim() == 3 or (tokens.dim() == 2 and not tokens.is_floating_point()):
         if tokens.shape[0] != 1:
             raise InputError(f"contributions: {tokens.shape[0]} sentences; give one at a time")
@@ -198,7 +199,7 @@ def _sentence(given: Sequence[int] | Tensor) -> Tensor:
 
 
 def _word_groups(made: Any, length: int) -> list[list[int]] | None:
-    """The positions of each word, where the tokenizer tells; special tokens are no words."""
+    """The positions of each word, if the tokenizer tells them; special tokens are not words."""
     if not hasattr(made, "word_ids"):
         return None
     try:
@@ -254,19 +255,15 @@ def _run(model: Any, tokens: Tensor, masks: Tensor, rule: Rule, output: Any, rea
     if tokens.is_floating_point():
         result = model(Parted.of(batch.contiguous(), masks[..., None] * batch, None, rule))
     elif hasattr(model, "get_input_embeddings"):
-        vectors = model.get_input_embeddings()(batch)
-        parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
-        result = model(inputs_embeds=parted, attention_mask=torch.ones_like(batch))
+        result = _from_embeddings(model, batch, masks, rule, output)
     else:
         result = model(Tokens.of(batch.contiguous(), masks, rule))
-    found = result if output is None else output(result)
-    if output is None and not isinstance(found, Tensor):
-        found = getattr(result, "logits", None)
-        found = result[0] if found is None else found
+    found = _outputs(result, output)
+    found = found.with_parts() if hasattr(found, "with_parts") else found  # the model ends with a softmax
     if not isinstance(found, Parted):
         raise NotSupported(
             f"contributions: the output of {type(model).__name__} does not come from its input by functions of torch "
-            "alone"
+            "alone; a softmax counts as given, so read the logits before it (output=)"
         )
     if found.dim() > 2:
         if not -found.shape[1] <= read < found.shape[1]:
@@ -276,8 +273,33 @@ def _run(model: Any, tokens: Tensor, masks: Tensor, rule: Rule, output: Any, rea
     return rows
 
 
+def _outputs(result: Any, output: Any) -> Any:
+    """The tensor of outputs in what a model returns."""
+    found = result if output is None else output(result)
+    if output is None and not isinstance(found, Tensor):
+        found = getattr(result, "logits", None)
+        found = result[0] if found is None else found
+    return found
+
+
+def _from_embeddings(model: Any, batch: Tensor, masks: Tensor, rule: Rule, output: Any) -> Any:
+    """The output of a Hugging Face model on embeddings, which must equal its output on the tokens."""
+    vectors, every = model.get_input_embeddings()(batch), torch.ones_like(batch)
+    parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
+    result = model(inputs_embeds=parted, attention_mask=every)
+    wanted, found = _outputs(model(batch[:1], attention_mask=every[:1]), output), plain(_outputs(result, output))[:1]
+    near = 1e-6 + 1e-3 * float(wanted.abs().max())
+    if wanted.shape != found.shape or not torch.allclose(wanted, found, rtol=0, atol=near):
+        raise NotSupported(
+            f"contributions: {type(model).__name__} gives another output for its embeddings than for the "
+            "tokens; padding "
+            "tokens in the sentence may be the cause"
+        )
+    return result
+
+
 def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tuple[list[int], list[str]]:
-    """The outputs to keep, and what they are called."""
+    """The outputs to keep, and their names."""
     labels = getattr(getattr(model, "config", None), "id2label", None) or {}
     labels = labels if len(labels) == len(whole) else {}
     if target is None:
@@ -294,7 +316,7 @@ def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tu
 
 
 def _number(one: Any, by_label: dict[str, int], tokenizer: Any, count: int) -> int:
-    """The number of an output that is given by number, label or token."""
+    """The index of an output, from its number, label or token."""
     convert = getattr(tokenizer, "convert_tokens_to_ids", None)
     number = by_label.get(one, convert(one) if convert else one) if isinstance(one, str) else one
     if not isinstance(number, int) or not 0 <= number < count:

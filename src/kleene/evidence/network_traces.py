@@ -1,6 +1,6 @@
 """Traces of a network: its residual stream, layer by layer, read back as the variables that it codes.
 
-Nothing here runs the program: what is shown is what the weights did.
+Nothing here runs the program: the trace shows what the weights did.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _states(spec: Spec, layout: Layout, x: torch.Tensor) -> States:
 
 
 def _value(name: str, kind: Kind, part: torch.Tensor) -> Any:
-    """The value that a segment codes; raise NotExact where it codes none."""
+    """The value that a segment codes; raise NotExact if it codes none."""
     if isinstance(kind, Word):
         if bool(((part == 0) | (part == 1)).all()):
             return int((part * 2 ** torch.arange(kind.bits)).sum())

@@ -42,9 +42,9 @@ from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row,
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, Together, fast_device
 from kleene.papers.wikitext import WikiText, data_folder
-from kleene.training.language_model import Stack, columns, train_stack
+from kleene.training.language_model import Stack, StackPlan, columns, train_stack
 from kleene.training.loop import shuffled, train
-from kleene.training.options import Evaluation, Storage
+from kleene.training.options import Evaluation, GradientStep, Storage
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -153,11 +153,8 @@ def train_lstms(
     run = train_stack(
         stack,
         columns([torch.as_tensor(wiki.train)] * len(seeds), 20, device),
-        epochs=settings["epochs"],
-        rate=settings["rate"],
+        StackPlan(settings["epochs"], settings["rate"], anneal=4.0, seed=seeds[0]),
         valid=columns([torch.as_tensor(wiki.valid)] * len(seeds), 40, device),
-        anneal=4.0,
-        seed=seeds[0],
         settings={"config": settings, "seeds": seeds},
         storage=Storage(folder=folder, deadline=deadline),
         title="WikiText-2",
@@ -353,9 +350,8 @@ def learn_transformer(
         loss,
         lambda step: windows[order(step).to(device)],
         steps=steps,
-        clip=1.0,
         seed=seed,
-        schedule=lambda step: 1e-3 * min(1, (step + 1) / 200) * (1 - step / steps),
+        gradient=GradientStep(lambda step: 1e-3 * min(1, (step + 1) / 200) * (1 - step / steps), clip=1.0),
         settings={"config": config},
         title="transformer",
         evaluation=Evaluation(measure=evaluate, every=max(1, steps // 4)),

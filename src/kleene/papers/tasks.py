@@ -31,7 +31,7 @@ MEANING = ("library/", "machines/", "lowering/")  # what programs say and mean: 
 
 @dataclass(frozen=True)
 class Plan:
-    """What of an experiment is run now: `only` tasks by pattern, for `limit` seconds, with so many `workers`.
+    """The part of an experiment to run now: `only` tasks by pattern, for `limit` seconds, with `workers` processes.
 
     Workers are processes; without a number there are as many as cores on a CPU, and one on a GPU. `steps` stands
     in for every task's own number of steps. With a `cluster` the tasks run there instead. `together` does the tasks of
@@ -188,7 +188,7 @@ def _run_apart(
             for future in futures:
                 saved |= future.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # tasks that run end, and are kept; no other begins
+            pool.shutdown(wait=False, cancel_futures=True)  # running tasks end and are kept; no new task begins
             raise
 
 
@@ -274,7 +274,7 @@ def _keep(
 
 
 def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What is saved of a task, and whether that is all that is asked for."""
+    """The saved part of a task, and whether it is complete."""
     path = folder / f"{name}.json"
     if not path.exists():
         return {}
@@ -295,18 +295,9 @@ def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, A
 @contextmanager
 def _bars(title: str, folder: Path, steps: Mapping[str, Any], shown: bool) -> Iterator[Callable[[str], None]]:
     """A bar for all tasks and one for each that trains, which is read off its metrics."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from kleene.training.loop import progress_bars
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[state]}"),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not shown or not console.is_terminal) as bar:
+    with progress_bars(shown) as bar:
         whole = bar.add_task(title, total=len(steps), state="")
         rows: dict[str, Any] = {}
         ended = threading.Event()
@@ -340,7 +331,7 @@ def _last(path: Path) -> dict[str, Any]:
 
 
 def fast_device() -> str:
-    """A GPU where there is one, with products in TF32."""
+    """A GPU if there is one, with products in TF32."""
     import torch
 
     if not torch.cuda.is_available():

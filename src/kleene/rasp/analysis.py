@@ -493,7 +493,7 @@ class Analysis:
         return Selection(smaller.keys, smaller.queries, smaller.runs[0][2], offsets)
 
     def _possible_counts(self, family: Family, most: int) -> np.ndarray:
-        """(index, count): whether so many positions can be selected at an index."""
+        """(index, count): whether this many positions can be selected at an index."""
         here = np.arange(self.length)[:, None]
         counts = np.arange(most + 1)[None, :]
         runs = family.matching
@@ -734,7 +734,7 @@ class Analysis:
     def _possible_means(
         self, domain: list[Any], default: Any, counts: np.ndarray, numbers: list[Fraction]
     ) -> np.ndarray:
-        """(index, mean): whether so many selected positions can have that mean."""
+        """(index, mean): whether this many selected positions can have that mean."""
         scale = lcm(*(number.denominator for number in numbers))
         mask = np.zeros((self.length, len(domain)), dtype=bool)
         for place, mean in enumerate(domain):
@@ -759,7 +759,7 @@ class Analysis:
                 if after is not None and after - code > 2 * gap:
                     levels += [(code + gap, domain.place(None)), (after - gap, domain.place(None))]
         else:
-            self.note(sop, "may select several positions; values that are no numbers must then be equal")
+            self.note(sop, "may select several positions; values that are not numbers must then be equal")
             codes = tuple(Fraction(place) for place in range(len(value.domain)))
             levels = [(code, domain.place(v)) for code, v in zip(codes, value.domain)]
         nothing = min(codes) - 1

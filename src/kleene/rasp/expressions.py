@@ -22,7 +22,7 @@ E = TypeVar("E", bound="RASPExpr")
 S = TypeVar("S", bound="SOp")
 
 Annotator = Callable[[Any], Any]
-DEFAULT_ANNOTATORS: dict[str, Annotator] = {}  # annotation → the function that gives its value where none was set
+DEFAULT_ANNOTATORS: dict[str, Annotator] = {}  # annotation → the function that gives its default value
 
 _numbers = count(1)
 
@@ -515,7 +515,7 @@ class SelectorWidth(SOp):
 class Aggregate(SOp):
     """What the selected positions hold.
 
-    One selected position gives its value. Several give the mean of their numbers; values that are no numbers must then
+    One selected position gives its value. Several give the mean of their numbers; values that are not numbers must then
     be equal. None selected gives `default`.
     """
 

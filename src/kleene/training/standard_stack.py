@@ -20,7 +20,7 @@ from kleene.networks.trained.encoder_decoder import BUCKETS, StandardConfig, Sta
 from kleene.training.cuda_graph import CudaGraphStep, make_optimiser
 from kleene.training.end_to_end import EVALUATED, IGNORED, Data
 from kleene.training.loop import fingerprint, seeded, train
-from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage, TrainingPlan
 
 WIDTH = 64  # positions of a row are a multiple of this
 LARGEST = 64  # batches packed to find how many rows all of them need
@@ -283,7 +283,7 @@ def train_standards(
         steps=plan.steps,
         seed=plan.seed,
         evaluation=Evaluation(evaluate, plan.every or max(1, plan.steps // 10)),
-        descend=CudaGraphStep(descent, loss, half=use_half),
+        gradient=GradientStep(descend=CudaGraphStep(descent, loss, half=use_half)),
         storage=storage,
         settings={
             **asdict(stack.config),

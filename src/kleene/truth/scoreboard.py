@@ -8,8 +8,8 @@ numbers:
 - AUROC: whether the sizes of scores find the symbols (pairs) whose true size is above the word's median, or the nodes
   (edges) of a program's circuit; where a network was trained end to end, those above the median;
 - top: whether the largest score is a largest true one;
-- faithfulness: how much of the answer stays where only the parts with the largest scores are kept;
-- completeness: how much of the answer is lost where these parts are taken away (`kleene.truth.keeping`).
+- faithfulness: how much of the answer stays if only the parts with the largest scores are kept;
+- completeness: how much of the answer is lost if these parts are removed (`kleene.truth.keeping`).
 
 A method that gives every symbol the same score has no opinion: correlation 0, AUROC ½. The numbers of a model are means
 over its words and seeds; intervals are of the mean over models, by bootstrap of models.
@@ -87,9 +87,10 @@ def _exact(kind: str) -> Method:
 
     class Answers:
         def __init__(self, reading: Reading) -> None:
-            self.reading, self.alphabet = reading, tuple(range(reading.symbols))
+            self.reading = reading
+            self.alphabet: Any = tuple(range(reading.symbols))
 
-        def accepts_batch(self, words: Sequence[Sequence[int]]) -> Array:
+        def accepts_batch(self, words: Sequence[Any]) -> Array:
             return np.asarray(self.reading.outputs_of(np.array(words)) > 0)
 
     def method(reading: Reading, rng: np.random.Generator) -> Array:
@@ -357,7 +358,7 @@ def score(
     - `methods`: names (`kleene.evidence.methods`), and "exact" for the planted one.
     - `folder`: what `kleene factory` made; folders in it may be of several levels.
     - `seeds`: how often methods that draw at random are run; methods for nodes and edges get other inputs each time.
-    - `limit`: at most so many models of each folder of models.
+    - `limit`: at most this many models of each folder of models.
     - `workers`: processes.
     - `keep`: a folder for what is measured of each model. A second call with the same code goes on from it.
     - `progress`: called with the number of models done.

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -33,7 +35,10 @@ class SparseTransformer:
         self.net, self.config = net, net.config
         self.kind = np.float32 if net.dtype == torch.float32 else np.float64
         self.token_embedding = self._numpy(net.token_embedding)
-        self.position_embedding = None if net.config.positions is None else self._numpy(net.position_embedding)
+        if net.config.counted and (net.longest or MOST_VALUES) * net.config.dim > MOST_VALUES:
+            raise NotSparse("positions that are counted so far that no table holds them")
+        places = net.places(0, net.config.positions or net.longest or 0)
+        self.position_embedding = None if places is None else self._numpy(places)
         self.ranges = [(segment.start, segment.stop) for segment in net.layout]
         self.blocks = [self._block(block) for block in net.blocks if isinstance(block, Block)]
         self._read = self._readers()
@@ -89,7 +94,8 @@ class SparseTransformer:
     def _run(self, inputs: list[Sequence[int]], fixed: int | None, max_layers: int) -> list[Output]:
         lengths = np.array([len(tokens) for tokens in inputs])
         given = np.fromiter(chain.from_iterable(inputs), np.int64, int(lengths.sum()))
-        made = self.tables.run(given, lengths, max_layers if fixed is None else fixed, fixed is None)
+        with _turn(self):  # the tables grow while they run
+            made = self.tables.run(given, lengths, max_layers if fixed is None else fixed, fixed is None)
         if made is None:
             raise NotSparse("a state that is not one-hot")
         outputs, layers = made[0].tolist(), made[1].tolist()
@@ -97,3 +103,13 @@ class SparseTransformer:
             raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
         ends = np.cumsum(lengths).tolist()
         return [Output(outputs[b - len(tokens) : b], layers=k) for tokens, b, k in zip(inputs, ends, layers)]
+
+
+_TURNS: WeakKeyDictionary[SparseTransformer, Lock] = WeakKeyDictionary()  # apart, so that networks can be copied
+_GIVING = Lock()
+
+
+def _turn(runner: SparseTransformer) -> Lock:
+    """The lock of one network's tables: threads run it one after another."""
+    with _GIVING:
+        return _TURNS.setdefault(runner, Lock())
