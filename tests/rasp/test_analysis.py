@@ -229,3 +229,17 @@ def test_first_occurrences_of_one_token_are_one_position():
 def test_positions_are_compared_within_one_length():
     """Where each position sends its token depends on the length, which all positions share."""
     assert isinstance(last_atom(SEQUENCES["halves sent"][1](), LETTERS), Picked)
+
+
+def test_means_that_lie_too_close_are_refused_with_advice():
+    roots = Aggregate(EVERY, Map(math.sqrt, tokens)).named("mean_root")
+    with pytest.raises(kl.NotSupported, match=r"'mean_root' averages numbers such as 1.41.* round"):
+        kl.compile(roots, vocab=DIGITS, max_seq_len=6)
+    rounded = Aggregate(EVERY, Map(lambda x: round(math.sqrt(x), 2), tokens))
+    assert kl.compile(rounded, vocab=range(4), max_seq_len=3).apply([0, 1, 2]).decoded[0] == pytest.approx(2.41 / 3)
+
+
+def test_too_many_values_of_a_variable_are_refused():
+    pairs = SequenceMap(lambda x, y: (x, y), SequenceMap(lambda x, y: (x, y), tokens, indices), before(1))
+    with pytest.raises(kl.NotSupported, match=r"can have .* values"):
+        kl.compile(pairs, vocab=range(40), max_seq_len=30)

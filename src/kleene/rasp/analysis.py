@@ -53,6 +53,7 @@ from kleene.rasp.functions import (
 from kleene.rasp.selections import Family, Run, by_distance, partial_order, relation
 
 MAX_MEANS = 4096  # different means that a head tells apart
+MAX_SCALE = 1 << 20  # the common denominator of numbers that are averaged
 MAX_VALUES = 100_000  # of one s-op
 MAX_EXTREME = 6  # values of which a head each tells whether one is reached
 MAX_ORDER = 3_000  # elements of a relation that is tested for a total order
@@ -714,6 +715,12 @@ class Analysis:
             return None
         numbers = [exact(v) for v in value.domain if v is not None]
         most = self.length if selection.offsets is None else min(self.length, len(selection.offsets))
+        if len(numbers) > 1 and lcm(*(number.denominator for number in numbers)) > MAX_SCALE:
+            shown = next(v for v in value.domain if v is not None and exact(v).denominator > 1)
+            raise NotSupported(
+                f"'{sop.name}' averages numbers such as {shown!r}, whose means lie too close together for a network; "
+                "round them first, as in rasp.Map(lambda x: round(x, 2), …)"
+            )
         means = all_means(numbers, most)
         if means is None:
             return None

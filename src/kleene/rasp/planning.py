@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.vocabulary import Vocabulary
+from kleene.errors import NotSupported
 from kleene.lowering.forms import variable_form
 from kleene.lowering.updates import Cycle, GuardedUpdate, ReadGuard, Test, Updates
 from kleene.machines.declarations import CycleLayer, Head, Variable
@@ -25,6 +26,7 @@ from kleene.rasp.analysis import Analysis, Averaged, Picked, Selection, Values, 
 from kleene.rasp.functions import Atom, Func, Stored
 from kleene.rasp.lowering import Piece, Source, pieces
 
+MOST_VALUES = 30_000  # of a variable: it has a dimension and a unit for each, and these have a weight together
 TOKEN, INDEX = "token_here", "index"  # the variables of a position's own token and index
 
 
@@ -89,6 +91,11 @@ class Planner:
         return chosen
 
     def root(self, name: str, function: Func, kind: Kind, places: Iterable[int], at_bos: int) -> Root:
+        if len(kind) > MOST_VALUES:
+            raise NotSupported(
+                f"'{name}' can have {len(kind):,} values, more than the {MOST_VALUES:,} for which a network has room; "
+                "use a smaller vocabulary or max_seq_len, or round what is computed"
+            )
         made = Root(name, function, kind, tuple(places), at_bos)
         found = self.roots.setdefault(made.key, made)
         if found is made:
