@@ -2624,8 +2624,14 @@ def statement_of(net: Net, limit: int | None) -> str:
     runs = "until every position has its halt value" if net.config["halts"] else f"for {net.config['layers']} layers"
     if net.config["shape"] == "decoder":
         runs += " a token (the limit counts appended tokens)"
+    heads = [head for layer in net.program.layers for head in (*layer.heads.values(), *layer.moves.values())]
+    excluded = "no undefined head is read"
+    if any(head.replacing is not None for head in heads):
+        excluded += ", no head replaces a value that is not there"
+    if any(head.kind.name == "num" for head in heads):
+        excluded += ", no average or count leaves its values"
     return (
-        f"on {inputs} on which no undefined head is read, the network in {net.format.name} computes in every layer "
+        f"on {inputs} on which {excluded}, the network in {net.format.name} computes in every layer "
         f"exactly the saved guarded updates of '{net.program.name}', run {runs}"
     )
 
