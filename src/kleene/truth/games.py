@@ -369,7 +369,7 @@ def _program_game(program: ProgramClass, word: Any, given: Chances, position: in
     try:
         outputs = run_all(program, words)
     except KleeneError as error:
-        raise InputError(
+        raise NotSupported(
             f"{program.spec.name}: has no output on some inputs that can be drawn ({error}); "
             "give a distribution, one mapping per position, under which every input has one"
         ) from None
