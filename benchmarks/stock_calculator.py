@@ -28,7 +28,7 @@ from kleene.library.calculator import SYMBOLS, lines_of, random_expression
 
 @cache
 def expressions(size: int) -> tuple[str, ...]:
-    """Every well-formed expression of exactly so many characters."""
+    """Every well-formed expression of exactly this many characters."""
     joined = (
         f"{left}{sign}{right}"
         for first in range(1, size - 1)
@@ -39,7 +39,7 @@ def expressions(size: int) -> tuple[str, ...]:
 
 @cache
 def operands(size: int) -> tuple[str, ...]:
-    """Numbers, with or without a sign, and brackets, of exactly so many characters."""
+    """Numbers, with or without a sign, and brackets, of exactly this many characters."""
     digits = ["".join(chosen) for chosen in product("0123456789", repeat=size)]
     signed = [f"-{''.join(chosen)}" for chosen in product("0123456789", repeat=size - 1)] if size > 1 else []
     inside = expressions(size - 2) if size > 2 else ()
@@ -71,11 +71,13 @@ def cases_of(texts: list[str], digits: int, length: int) -> list[Case]:
     return sorted(cases, key=lambda case: (len(case[0]), len(case[1])))
 
 
-def batches(cases: list[Case], batch: int) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
-    """Prompts of one length with what is to be written after each, of about one length."""
+def batches(cases: list[Case], batch: int, room: int) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+    """Prompts of one length with what is to be written after each, of about one length; `room`: tokens together."""
     start = 0
     while start < len(cases):
         here = [case for case in cases[start : start + batch] if len(case[0]) == len(cases[start][0])]
+        while len(here) > 1 and len(here) * len("".join(here[-1])) > room:
+            here = here[: max(1, room // len("".join(here[-1])))]
         start += len(here)
         prompts, answers = ([[SYMBOLS.index(c) for c in text] for text in part] for part in zip(*here, strict=True))
         yield prompts, answers
@@ -86,15 +88,17 @@ def plain(text: str) -> str:
     return re.sub(r"\d+", lambda found: str(int(found[0])), text)
 
 
-def measure(net: Any, device: str, form: str, cases: list[Case], batch: int) -> dict[str, Any]:
-    """Wrong expressions and tokens of one model in one number format."""
+def measure(net: Any, device: str, form: str, cases: list[Case], batch: int, memory: float) -> dict[str, Any]:
+    """Wrong expressions and tokens of one model in one number format. `memory`: bytes of the cache, at most."""
+    s = net.sizes
+    room = int(memory / (2 * 4 * s.layers * s.heads * s.head_size))
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = form == "tf32"
     model = net.model().to(device)
     model = model.to(torch.bfloat16) if form == "bfloat16" else model
     wrong = wrong_tokens = tokens = 0
     values: set[float] = set()
     begin = time.perf_counter()
-    for prompts, answers in batches(cases, batch):
+    for prompts, answers in batches(cases, batch, room):
         steps = max(map(len, answers))
         ids = torch.tensor([[net.first, *prompt] for prompt in prompts], device=device)
         right = torch.tensor([answer + [-1] * (steps - len(answer)) for answer in answers], device=device)
@@ -123,6 +127,7 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=16)
     parser.add_argument("--short", type=int, default=5, help="every expression of up to so many characters")
     parser.add_argument("--batch", type=int, default=8_000)
+    parser.add_argument("--memory", type=float, default=30.0, help="GB that the cache of a batch may take")
     parser.add_argument("--classes", nargs="+", default=FAMILIES)
     parser.add_argument("--formats", nargs="+", default=["float32"])
     parser.add_argument("--json", type=Path)
@@ -135,16 +140,16 @@ def main() -> None:
     )
     kinds = {k: cases_of(t, given.digits, given.length) for k, t in (("short", short), ("random", longer))}
     found = []
-    for family in given.classes:
-        net = kl.compile(program, to=family, length=given.length)
+    for family, form in product(given.classes, given.formats):
+        dtype: Any = "bfloat16" if form == "bfloat16" and family == "gpt2" else "float32"
+        net = kl.compile(program, to=family, length=given.length, dtype=dtype)
         print(net, flush=True)
-        for form in given.formats:
-            for kind, cases in kinds.items():
-                row = {"kind": kind, **measure(net, given.device, form, cases, given.batch)}
-                found.append(row)
-                print(json.dumps(row), flush=True)
-                if given.json is not None:
-                    given.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        for kind, cases in kinds.items():
+            row = {"kind": kind, **measure(net, given.device, form, cases, given.batch, given.memory * 1e9)}
+            found.append(row)
+            print(json.dumps(row), flush=True)
+            if given.json is not None:
+                given.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -50,17 +50,17 @@ class Limbs(kl.Program):
 
     tokens = 4
     positions = 2
-    a = kl.word(20, default=0xABCDE)
-    b = kl.word(20, token=lambda t: 0x12345 * (t + 1))
-    c = kl.word(20)
+    a = kl.word(24, default=0xABCDEF)
+    b = kl.word(24, token=lambda t: 0x12345 * (t + 1))
+    c = kl.word(24)
     kind = kl.cat(4, token=lambda t: t)
     output, layers = kind, 3
 
     def step(z):
         if z.kind == 0:
-            z.c = (z.a + z.b) % (1 << 20)
+            z.c = (z.a + z.b) % (1 << 24)
         elif z.kind == 1:
-            z.a = (z.c - z.b - 1) % (1 << 20)
+            z.a = (z.c - z.b - 1) % (1 << 24)
         elif z.a[3]:
             z.kind = 1
 
@@ -176,4 +176,27 @@ class Choosing(kl.Program):
         z.result = int(z.mean) + 1 if 2 not in z.ask else 3
 
 
-RICH = {p.__name__: p for p in (Remembers, Counts, Limbs, Numbered, Cleared, Bitwise, Speaks, Choosing)}
+class Joined(kl.Program):
+    """Units that serve several purposes: what clears a comparison writes a word, one carry is for two sums."""
+
+    tokens = 4
+    positions = 2
+    a = kl.word(24, default=0xABCDEF)
+    b = kl.word(24, token=lambda t: 0x12345 * (t + 1))
+    c = kl.word(24)
+    d = kl.word(24)
+    low = kl.word(3, token=lambda t: 2 * t)
+    five = kl.word(3)
+    kind = kl.cat(2, token=lambda t: t % 2)
+    output, layers = five, 2
+
+    def step(z):
+        if z.low >= 3:
+            z.five = 5
+        if z.kind:
+            z.kind = z.a[0]
+        z.c = (z.a + z.b) % (1 << 24)
+        z.d = (z.a + z.b) % (1 << 24)
+
+
+RICH = {p.__name__: p for p in (Remembers, Counts, Limbs, Numbered, Cleared, Bitwise, Speaks, Choosing, Joined)}

@@ -16,6 +16,7 @@ import torch
 
 import kleene as kl
 from kleene.networks.transformer.files import _digest, content_of
+from rich_programs import RICH
 from test_checker_planted import Adder, Lookup, Mailbox, Several, Shares, Tied, Waits
 
 NETWORKS: dict[str, Any] = {
@@ -31,6 +32,7 @@ NETWORKS: dict[str, Any] = {
     "tied": lambda: Tied,
     "several": lambda: Several,
     "waits": lambda: Waits,
+    **{name.lower(): lambda program=program: program for name, program in RICH.items()},
 }
 
 

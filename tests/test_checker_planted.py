@@ -17,6 +17,7 @@ from kleene.compilers import program_to_transformer as compiler
 from kleene.compilers import transformer_attention as attention
 from kleene.compilers import transformer_mlp as mlp
 from kleene.lowering.thresholds import LinearFunction, UnitBuilder
+from rich_programs import Bitwise, Choosing, Cleared, Counts, Limbs, Numbered, Remembers, Speaks
 
 # --- programs ---------------------------------------------------------------------------------------------
 
@@ -457,6 +458,96 @@ def later_carry(monkeypatch: pytest.MonkeyPatch) -> None:
     other_units(only(lambda u: u.why.startswith("carry"), shifted(-1)))(monkeypatch)
 
 
+def other_heads(change: Callable[[Any, int], None]) -> Patch:
+    """What is changed in a block after its attention is filled, head by head."""
+
+    def spoil(block: Any, spec: Any, layout: Any) -> None:
+        for h, name in enumerate(block.heads):
+            change(block, h) if name in CHANGED_HEADS else None
+
+    return after_attention(spoil)
+
+
+CHANGED_HEADS = ("last", "same", "twin", "again", "put")
+
+
+def other_order(block: Any, h: int) -> None:
+    """The earliest match instead of the latest."""
+    block.relative[h] = block.relative[h].flip(0)
+
+
+def close_ranks(block: Any, h: int) -> None:
+    """Two matches that exp tells apart by less than float32 needs."""
+    block.relative[h] /= 16
+
+
+def right_before_left(block: Any, spec: Any, layout: Any) -> None:
+    """Of two matches that are equally near, the right one."""
+    h = block.heads.index("near")
+    block.relative[h] = block.relative[h].flip(0)
+
+
+def forgotten_offset(block: Any, spec: Any, layout: Any) -> None:
+    """The offset −2 is not looked at."""
+    h = block.heads.index("near")
+    block.relative[h, block.window - 1] = block.relative[h, block.window + 1]
+
+
+def heavier_null_key(block: Any, h: int) -> None:
+    """A head that counts gives the null key another weight than a match."""
+    block.null_score[h] += 1024
+
+
+def counts_itself_twice(block: Any, h: int) -> None:
+    block.null_value[h] *= 2
+
+
+def clears_another_bit(block: Any, spec: Any, layout: Any) -> None:
+    """The head that clears a word leaves its lowest bit, and takes the next one away twice."""
+    start = layout["b"].start
+    for h, name in enumerate(block.heads):
+        if name.startswith("clear"):
+            block.value[h, :, start] = 0
+
+
+def another_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positions are counted from one more."""
+    right = compiler.configure
+
+    def wrong(*given: Any) -> Any:
+        made = right(*given)
+        return dataclasses.replace(made, counted=tuple((at, bits, offset + 1) for at, bits, offset in made.counted))
+
+    monkeypatch.setattr(compiler, "configure", wrong)
+
+
+def both_steps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second step reads what stood there before the first one."""
+    right = compiler.lower_two_steps
+
+    def wrong(updates: Any) -> Any:
+        made = right(updates)
+        early = (dataclasses.replace(unit, half=1) if unit.purpose == "n" else unit for unit in made.units)
+        return dataclasses.replace(made, units=tuple(early))
+
+    monkeypatch.setattr(compiler, "lower_two_steps", wrong)
+
+
+def unread_limb(unit: Any) -> Any:
+    """A unit without the carry of the limb below."""
+    clears = unit.why == "clear" and "limb" in unit.purpose
+    return unit if clears else dataclasses.replace(unit, reads=tuple(r for r in unit.reads if "limb" not in r[0][0]))
+
+
+def lower_bit(unit: Any) -> Any:
+    """The unit writes the bit below."""
+    return dataclasses.replace(unit, writes=tuple(((name, bit - 1), column) for (name, bit), column in unit.writes))
+
+
+def default_of_five(block: Any, spec: Any, layout: Any) -> None:
+    block.null_value[block.heads.index("mean"), 0] = 5
+
+
 def not_causal(block: Any, spec: Any, layout: Any) -> None:
     block.causal = not block.causal
 
@@ -566,6 +657,64 @@ BUGS: dict[str, tuple[Any, dict[str, Any], Patch, str, str]] = {
     "a dimension that is nothing's": (LIB.parity_relative, {}, extra_dimension, "layout", "every dimension"),
     "a layer too few": (LIB.histogram(5, 4), {}, other_config(layers=1), "shapes", "layers"),
     "no halting": (LIB.parity_relative, {"layers": 3}, other_config(halts=False), "shapes", "halts"),
+    # what was added later: preferences, counts, limbs, counted positions, two steps, bits, sets, decoders
+    "the earliest for the latest": (Remembers, {}, other_heads(other_order), "hard-attention", "of two matches"),
+    "ranks that exp confuses": (Remembers, {}, other_heads(close_ranks), "hard-attention", "of two matches"),
+    "the right one of two": (Remembers, {}, after_attention(right_before_left), "hard-attention", "of two matches"),
+    "an offset forgotten": (Remembers, {}, after_attention(forgotten_offset), "hard-attention", "near"),
+    "inputs longer than the ranks": (
+        Remembers,
+        {},
+        other_config(max_length=None, positions=None),
+        "shapes",
+        "longer inputs",
+    ),
+    "a count's null key": (Counts, {}, other_heads(heavier_null_key), "hard-attention", "counts"),
+    "a count that is off": (Counts, {}, other_heads(counts_itself_twice), "copies", "same"),
+    "a limb's carry lost": (
+        Limbs,
+        {},
+        other_units(unread_limb),
+        "thresholds",
+        "bit 16",
+    ),
+    "a limb's carry too late": (
+        Limbs,
+        {},
+        other_units(only(lambda u: u.why.startswith("carry of a limb"), shifted(-1))),
+        "thresholds",
+        "bit 16",
+    ),
+    "positions counted from one more": (Numbered, {}, another_count, "shapes", "counted"),
+    "a written word keeps its old value": (Numbered, {}, other_copies(keeps_old), "copies", "put"),
+    "a clearing head at every position": (Cleared, {}, lost_limit("where"), "hard-attention", "clear"),
+    "a bit that is not cleared": (Cleared, {}, after_attention(clears_another_bit), "copies", "'b'"),
+    "two steps at once": (Cleared, {}, both_steps_at_once, "thresholds", "'n'"),
+    "a bit of a complement": (
+        Cleared,
+        {},
+        other_units(only(lambda u: u.purpose == "b", shifted(-1))),
+        "thresholds",
+        "'b'",
+    ),
+    "one bit of a bitwise and": (
+        Bitwise,
+        {},
+        other_units(only(lambda u: "[10]" in u.why or "(a[1], b[1])" in u.why, shifted(1))),
+        "thresholds",
+        "bit 1 of 'c'",
+    ),
+    "a shift by one too few": (
+        Bitwise,
+        {},
+        other_units(only(lambda u: u.why == "bits a[2], from 1 on" and u.purpose == "a", lower_bit)),
+        "thresholds",
+        "of 'a'",
+    ),
+    "a set for nothing": (Choosing, {}, other_copies(other_default), "copies", "neighbour"),
+    "an average's default": (Choosing, {}, after_attention(default_of_five), "copies", "mean"),
+    "a decoder with another end": (Speaks, {}, other_config(max_tokens=4), "shapes", "max_tokens"),
+    "a decoder that finds the first": (Speaks, {}, other_heads(other_order), "hard-attention", "again"),
     "another stop token": (LIB.parity_scratchpad(3), {}, other_config(stop=0), "shapes", "stop"),
 }
 

@@ -621,7 +621,8 @@ class Block:
     def __getitem__(self, name: str) -> Array:
         """A tensor in whole numbers (lemma `numbers` shows that it has no others, where it must not)."""
         if name not in self._whole:
-            self._whole[name] = np.rint(self.raw[name]).astype(np.int64)
+            whole = np.empty(self.raw[name].shape, dtype=np.int64)
+            self._whole[name] = np.rint(self.raw[name], out=whole, casting="unsafe")
         return self._whole[name]
 
     @cached_property
@@ -772,10 +773,10 @@ def prove_numbers(net: Net) -> dict[str, Any]:
 
 
 def entries(table: Array, rows: Array, columns: Sequence[int]) -> Array:
-    """Some rows and columns of a table."""
-    whole = np.array_equal(columns, np.arange(table.shape[1]))
-    chosen: Array = table[rows] if whole else table[np.ix_(rows, np.asarray(columns))]
-    return chosen
+    """Some rows and columns of a table, each at most once and in order."""
+    chosen: Array = table if len(rows) == len(table) else table[rows]
+    part: Array = chosen if len(columns) == table.shape[1] else chosen[:, list(columns)]
+    return part
 
 
 def most(net: Net, rows: Array) -> Array:
@@ -783,9 +784,10 @@ def most(net: Net, rows: Array) -> Array:
     segment is on (or an average of them), every bit and scratch value."""
     total = np.zeros(len(rows))
     for s in net.layout.values():
-        part = np.abs(rows[:, s.slice])
+        part = rows[:, s.slice]
         if part.any():
-            total = total + (part.max(axis=1) if s.coding == "one-hot" else part.sum(axis=1))
+            one_hot = s.coding == "one-hot"
+            total += np.maximum(part.max(axis=1), -part.min(axis=1)) if one_hot else np.abs(part).sum(axis=1)
     return total
 
 
@@ -797,7 +799,7 @@ def prove_exact_sums(net: Net) -> dict[str, Any]:
             continue
         for half, (into, bias, out) in enumerate((("in1", "bias1", "out1"), ("in2", "bias2", "out2"))):
             chosen = ~block.of_averages[half]
-            sums = np.abs(block.raw[bias][chosen]) + most(net, block.raw[into][chosen])
+            sums = (np.abs(block.raw[bias]) + most(net, block.raw[into]))[chosen]
             writes = np.abs(block.raw[out]).sum(axis=1) + 1
             top = max(sums.max(initial=0), writes.max(initial=0))
             need(
@@ -1410,7 +1412,8 @@ def prove_buckets(net: Net, block: Block, head: Head, units: set[int]) -> tuple[
         if np.nonzero(block.raw["in1"][unit])[0].tolist() != [s.start]:
             continue
         units.discard(unit)
-        dim = int(np.argmax(block.raw["out1"][:, unit] != 0))
+        (dim, *others) = np.nonzero(block.raw["out1"][:, unit])[0].tolist() or [-1]
+        need(dim >= 0 and not others, f"a unit that puts '{head.name}' into a bucket writes none or several")
         need(block.buckets.get(dim, ("", 0))[0] == head.name, f"a unit puts '{head.name}' into {net.where(dim)}")
         slope, offset = Fraction(block.raw["in1"][unit, s.start]), -Fraction(block.raw["bias1"][unit])
         need(np.count_nonzero(block.raw["out1"][dim]) == 1, "two units write one bucket")
@@ -1467,10 +1470,6 @@ def prove_scratch(net: Net) -> dict[str, Any]:
         written = np.nonzero(block.raw["out1"].any(axis=1))[0].tolist()
         for dim in written:
             need(dim in scratch, f"the first half of block {block.number} writes {net.where(dim)}, no scratch value")
-        single = (block.raw["out1"] != 0).sum(axis=0)
-        need(
-            (single == 1).all(), f"a unit in the first half of block {block.number} writes no or several scratch values"
-        )
         reads = block["in1"][~block.of_averages[0]]
         need(not reads[:, list(scratch)].any(), f"the first half of block {block.number} reads a scratch value")
         for dim, (direction, thresholds, values) in block.scratch.items():
@@ -1517,9 +1516,9 @@ def prove_clearing(net: Net) -> dict[str, Any]:
                 must = s.name in block.layer.heads or dim in used
                 need(len(units) <= 1 and (len(units) or not must), f"{net.where(dim)} is not cleared by one unit")
                 for unit in units:
-                    plain = np.nonzero(into[unit])[0].tolist() == np.nonzero(out[:, unit])[0].tolist() == [dim]
-                    right = plain and into[unit, dim] == 1 and out[dim, unit] == -1 and block.raw["bias2"][unit] == 0
-                    need(right, f"{net.where(dim)} is written by a unit that does not just clear it")
+                    plain = np.nonzero(into[unit])[0].tolist() == [dim] and into[unit, dim] == 1
+                    right = plain and out[dim, unit] == -1 and block.raw["bias2"][unit] == 0
+                    need(right, f"{net.where(dim)} is written by a unit that does not clear it")
                     cleared += 1
         for dim in block.scalars:
             for unit in np.nonzero(out[dim])[0]:
@@ -1777,7 +1776,9 @@ class Cases:
             if low.any() or high.any() or one.any() or two.any() or atom in named or own:
                 self.low[atom], self.high[atom] = low, high
                 self.into_scratch[atom] = (one, two)
-        self.reads = {atom: (self.low[atom] != 0).any(axis=1) | (self.high[atom] != 0).any(axis=1) for atom in self.low}
+        self.reads = {
+            atom: np.any([self.low[atom].any(axis=1), self.high[atom].any(axis=1)], axis=0) for atom in self.low
+        }
         # rounded sums are monotone: a single part in [0, 1] moves no bound, several parts of an average may exceed 1
         parts = [(self.rows[:, self.net.layout[name].slice] != 0).sum(axis=1) for name in block.rough]
         kinds = [self.net.program.kinds[name].name for name in block.rough]
@@ -1787,15 +1788,10 @@ class Cases:
 
     def prove(self) -> None:
         known = {*self.low} | {n for n, k in self.net.program.kinds.items() if k.name == "word"}
-        reading = self.rows.copy()
-        for atom in self.low:
-            reading[:, dims_of(self.block, atom)] = 0
-        reading[:, self.scratch] = 0
-        idle = [d for d in range(self.net.dim) if self._always_zero(d)]
-        reading[:, idle] = 0
-        for unit in np.nonzero(reading.any(axis=1))[0][:1]:
-            dim = int(np.nonzero(reading[unit])[0][0])
-            raise Refused(f"a unit of '{self.name}' reads {self.net.where(dim)}, which it cannot")
+        read = {*np.nonzero(self.rows.any(axis=0))[0].tolist()} - {*self.scratch}
+        for dim in read.difference(*(dims_of(self.block, atom) for atom in self.low)):
+            idle = self._always_zero(dim)
+            need(idle, f"a unit of '{self.name}' reads {self.net.where(dim)}, which it cannot")
         for update in self.updates:
             for name in update.mentions - known:
                 raise Refused(f"an update of '{self.name}' depends on '{name}', which no scratch value holds")
@@ -1912,10 +1908,11 @@ class Cases:
                 low, high = low + np.minimum(weights, 0), high + np.maximum(weights, 0)
                 blurred |= (weights != 0) & (s in fuzzy)
         for atom, part in domain.items():
-            if self.reads[atom][units].any():
-                one, two = entries(self.low[atom], units, part), entries(self.high[atom], units, part)
-                low, high = low + one.min(axis=1), high + two.max(axis=1)
-                blurred |= (one != two).any(axis=1)
+            if (mine := np.nonzero(self.reads[atom][units])[0]).size:
+                one, two = (entries(table[atom], units[mine], part) for table in (self.low, self.high))
+                low[mine], high[mine] = low[mine] + one.min(axis=1), high[mine] + two.max(axis=1)
+                if self.low[atom] is not self.high[atom]:
+                    blurred[mine] |= (one != two).any(axis=1)
         trifle = np.where(blurred, self.trifle[units], 0)
         return low - trifle, high + trifle, blurred
 
@@ -1974,14 +1971,12 @@ class Cases:
         constant, left = np.zeros(len(units)), []
         asked = [s for s in range(len(self.scratch)) if self.through[units, s].any()]
         for atom, part in domain.items():
-            chosen = list(part)
-            table = self.low[atom][units][:, chosen]
-            into = any(part[asked][:, chosen].any() for part in self.into_scratch[atom])
-            same = (table == table[:, :1]).all() and not into and self.low[atom] is self.high[atom]
-            if atom not in named and same:
-                constant = constant + table[:, 0]
-            else:
+            into = any(table[asked][:, list(part)].any() for table in self.into_scratch[atom])
+            sharp = self.low[atom] is self.high[atom]
+            if atom in named or into or not sharp or self._varies(atom, domain, units).any():
                 left.append((atom, part))
+            else:
+                constant = constant + self.low[atom][units, part[0]]
         key = units.tobytes(), constant.tobytes(), total.tobytes(), alive, tuple(left)
         return key, [atom for atom, _ in left]
 
@@ -2059,10 +2054,10 @@ class Cases:
 
     def _varies(self, atom: Atom, domain: Domain, units: Array) -> Array:
         """Which units' sums an atom can change in a box."""
-        if len(domain[atom]) == 1 or not self.reads[atom][units].any():
-            return np.zeros(len(units), dtype=bool)
-        table = entries(self.low[atom], units, domain[atom])
-        result: Array = (table != table[:, :1]).any(axis=1)
+        result = np.zeros(len(units), dtype=bool)
+        if len(domain[atom]) > 1 and (mine := np.nonzero(self.reads[atom][units])[0]).size:
+            table = entries(self.low[atom], units[mine], domain[atom])
+            result[mine] = (table != table[:, :1]).any(axis=1)
         return result
 
     def _classes(self, domain: Domain, units: Array, atom: Atom) -> list[tuple[int, ...]]:
@@ -2260,11 +2255,14 @@ class Cases:
             if not which.any():
                 continue
             mine = units[which]
-            sums = self.low[atom][mine][:, list(domain[atom])] + (self.bias[mine] + moved[which])[:, None]
+            sums = entries(self.low[atom], mine, domain[atom]) + (self.bias[mine] + moved[which])[:, None]
             for other in domain:
                 if other != atom and self.reads[other][mine].any():
                     sums = sums + self.low[other][mine][:, domain[other][0]][:, None]
-            alone[atom] = alone.get(atom, 0) + (sums >= 1).T.astype(np.float64) @ self.columns[mine]
+            if atom not in alone:
+                alone[atom] = np.zeros((sums.shape[1], self.kind.size))
+            writers, dims = np.nonzero(self.columns[mine])
+            np.add.at(alone[atom].T, dims, (sums >= 1)[writers] * self.columns[mine][writers, dims][:, None])
 
     def _add_joint(self, units: Array, moved: Array, joint: Joint, chosen: Array, rest: Array) -> None:
         """Units on directions: each direction's step function of its sum."""

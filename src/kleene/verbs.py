@@ -771,7 +771,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     - `seed`: the seed of the random inputs.
     - `evaluator`: which evaluator runs the network ("dense", "sparse", …); by default the quickest.
     - `layers`: run this many layers instead of until both halt.
-    - `max_layers`: give up on an input after so many layers.
+    - `max_layers`: give up on an input after this many layers.
     - `cluster`: check on this Ray cluster: its address, "auto", or a `kleene.common.cluster.Cluster`.
     - `progress`: a function that is called with the number of inputs checked so far.
 
@@ -977,7 +977,7 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
     - `folder`: keep checkpoints here; the same call goes on from the last one.
     - `save_seconds`: how many seconds lie between two checkpoints.
     - `keep`: keep the last checkpoint of a run that is done.
-    - `deadline`: stop after so many seconds, with a checkpoint.
+    - `deadline`: stop after this many seconds, with a checkpoint.
     - `device`: "cpu" or "cuda"; by default a GPU where there is one.
     - `progress`: show a progress bar.
 
@@ -1030,7 +1030,7 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
 
     A transformer gives a trace of every variable, head, position and layer. Option:
 
-    - `max_layers`: `DidNotHalt` after so many layers.
+    - `max_layers`: `DidNotHalt` after this many layers.
 
     An RNN gives a trace of its hidden vectors. Option for the network of a Turing machine:
 
@@ -1135,11 +1135,11 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
 
     Options for "transformer-lens", "onnx" and "circuit":
 
-    - `layers`: unroll so many layers. TransformerLens needs it where a network halts by itself.
+    - `layers`: unroll this many layers. TransformerLens needs it where a network halts by itself.
     - `length`: the longest input (TransformerLens).
     - `bridge`: a `TransformerBridge` (TransformerLens 3.9 and 4) instead of a `HookedTransformer` (2 and 3); by default
       only where there is no `HookedTransformer`.
-    - `max_layers`: leave a sequence that has not halted after so many layers (ONNX, where it is not unrolled).
+    - `max_layers`: leave a sequence that has not halted after this many layers (ONNX, where it is not unrolled).
 
     With a path, "transformer-lens" only writes the folder, which needs no TransformerLens.
     """

@@ -113,3 +113,13 @@ def test_a_few_random_automata(seed):
     dfa = random_dfa(rng, 30, 2)
     held = [checked(dfa, cell, rng) for cell in CELLS if cell.get("depth") != "constant"]
     assert held[:4] == [True] * 4 and held[6:] == [True] * 3
+
+
+def test_any_two_networks_are_compared():
+    dfa, other = kl.regex("a*b", alphabet="ab"), kl.regex("a*bb", alphabet="ab")
+    cells = [{"to": to} for to in ("rnn", "lstm", "linear", "transformer")] + [{"to": "decoder", "length": 4}]
+    for first in cells:
+        network = kl.compile(dfa, **first)
+        for second in cells:
+            assert kl.verify(network, kl.compile(dfa, **second)).holds
+            assert not kl.verify(network, kl.compile(other, **second)).holds

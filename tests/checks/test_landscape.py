@@ -195,3 +195,9 @@ def test_bad_rule_sets_are_refused():
         RuleSet({"a": 2}, (Rule("a", 0, 1, ()),))
     with pytest.raises(kl.NotSupported, match="regulariser 'l3'"):
         landscape(COUNTEREXAMPLE, DATA, regulariser="l3")
+
+
+def test_values_are_shown_as_the_program_has_them():
+    around = landscape(kl.library.parity_sum(3), [[2, 1, 0, 1]])
+    assert "rule 0: parity: 0 → 1  if share = 1/4" in str(around)
+    assert any("share=1/4" in at.name for at in around.breaking)

@@ -223,7 +223,7 @@ def test_rules_that_cannot_fire_are_apart_from_those_left_open():
     example = found.examples[rule]
     assert rule in seen_rules(with_a_dead_rule, [example]).rules
     report = str(found)
-    assert "1 never fire on these inputs" in report and f"(fires on {list(example)})" in report
+    assert "1 that write never fire on these inputs" in report and f"(fires on {list(example)})" in report
 
 
 @pytest.mark.parametrize("program", [kl.library.parity_relative, with_a_dead_rule, kl.library.parity_sum(4)])
@@ -233,6 +233,19 @@ def test_the_counts_fit(program):
     assert len(kl.rules(program)) == found.fired + len(found.rules) + found.clearing
     assert small.seen.rule_count == found.fired + found.cleared
     assert str(small).startswith(f"{small.spec.name}: {small.seen.rule_count} rules; {found.fired} write")
+
+
+def test_examples_of_rules_that_need_a_long_input():
+    """Inputs without a start token read what is not defined; they must not hide the others."""
+    program = kl.library.parity_sum(12)
+    found = kl.unspecified(program, [[2, 1, 0, 1], [2, 1, 1, 1]])
+    to_one = [rule for rule in found.open if rule.new == 1]
+    assert to_one and set(to_one) <= set(found.examples)
+    assert all(rule in seen_rules(program, [found.examples[rule]]).rules for rule in to_one)
+    lines = str(found).splitlines()
+    counts = [int(line.split()[0]) for line in lines[1:] if line[0].isdigit()]
+    rules, fire, never_clear, open_, dead, _ = counts
+    assert rules == fire + never_clear + open_ + dead == len(kl.rules(program))
 
 
 def test_what_is_called_unreachable_never_fires():

@@ -10,21 +10,11 @@ import kleene as kl
 from kleene.common.text import Text
 from kleene.errors import InputError, ProgramError
 from kleene.library.scan import ROOM, memory
+from sample_programs import Parity as ParityOfTokens
 
 
-class Parity(kl.Program):
+class Parity(ParityOfTokens):
     tokens = "01^"
-    parity = kl.cat(2, token=lambda t: 0 if t == 2 else t)
-    done = kl.cat(2, token=lambda t: t == 2)
-    parity_left = kl.relative(parity, -1)
-    done_left = kl.relative(done, -1)
-    output = parity
-    halt = {done: 1}
-
-    def step(z):
-        if not z.done and z.done_left:
-            z.parity = z.parity_left ^ z.parity
-            z.done = 1
 
 
 def test_text_works_wherever_tokens_do(tmp_path):
@@ -100,6 +90,6 @@ def test_problems_are_named(tmp_path):
         ("a b",): "is not a symbol",
     }.items():
         with pytest.raises(ProgramError, match=said):
-            type(kl.Program)("Wrong", (kl.Program,), {**vars(Parity), "tokens": tokens})
+            type(kl.Program)("Wrong", (kl.Program,), {**vars(ParityOfTokens), "tokens": tokens})
     with pytest.raises(ProgramError, match="start='x' is not in the alphabet 01"):
-        type(kl.Program)("Wrong", (kl.Program,), {**vars(Parity), "text": Text(start="x")})
+        type(kl.Program)("Wrong", (kl.Program,), {**vars(ParityOfTokens), "tokens": "01^", "text": Text(start="x")})

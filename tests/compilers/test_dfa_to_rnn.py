@@ -34,7 +34,7 @@ def test_the_default_weighs_units_and_weights():
     weights = kl.compile(dfa).weights_each_way
     for way, size in ways.items():
         assert 0.5 < weights[way] / size["nonzero"] < 2
-    assert "weights each way" in str(kl.compile(dfa))
+    assert "weights by construction" in str(kl.compile(dfa))
 
 
 def shifts(states: int, symbols: int, pieces: int) -> kl.DFA:

@@ -161,7 +161,7 @@ def test_what_is_read_blind_runs_like_the_network():
 
 def test_words_are_named_as_what_cannot_be_read():
     hidden, _ = permuted(kl.compile(LIBRARY.subleq_words(8, 16)), random.Random(1))
-    with pytest.raises(kl.NotExact, match="not read without a description"):
+    with pytest.raises(kl.NotExact, match="the saved description"):
         kl.decompile(hidden, blind=True)
 
 

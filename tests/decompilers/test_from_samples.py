@@ -47,7 +47,7 @@ def test_errors() -> None:
     for good, bad, options, says in (
         (["a"], ["a"], {}, "both accepted and rejected"),
         ("ab", [], {}, "one word"),
-        ([3], [], {}, "should be a string"),
+        ([3], [], {}, "must be a string"),
         (["a"], ["b"], {"method": "x"}, "method='x'"),
         (["a"], ["b"], {"alphabet": "a"}, "not in the alphabet"),
     ):

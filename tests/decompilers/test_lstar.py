@@ -47,9 +47,9 @@ def test_answers_that_are_none_are_refused() -> None:
     for asked, message in (
         (model, r"the module's answer for '' is not a number \(NaN\)"),
         (lambda words: [float("nan")] * len(words), r"the answer for '' is not a number \(NaN\)"),
-        (lambda words: [True] * (len(words) - 1), "0 answers for 1 words; there should be one a word"),
+        (lambda words: [True] * (len(words) - 1), "0 answers for 1 words; give one answer per word"),
         (lambda words: [[True, False]] * len(words), r"an answer of shape \(1, 2\) for 1 words"),
-        (torch.nn.Embedding(2, 5), "0 numbers for 1 words; it should give one logit per word, or two"),
+        (torch.nn.Embedding(2, 5), "0 numbers for 1 words; it must give one logit per word, or two"),
     ):
         with pytest.raises(InputError, match=message):
             kl.extract(asked, "01")

@@ -69,6 +69,154 @@ def test_memory_is_bounded_at_200_words():
     assert found.parts.shape == (200, 1) and seen == [50] * 4
 
 
+class Embedded(nn.Module):
+    """Embeddings, then what a subclass does."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(20, 8), nn.Linear(8, 2)
+        self.rnn = nn.LSTM(8, 8, batch_first=True)
+
+
+class StartAndEncoder(Embedded):
+    """A learned start vector before the words, and torch's own transformer."""
+
+    def __init__(self):
+        super().__init__()
+        self.start = nn.Parameter(torch.randn(1, 1, 8))
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
+
+    def forward(self, x):
+        e = torch.cat([self.start.expand(len(x), -1, -1), self.embed(x)], 1)
+        return self.out(self.encoder(e, src_key_padding_mask=nn.functional.pad(x == 19, (1, 0)))[:, 0])
+
+
+class Causal(StartAndEncoder):
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return self.out(self.encoder(self.embed(x), mask=mask, is_causal=True))
+
+
+class MaskedMaximum(Embedded):
+    def forward(self, x):
+        return self.out(self.rnn(self.embed(x))[0].masked_fill((x == 9).unsqueeze(-1), -torch.inf).max(1).values)
+
+
+class ChosenMaximum(Embedded):
+    def forward(self, x):
+        h = self.rnn(self.embed(x))[0]
+        return self.out(torch.where((x == 9).unsqueeze(-1), torch.tensor(-torch.inf), h).amax(1))
+
+
+class Bag(Embedded):
+    def __init__(self):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(20, 8, padding_idx=9)
+
+    def forward(self, x):
+        return self.out(self.bag(x))
+
+
+class OneHot(Embedded):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(20, 8, batch_first=True)
+
+    def forward(self, x):
+        return self.out(self.rnn(nn.functional.one_hot(x, 20).float())[0][:, -1])
+
+
+class LogProbabilities(Embedded):
+    def forward(self, x):
+        return nn.functional.log_softmax(self.out(self.rnn(self.embed(x))[0][:, -1]), -1)
+
+
+class Probabilities(Embedded):
+    def forward(self, x):
+        return torch.softmax(self.out(self.rnn(self.embed(x))[0][:, -1]), -1)
+
+
+class Cells(Embedded):
+    """A wrapped cell, with a norm written by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(8, 8)
+
+    def forward(self, x):
+        h = c = torch.zeros(len(x), 8)
+        for word in self.embed(x).unbind(1):
+            h, c = self.cell(word, (h, c))
+            h = (h - h.mean(-1, keepdim=True)) * torch.rsqrt(h.var(-1, keepdim=True, unbiased=False) + 1e-3)
+        return self.out(h)
+
+
+class RootMeanSquare(Embedded):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.RMSNorm(8)
+
+    def forward(self, x):
+        x = self.embed(x)
+        x = x + self.norm(x) * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-3)
+        return self.out(nn.functional.silu(x).sum(1))
+
+
+OWN = (StartAndEncoder, Causal, MaskedMaximum, ChosenMaximum, Bag, OneHot, LogProbabilities, Probabilities, Cells)
+
+
+@pytest.mark.parametrize("kind", [*OWN, RootMeanSquare])
+def test_models_of_many_kinds(kind):
+    """The whole is the model's own; a focus on all words and the base are the whole; one on none has nothing."""
+    torch.manual_seed(5)
+    model, tokens = kind().eval(), [3, 7, 9, 4]
+    wanted = model(torch.tensor([tokens]))
+    wanted = wanted[0, -1] if wanted.dim() == 3 else wanted[0]
+    found = kl.contributions(model, tokens, focus=[slice(None), [], 1, [0, 3]], target="all")
+    assert torch.allclose(found.whole, wanted, atol=1e-5)
+    assert torch.allclose(found.parts[0] + found.base[0], wanted, atol=1e-5)
+    assert found.parts[1].abs().max() == 0 and found.parts[2:].abs().max() > 1e-4
+    assert torch.isfinite(found.parts).all()
+
+
+def test_attention_of_torch_is_that_of_functions():
+    """`nn.MultiheadAttention` and the same written out: patterns of the whole, values by part."""
+    torch.manual_seed(6)
+    inside = nn.MultiheadAttention(8, 2, batch_first=True).double()
+    nn.init.normal_(inside.in_proj_bias)
+
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inside = inside
+
+        def forward(self, x):
+            return self.inside(x, x, x, need_weights=False)[0]
+
+    class Written(Module):
+        def forward(self, x):
+            joined = x @ inside.in_proj_weight.T + inside.in_proj_bias
+            q, k, v = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in joined.chunk(3, -1))
+            mixed = (q @ k.mT / 2).softmax(-1) @ v
+            return inside.out_proj(mixed.transpose(1, 2).flatten(2))
+
+    x = torch.randn(5, 8).double()
+    one, two = (kl.contributions(net().double(), x, target="all") for net in (Module, Written))
+    assert torch.allclose(one.whole, two.whole, atol=1e-12)
+    assert torch.allclose(one.parts, two.parts, atol=1e-12) and torch.allclose(one.base, two.base, atol=1e-12)
+
+
+def test_a_model_that_reads_embeddings_otherwise_is_named():
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    model = transformers.RobertaForSequenceClassification(transformers.RobertaConfig(vocab_size=20, **sizes))
+    nn.init.normal_(model.roberta.embeddings.position_embeddings.weight)
+    nn.init.normal_(model.classifier.out_proj.weight)
+    kl.contributions(model, [3, 7, 4])
+    with pytest.raises(kl.NotSupported, match="padding"):
+        kl.contributions(model, [3, 1, 4])  # 1 is its padding token
+
+
 def hugging_face(kind):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(3)

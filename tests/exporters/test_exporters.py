@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 import kleene as kl
 from kleene.checks.agreement import choose_inputs
 from kleene.cli.names import find_program, library_programs
+from rich_programs import Numbered
 
 START = 2
 
@@ -74,7 +75,7 @@ def padded(rows):
 
 
 def stream(net, tokens, layers):
-    """The residual stream after so many layers, by the network's own blocks."""
+    """The residual stream after this many layers, by the network's own blocks."""
     x, mask = net.embed(torch.tensor([tokens])), torch.ones(1, len(tokens), dtype=torch.bool)
     for layer in range(layers):
         x = net.block(layer)(x, mask)
@@ -367,7 +368,7 @@ def test_what_cannot_be_exported_is_said(nets, tmp_path):
         kl.export(nets["parity"], "graphviz", tmp_path / "out")
     with pytest.raises(kl.NotSupported, match="onnx: there is no option layers= for an ExactRNN"):
         kl.export(rnn, "onnx", tmp_path / "out", layers=3)
-    with pytest.raises(kl.NotExact, match="not all integers"):  # tapes are fractions
+    with pytest.raises(kl.NotExact, match="some weights are not integers"):  # tapes are fractions
         kl.export(kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ")), "onnx", tmp_path / "out")
     with pytest.raises(kl.NotSupported, match="there is no 'keras'; there are transformer-lens"):
         kl.export(nets["parity"], "keras")
@@ -418,3 +419,19 @@ def test_the_command_on_saved_networks_and_files(tmp_path, capsys):
     dots.append(run("regex", "a*b", "--dot"))
     assert [code for code, _ in dots] == [0, 0, 0] and len({text for _, text in dots}) == 1
     assert dots[0][1].startswith("digraph {")
+
+
+def test_counted_positions_are_exported(tmp_path):
+    """Other tools have position embeddings alone."""
+    net = kl.compile(Numbered)
+    kl.export(net, "onnx", tmp_path / "net.onnx")
+    lens = kl.export(net, "transformer-lens", length=3, bridge=True)
+    said = kl.export(net, "circuit")
+    assert {"positions"} <= {node["id"] for node in said["nodes"]}
+    for tokens in ([1], [2, 2], [3, 3, 3], [1, 6, 3], [5, 2, 3]):
+        given = {"tokens": np.array([tokens]), "mask": np.ones((1, len(tokens)), dtype=bool)}
+        outputs = session(tmp_path / "net.onnx").run(["outputs"], given)[0]
+        assert outputs[0].tolist() == Numbered.run(tokens)
+        with torch.no_grad():
+            logits = lens(torch.tensor([[lens.kleene["sink_token"], *tokens]]))
+        assert torch.equal(logits[0, 1:], net.logits(stream(net, tokens, 1)))

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import kleene as kl
+from rich_programs import Numbered
 
 pytest.importorskip("transformers")
 
@@ -38,6 +39,7 @@ print(json.dumps([made, told, sorted(name for name in sys.modules if name.starts
         (kl.library.computer(6), []),
         (kl.library.scan, []),
         (kl.library.parity_sum(5), ["1011"]),
+        (Numbered, []),
     ],
     ids=lambda thing: getattr(thing, "__name__", ""),
 )
@@ -47,7 +49,9 @@ def test_it_loads_without_kleene(tmp_path, program, texts):
     net = kl.compile(program)
     kl.export(net, "hugging-face", tmp_path / "model")
     inputs = [net.encode(text) for text in texts] or [
-        program.encode({"scan": "jump twice"}.get(program.__name__, "9 9 3 10 11 6 0 0 -1 5 3 7"))
+        [1, 6, 3]
+        if program is Numbered
+        else program.encode({"scan": "jump twice"}.get(program.__name__, "9 9 3 10 11 6 0 0 -1 5 3 7"))
     ]
     ran = subprocess.run(
         [sys.executable, "-c", ALONE, json.dumps([str(tmp_path / "model"), inputs, texts])],

@@ -102,7 +102,7 @@ def test_a_stock_model_accepts_what_its_automaton_does() -> None:
     words = ["c", "abc", "abbac", "ab", "abca", "bac", "cc"]
     assert net.accepts_batch(words) == [dfa.accepts(word) for word in words]
     assert net.accepts(net.encode("abc")) and not net.accepts("ab")
-    with pytest.raises(kl.NotSupported, match="does not say which tokens are allowed"):
+    with pytest.raises(kl.NotSupported, match="does not know which tokens are allowed"):
         kl.compile(kl.library.parity_decoder(8), to="llama", length=8).accepts("01")
 
 

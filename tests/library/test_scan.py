@@ -236,7 +236,7 @@ def test_trace_tells_of_a_rejected_input():
 def test_trace_steps_on_the_command_line():
     result = CliRunner().invoke(app, ["trace", "scan", "jump twice", "--steps", "--json"])
     assert result.exit_code == 0 and '"Action": "Shift"' in result.stdout
-    with pytest.raises(kl.NotSupported, match="leave --steps out"):
+    with pytest.raises(kl.NotSupported, match="omit --steps"):
         CliRunner().invoke(app, ["trace", "addition", "1+2", "--steps"], catch_exceptions=False)
 
 

@@ -27,19 +27,15 @@ def right(net: Any, given: list[str]) -> None:
     assert [net.decode(tokens) for tokens in made] == [interpret(command) for command in given]
 
 
-def test_gpt2_is_refused_where_its_sums_leave_float32() -> None:
-    with pytest.raises(kl.NotExact, match="more than float32 adds exactly; the rotary classes"):
-        kl.compile(kl.library.scan_decoder(), to="gpt2", length=60)  # a wide LayerNorm has a large bias
-
-
-def test_a_llama_gives_the_actions_and_is_certified() -> None:
-    net = kl.compile(kl.library.scan_decoder(), to="llama", length=60)
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_stock_model_gives_the_actions_and_is_certified(family: Any) -> None:
+    net = kl.compile(kl.library.scan_decoder(), to=family, length=60)
     assert kl.certify(net).holds
-    right(net, some(20))
+    right(net, some(8 if family == "gpt2" else 20))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "gpt2"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_class_gives_the_actions_of_every_command(family: Any) -> None:
     net = kl.compile(kl.library.scan_decoder(), to=family, length=60)
     assert kl.certify(net).holds

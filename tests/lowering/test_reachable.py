@@ -9,6 +9,7 @@ import pytest
 
 import kleene as kl
 from agreeing import outcomes
+from kleene.checks.steps import certify_step
 from kleene.errors import ProgramError, RangeError, StepError
 from kleene.lowering.guarding import guarded_updates
 
@@ -175,3 +176,62 @@ def _fraction() -> Any:
             z.x = 1.5
 
     return Half
+
+
+class Sums(kl.Program):
+    """Three layers add a token each, and a fourth would leave the range."""
+
+    tokens, layers = 4, 3
+    x = kl.cat(4, token=lambda t: t)
+    n = kl.cat(10)
+    output = n
+
+    def step(z):
+        z.n += z.x
+
+
+def test_ranges_need_to_hold_for_the_layers_that_the_program_has():
+    net = kl.compile(Sums)
+    assert kl.verify(Sums, net, lengths=range(1, 4)).mismatches == 0
+    assert kl.certify(net).holds and kl.certify(Sums).holds
+    assert kl.compile(Sums, shape="encoder", layers=2).run([3, 1]) == Sums.run([3, 1], layers=2) == [6, 2]
+
+
+def test_a_network_runs_no_more_layers_than_its_ranges_hold_for(tmp_path):
+    net = kl.compile(Sums)
+    net.save(tmp_path / "sums")
+    for run in (net.run, kl.load(tmp_path / "sums", kl.Transformer).run):
+        with pytest.raises(kl.InputError, match="runs no more than these"):
+            run([1], layers=4)
+    with pytest.raises(kl.InputError, match="after its 3 layers"):
+        kl.compile(Sums, shape="encoder", layers=4)
+    with pytest.raises(RangeError):
+        Sums.run([3], layers=4)
+
+
+def test_a_changed_update_of_a_later_layer_is_found():
+    """What only the third layer sees is checked, too."""
+    updates = guarded_updates(Sums)
+    (update,) = updates.updates
+    table = tuple((value, 0 if value == 9 else index) for value, index in update.table)
+    assert not certify_step(Sums, updates=replace(updates, updates=(replace(update, table=table),))).holds
+
+
+class Flags(kl.Program):
+    """Eighteen flags that are counted in a variable."""
+
+    tokens, layers = 4, 1
+    x = kl.array(18, lambda k: kl.cat(4, token=lambda t: (t + k) % 4))
+    n = kl.cat(19)
+    output = n
+
+    def step(z):
+        for k in range(18):
+            if z.x[k] == 1:
+                z.n += 1
+
+
+def test_flags_counted_in_a_variable_are_one_sum():
+    assert len(guarded_updates(Flags)) == 1
+    assert kl.verify(Flags, kl.compile(Flags), lengths=[1, 2]).mismatches == 0
+    assert kl.certify(Flags).holds

@@ -565,7 +565,7 @@ def test_names_that_are_no_values_are_refused():
     for act in (lambda: Typo.run([1]), lambda: kl.compile(Typo)):
         with pytest.raises(kl.ProgramError, match="writes 'y', which is not declared; declared: x"):
             act()
-    with pytest.raises(kl.ProgramError, match="has a 'run' already"):
+    with pytest.raises(kl.ProgramError, match="every program has 'run'"):
 
         class Runs(kl.Program):
             tokens = 2

@@ -94,7 +94,7 @@ def test_a_cleared_variable_that_is_not_cleared_shows():
     with torch.no_grad():
         net.blocks[0].value[head] = 0
         net.blocks[0].out[head] = 0
-    with pytest.raises(kl.NotExact, match="nothing takes away"):
+    with pytest.raises(kl.NotExact, match="is not removed"):
         kl.decompile(net)
 
 

@@ -198,7 +198,7 @@ def test_patterns_look_at_as_many_digits_as_it_takes() -> None:
         build.out, build.out_bias = {(0, 1): -1, (1, 1): 1}, {0: 1}
         engine = PatternEngine(fuse(build.build(), Decider), 3)
         if answer is None:
-            with pytest.raises(kl.NotExact, match="hangs on another"):
+            with pytest.raises(kl.NotExact, match="depends on another"):
                 engine.run([], 1, 4)
         else:
             assert engine.run([], 1, 4) == ({0: start}, answer, 4) and engine.places > 2
@@ -563,3 +563,20 @@ def test_a_word_that_is_none() -> None:
     for decide in (POWERS_OF_TWO.run, kl.compile(POWERS_OF_TWO).decide):
         with pytest.raises(InputError, match="word None"):
             decide(None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"transitions": {"p": {"_": ("q", "_", 1)}, "q": {"_": ("q", "_", 1)}}}, "state 'q' halts, so it can have no"),
+        ({"reject": ["q"]}, "'q' cannot both accept and reject"),
+        ({"start": "x"}, "start state 'x' has no transitions and does not halt"),
+        ({"transitions": {"p": {"_": ("x", "_", 1)}}}, "goes to unknown state 'x'"),
+        ({"input_alphabet": ["_"]}, "the blank '_' cannot be an input symbol"),
+    ],
+)
+def test_a_wrong_part_of_a_machine_is_named(options, said):
+    good = {"transitions": {"p": {"_": ("q", "_", 1)}}, "start": "p", "accept": ["q"], "blank": "_"}
+    assert kl.TuringMachine(**good).run("", max_steps=5).answer == "accept"
+    with pytest.raises(kl.InputError, match=said):
+        kl.TuringMachine(**{**good, **options})

@@ -41,7 +41,7 @@ def test_several_numbers_average_and_equal_values_stay():
     assert rasp.Aggregate(EVERYTHING, indices)("abc") == [1, 1, 1]
     assert rasp.Aggregate(EVERYTHING, tokens == "a")("aab") == [2 / 3] * 3
     assert rasp.Aggregate(EVERYTHING, tokens)("aaa") == list("aaa")
-    with pytest.raises(kl.ProgramError, match="different values that are no numbers"):
+    with pytest.raises(kl.ProgramError, match="different values that are not numbers"):
         rasp.Aggregate(EVERYTHING, tokens)("ab")
 
 

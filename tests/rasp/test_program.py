@@ -122,3 +122,22 @@ def test_too_many_combinations_are_refused_before_they_are_made():
         big = rasp.SequenceMap(lambda x, y: (x, y), big, rasp.Aggregate(rasp.Select(big, big, Comparison.NEQ), big))
     with pytest.raises(kl.KleeneError):
         kl.compile(big, vocab=range(60), max_seq_len=60)
+
+
+def test_a_mean_is_not_taken_for_a_function_of_it():
+    """`m2 - m * m` numbers the values of m alike, and is no mean of differences."""
+    every = rasp.Select(indices, indices, Comparison.TRUE)
+    mean, square = rasp.Aggregate(every, tokens), rasp.Aggregate(every, tokens * tokens)
+    variance = square - mean * mean
+    net = kl.compile(variance, vocab=range(3), max_seq_len=4)
+    assert net.apply([0, 2]).decoded == [1, 1]
+    assert kl.verify(variance, net, lengths=range(1, 5)).mismatches == 0
+
+
+def test_joined_maps_see_none_as_in_tracr():
+    small = rasp.Map(lambda x: x if x < 2 else None, tokens)
+    told = rasp.Map(lambda x: "none" if x is None else x, small)
+    assert told([1, 2]) == [1, "none"] == kl.compile(told, vocab={1, 2}, max_seq_len=2).apply([1, 2]).decoded
+    assert (small + 1)([1, 2]) == [2, None]  # Tracr raises here
+    apart = rasp.Map(lambda x: "none" if x is None else x, small, simplify=False)
+    assert apart([1, 2]) == [1, None]

@@ -26,7 +26,7 @@ from kleene.evidence.transformer_decomposition import (
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
 from kleene.networks.trained.transformer_lm import TransformerLanguageModel
 from kleene.papers import EXPERIMENTS, experiment, protocol_of
-from kleene.training.language_model import Stack, columns, train_stack
+from kleene.training.language_model import Stack, StackPlan, columns, train_stack
 from kleene.training.options import Storage
 
 WORDS = Vocabulary(["<unk>", "the", "cat", "sat", "on", "mat", "."])
@@ -63,10 +63,10 @@ def test_a_stack_has_the_losses_and_gradients_of_its_models() -> None:
 def test_clipping_and_rate_are_each_models_own() -> None:
     text = columns([torch.arange(400) % 20, torch.arange(400) % 7], 3)
     together, alone = stack(2, dropout=0.0), stack(2, dropout=0.0)
-    train_stack(together, text, epochs=1, bptt=5, clip=0.05)
+    train_stack(together, text, StackPlan(1, clip=0.05, bptt=5))
     single = Stack(1, 20, embedding=7, hidden=6, batch=3, dropout=0.0)
     single.put(0, alone.take(1))
-    train_stack(single, text[:, 1:], epochs=1, bptt=5, clip=0.05)
+    train_stack(single, text[:, 1:], StackPlan(1, clip=0.05, bptt=5))
     for name, value in single.named_parameters():
         assert torch.allclose(getattr(together, name)[1], value[0], atol=1e-6)
 
@@ -80,11 +80,8 @@ def test_training_learns_and_resumes_to_the_same(tmp_path: Path) -> None:
         return train_stack(
             model,
             text,
-            epochs=epochs,
-            bptt=5,
-            rate=5.0,
+            StackPlan(epochs, rate=5.0, bptt=5, anneal=4.0),
             valid=text,
-            anneal=4.0,
             storage=Storage(folder=folder),
         ).metrics
 
@@ -162,8 +159,8 @@ def test_save_and_load_round_trip(tmp_path: Path) -> None:
     assert torch.equal(model(tokens), again(tokens)) and again.vocabulary.words == WORDS.words
     description = json.loads((tmp_path / "m" / "kleene.json").read_text())
     for change, message in (
-        ({"sizes": {"tokens": 3}}, "sizes must give"),
-        ({"words": [1]}, "list of texts"),
+        ({"sizes": {"tokens": 3}}, "sizes must have"),
+        ({"words": [1]}, "list of strings"),
         ({"words": ["a", "a"]}, "twice"),
         ({"sizes": {**description["sizes"], "hidden": 7}}, r"does not fit \(decoder.weight: .* in the file"),
         ({"sizes": {**description["sizes"], "layers": 900}}, r"does not fit \(lstm.bias_hh_l10: None in the file"),
@@ -190,7 +187,7 @@ def test_explanation_adds_up_to_the_logit(tmp_path: Path) -> None:
 
 def test_words_are_handled_or_refused() -> None:
     plain = LanguageModel(3, 4, 5, vocabulary=Vocabulary(["a", "b", "c"]))
-    with pytest.raises(InputError, match="'z': not among the 3 known, and there is no <unk>"):
+    with pytest.raises(InputError, match="'z': not among the 3 known words, and the vocabulary has no <unk>"):
         kl.explain(plain, "a z")
     with pytest.raises(InputError, match="empty"):
         kl.explain(plain, " ")
@@ -212,15 +209,15 @@ def test_token_numbers_are_explained(tmp_path: Path) -> None:
     found = kl.explain(plain, torch.tensor([1, 2]), target="3")
     assert (found.words, found.unknown, found.target) == (["1", "2"], [], "3")
     for wrong, message in (
-        ([1, 4], "4 is no token; there are 0 … 3"),
-        ([-1], "-1 is no token"),
-        ([1.5], "1.5 is no token"),
-        (torch.tensor([[1, 2]]), r"\[1, 2\] is no token"),
+        ([1, 4], "4 is not a token; tokens are 0 … 3"),
+        ([-1], "-1 is not a token"),
+        ([1.5], "1.5 is not a token"),
+        (torch.tensor([[1, 2]]), r"\[1, 2\] is not a token"),
         ([], "empty"),
     ):
         with pytest.raises(InputError, match=message):
             kl.explain(plain, wrong)
-    with pytest.raises(InputError, match="1 among words; give words, or token numbers"):
+    with pytest.raises(InputError, match="1 among words; give only words, or only token numbers"):
         kl.explain(model, [1, "cat"])
     plain.save(tmp_path / "plain")
     said = CliRunner().invoke(app, ["explain", str(tmp_path / "plain"), "[1,2]", "--json"])

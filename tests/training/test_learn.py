@@ -21,6 +21,7 @@ from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTran
 from kleene.training.adafactor import Adafactor
 from kleene.training.end_to_end import labelled, right
 from kleene.training.from_traces import vectors
+from sample_programs import Parity
 
 parity = kl.library.parity_relative
 CHANCE = random.Random(0)
@@ -253,15 +254,7 @@ def test_commands(tmp_path):
 def running_xor(flip: int) -> type:
     """Two programs with one name that differ in their body."""
 
-    class running(kl.Program):
-        tokens = 3
-        parity = kl.cat(2, token=lambda t: 0 if t == 2 else t)
-        done = kl.cat(2, token=lambda t: t == 2)
-        parity_left = kl.relative(parity, -1)
-        done_left = kl.relative(done, -1)
-        output = parity
-        halt = {done: 1}
-
+    class running(Parity):
         def step(z):
             if not z.done and z.done_left:
                 z.parity = (z.parity_left + z.parity + flip) % 2

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError, KleeneError
 from kleene.training.loop import Run, shuffled, spent, train
-from kleene.training.options import Evaluation, Storage
+from kleene.training.options import Evaluation, GradientStep, Storage
 
 X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
 Y = X @ torch.tensor([[1.0], [-2.0], [0.5]])
@@ -52,8 +52,7 @@ def go(
         lambda m, i: ((m(X[i]) - Y[i]) ** 2).mean(),
         batch,
         steps=steps,
-        schedule=lambda step: 0.01 / (1 + step),
-        clip=0.5,
+        gradient=GradientStep(lambda step: 0.01 / (1 + step), clip=0.5),
         seed=seed,
         evaluation=Evaluation(every=5, measure=lambda m: {"error": ((m(X) - Y) ** 2).mean().item()}),
         storage=Storage(save_seconds=0, folder=folder, deadline=deadline),

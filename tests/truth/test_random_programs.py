@@ -68,7 +68,7 @@ def test_programs_of_the_factory_are_scored(tmp_path):
         assert all(one["agreement"] == 1 and one["certified"] == (level == "compiled") for one in made)
     assert {len(model.truth["nodes"]) for model in models_in(tmp_path)} == {7}
     board = score({**NODES, **EDGES, "exact": None}, tmp_path, seeds=2)
-    assert {entry["kind"] for entry in board.entries} == {"nodes", "edges"}
+    assert {entry["kind"] for entry in board.entries} == {"nodes", "edges", "tokens", "pairs"}
     assert {entry["method"] for entry in board.entries} == {*NODES, *EDGES, "exact"}
     for row in board.rows("level"):
         if row["method"] == "exact":  # the network's interchanges are the program's

@@ -5,12 +5,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, assert_type
 
+import numpy as np
 import torch
 from onnx import ModelProto
 
 import kleene as kl
 from kleene.checks.bisimulation import Bisimulation
 from kleene.checks.bisimulation import Report as WordReport
+from kleene.checks.comparison import Comparison
 from kleene.checks.languages import WordCertificate
 from kleene.checks.minimality import MinimalProgram
 from kleene.checks.steps import StepStatement
@@ -31,6 +33,8 @@ from kleene.machines.trace import Trace
 from kleene.networks.rnn.torch_rnn import SimpleRNN
 from kleene.networks.transformer.hugging_face import KleeneModel
 from kleene.networks.transformer.model import Sizes
+from kleene.rasp.expressions import SOp
+from kleene.truth.causal_graph import CausalGraph
 
 
 class Parity(kl.Program):
@@ -218,6 +222,18 @@ if isinstance(some, kl.Transformer):
 def language_model(model: kl.LanguageModel) -> None:
     assert_type(kl.explain(model, "a cat", target="sat", bias_rule="murdoch", read="end"), Explanation)
 
+
+# effects, graphs and comparisons
+values: np.ndarray = kl.shapley(dfa, "0110", index="banzhaf")
+pairs: np.ndarray = kl.interactions(rnn, "0110", distribution={"0": 0.25, "1": 0.75})
+moved: np.ndarray = kl.effects(kl.library.addition, "1+2", position=0)
+graph = kl.causal_graph(Parity, [2, 1], max_layers=10)
+assert_type(graph, CausalGraph)
+assert_type(kl.compare(dfa, lengths=[1, 2]), Comparison)
+assert_type(kl.to_rasp(Everything, layers=2), SOp)
+assert_type(kl.compile(kl.to_rasp(Everything), vocab={0, 1, 2, 3}, max_seq_len=5), kl.Transformer)
+assert_type(kl.NFA.load("words.jff").determinise(), kl.DFA)
+assert_type(kl.Transducer.mealy([[0]], ["1"], "0").minimise(), kl.Transducer)
 
 # the rest of the surface
 assert_type(kl.rules(Parity), Rules)

@@ -102,3 +102,14 @@ kl.load("parity").run([2, 1])  # wrong
 kl.load("parity", kl.DFA)  # wrong
 kl.minimal(Parity, [[2, 1]], definition="whole")  # wrong
 kl.regex("01", alfabet="01")  # wrong
+kl.shapley("parity", "01")  # wrong
+kl.shapley(dfa, 101)  # wrong
+kl.shapley(dfa, "01", index="owen")  # wrong
+kl.effects(Parity)  # wrong
+kl.causal_graph(dfa, "01")  # wrong
+kl.compare("parity")  # wrong
+kl.compare(dfa, length=3)  # wrong
+kl.to_rasp(dfa)  # wrong
+kl.compile(dfa, to="lstm", layers=2)  # wrong
+kl.compile(dfa, to="transformer", depth="deep")  # wrong
+kl.NFA.determinize  # wrong

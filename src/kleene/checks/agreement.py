@@ -34,7 +34,7 @@ CLUSTER_CHUNK = 8 * CHUNK  # inputs of a call on a cluster
 
 @dataclass(frozen=True)
 class Disagreement:
-    """An input on which the two differ, and where they first do."""
+    """An input on which the two differ, and the place of the first difference."""
 
     input: tuple[int, ...]
     expected: Any
@@ -48,17 +48,17 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Report:
-    """How many inputs were checked, how many disagree, and the shortest of those."""
+    """The number of inputs checked, the number that disagree, and the shortest of these."""
 
     program: str
     checked: int
     mismatches: int
-    raised: int  # inputs on which both raise the same
+    raised: int  # inputs on which both raise the same error
     compared_with: str
     evaluator: str
     inputs: str
     counterexample: Disagreement | None = None
-    layers: bool = True  # whether the numbers of layers were compared, too
+    layers: bool = True  # whether the numbers of layers were also compared
 
     @property
     def holds(self) -> bool:
@@ -76,7 +76,7 @@ class Report:
         return f"{what}\n{self._mostly_errors()}  {agreed}{also}{shown}"
 
     def _mostly_errors(self) -> str:
-        """A line that comes first where most inputs were not computed at all."""
+        """A warning for the first line if most inputs were not computed at all."""
         if 2 * self.raised <= self.checked:
             return ""
         return (
@@ -115,7 +115,7 @@ class InterpreterReference:
     options: dict[str, Any]
     name = "the interpreter"
 
-    def __reduce__(self) -> Any:  # a class made inside of a function travels as its body
+    def __reduce__(self) -> Any:  # a class made inside a function is pickled as its body
         return _interpreted, (*sent_program(self.program), self.options)
 
     @property
@@ -140,7 +140,7 @@ class InterpreterReference:
 
 @dataclass
 class UpdatesReference:
-    """Guarded updates on the rule machine: what was saved with a network, no Python needed."""
+    """Guarded updates on the rule machine: those saved with a network, so no Python is needed."""
 
     updates: Updates | Cycle
     options: dict[str, Any]
@@ -223,7 +223,7 @@ def verify_updates(
 
 
 def _run_options(spec: Spec, network: Any, layers: int | None, max_layers: int | None) -> dict[str, Any]:
-    """How both are run: as they are, unless `layers` says otherwise."""
+    """How to run both: unchanged, unless `layers` is given."""
     if not isinstance(network, (Transformer, LearnedTransformer, StandardTransformer, StockModel, SequenceRNN)):
         raise NotSupported(f"verify: cannot compare the program {spec.name} with {a_type(network)}")
     given = (("layers", layers), ("max_layers", max_layers))
@@ -248,15 +248,15 @@ def compare(
     if isinstance(lengths, int):
         raise InputError(f"verify: lengths={lengths}; give several, as in lengths=range(1, {lengths + 1})")
     sample = getattr(reference, "sample", None)
-    exact = isinstance(network, Transformer)  # learned and stock ones are compared in their outputs alone
+    exact = isinstance(network, Transformer)  # of learned and stock networks only the outputs are compared
     if not exact and (run or evaluator not in (None, "dense")):
         raise NotSupported(
-            "verify: a learned or stock network runs as it is; evaluator and layers are for compiled ones"
+            "verify: evaluator and layers are options for compiled networks, not for learned or stock networks"
         )
     longest = None if isinstance(network, SequenceRNN) else network.longest
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, longest)
     evaluator = evaluator or (network.preferred_evaluator() if exact else "dense")
-    # an encoder has its own number of layers, whenever the program halts: their outputs are compared
+    # an encoder has its own number of layers, so only outputs are compared
     halts_alone = exact and network.config.shape == "encoder" and bool(reference.spec.halt)
     counted = exact and (not halts_alone or "layers" in (run or {}))
     tally = _Tally(counted)
@@ -286,7 +286,7 @@ def compare(
 
 
 def _counted(work: _Comparison, inputs: Iterable[list[int]], cluster: Cluster | None) -> Iterator[_Tally]:
-    """What was counted on chunks of the inputs, here or on a cluster."""
+    """The counts on chunks of the inputs, made here or on a cluster."""
     if cluster is None:
         return map(work, chunks(inputs, CHUNK))
     calls = ((str(number), (work, (part,))) for number, part in enumerate(chunks(inputs, CLUSTER_CHUNK)))
@@ -295,7 +295,7 @@ def _counted(work: _Comparison, inputs: Iterable[list[int]], cluster: Cluster | 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Runs a reference and a network on some inputs, here or on a cluster, and counts."""
+    """Runs a reference and a network on some inputs, here or on a cluster, and counts agreement."""
 
     reference: Any
     network: Any
@@ -318,7 +318,7 @@ class _Comparison:
 
 
 class _Tally:
-    """Counts agreement, and keeps the shortest disagreement. `layers`: the numbers of layers are compared, too."""
+    """Counts agreement, and keeps the shortest disagreement. `layers`: also compare the numbers of layers."""
 
     def __init__(self, layers: bool) -> None:
         self.layers = layers
@@ -337,7 +337,7 @@ class _Tally:
                 self.worst = key, wanted, given
 
     def add(self, other: _Tally) -> None:
-        """Add what another one counted."""
+        """Add the counts of another."""
         self.checked += other.checked
         self.mismatches += other.mismatches
         self.raised += other.raised
@@ -355,7 +355,7 @@ def _run_learned(network: Any, chunk: list[list[int]], expected: list[Any]) -> I
 def _run_sequence(
     network: SequenceRNN, chunk: list[list[int]], expected: list[Any]
 ) -> Iterator[tuple[list[int], Any, Any]]:
-    """(input, expected, found). The network raises where the program does, without its reason."""
+    """(input, expected, found). The network raises where the program raises, without the reason."""
     for tokens, wanted in zip(chunk, expected):
         found = _attempt(network.run, tokens, {})
         both = isinstance(wanted, KleeneError) and isinstance(found, KleeneError)
@@ -369,13 +369,13 @@ def _told(result: Any) -> Any:
 def _run_network(
     network: Transformer, chunk: list[list[int]], expected: list[Any], evaluator: Any, run: dict[str, Any]
 ) -> list[Output | KleeneError]:
-    """Inputs on which the reference raises are run with the network's own checks, one by one."""
+    """Run the inputs on which the reference raises one by one, with the network's own checks."""
     plain = [i for i, wanted in enumerate(expected) if not isinstance(wanted, Exception)]
     results: dict[int, Output | KleeneError] = {}
     try:
         outputs = network.run_batch([chunk[i] for i in plain], evaluator=evaluator, **run) if plain else []
         results = dict(zip(plain, outputs))
-    except NotSupported:  # the question is wrong, not an answer
+    except NotSupported:  # the question is wrong, so this is not an answer
         raise
     except KleeneError:
         for i in plain:
@@ -408,7 +408,7 @@ def choose_inputs(
     longest: int | None = None,
 ) -> tuple[Iterator[list[int]], str]:
     """The inputs to check, and a description of them. A program's own `sample(chance, length)` draws inputs
-    that mean something to it; the others draw every token alike. `longest` is what the network takes."""
+    that mean something to it; other programs get uniform tokens. `longest` is the network's longest input."""
     if inputs is not None:
         given = [spec.encode(tokens) if isinstance(tokens, str) else list(tokens) for tokens in inputs]
         return iter(given), f"{len(given):,} given input{'' if len(given) == 1 else 's'}"
@@ -421,7 +421,7 @@ def choose_inputs(
         return drawn, f"{random:,} random inputs of {shown} (seed {seed})"
     if lengths is None:
         raise InputError(f"{spec.name}: say what to check: lengths=range(1, 9), random=1000 or inputs=[…]")
-    total = sum(spec.tokens ** min(size, 64) for size in sizes)  # enough to see that it is too much
+    total = sum(spec.tokens ** min(size, 64) for size in sizes)  # enough to see that the inputs are too many
     if total > MAX_EXHAUSTIVE:
         raise InputError(
             f"{spec.name}: all inputs of {shown} are more than {MAX_EXHAUSTIVE:,}; use random= or shorter ones"
@@ -431,7 +431,7 @@ def choose_inputs(
 
 
 def _check_lengths(spec: Spec, lengths: Iterable[int] | None, longest: int | None) -> list[int]:
-    """The lengths to check, ascending; by default those up to 20 that both sides take."""
+    """The lengths to check, ascending; by default those up to 20 that both sides accept."""
     limit = min(n for n in (spec.positions, longest, 20) if n is not None)
     sizes = sorted(set(lengths)) if lengths is not None else list(range(1, limit + 1))
     if not sizes or sizes[0] < 1:
@@ -450,9 +450,9 @@ def _first_difference(reference: Any, network: Transformer, tokens: Sequence[int
     kept: list[torch.Tensor] = []
     try:
         wanted = [encode(network.layout, reference.spec, state) for state in reference.states(tokens)[1:]]
-    except (KleeneError, KeyError, RuntimeError):  # it raises, or the two have other variables
+    except (KleeneError, KeyError, RuntimeError):  # one side raises, or the two have different variables
         return None
-    with suppress(KleeneError):  # the layers before it raises are kept
+    with suppress(KleeneError):  # keep the layers before the error
         network.run_batch([tokens], evaluator="dense", watch=lambda layer, rows, x: kept.append(x[0].clone()), **run)
     for layer, (a, b) in enumerate(zip(wanted, kept), start=1):
         apart = torch.nonzero(a != b.double().cpu())

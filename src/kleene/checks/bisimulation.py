@@ -17,12 +17,12 @@ from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Vector, number_from_json, number_to_json
 
-MAX_WORDS = 5_000_000  # that are held at once; each takes about a hundred bytes
+MAX_WORDS = 5_000_000  # the most held at once; each takes about a hundred bytes
 
 
 @dataclass(frozen=True)
 class Report:
-    """How often a machine and a network agreed; `example` is a shortest disagreement found."""
+    """How often a machine and a network agreed; `example` is a shortest disagreement."""
 
     checked: int
     mismatches: int
@@ -31,7 +31,7 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether something was checked, and they agreed on all of it."""
+        """Whether something was checked, and the two agreed on all of it."""
         return self.mismatches == 0 and self.checked > 0
 
     def __bool__(self) -> bool:
@@ -79,7 +79,7 @@ class Bisimulation:
         }
 
     def save(self, folder: str | Path) -> None:
-        """Write bisimulation.json beside a saved network; `check_files` reads it."""
+        """Write bisimulation.json into the folder of a saved network; `check_files` reads it."""
         write_json(Path(folder) / "bisimulation.json", self.to_json())
 
 
@@ -94,7 +94,7 @@ def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000
     """A bisimulation between a network and the automaton that it was compiled from (or `machine`)."""
     dfa = machine_of(rnn) if machine is None else machine
     if rnn.readout is not None and (rnn.readout.A @ rnn.readout.R).entries != rnn.V.entries:
-        return Bisimulation(False, ("V is not A·R, so that exact steps and the torch module differ",), dfa.alphabet)
+        return Bisimulation(False, ("V is not A·R, so exact steps and the torch module differ",), dfa.alphabet)
     relation, problem = _explore(dfa, rnn, limit)
     if problem is not None:
         return Bisimulation(False, (problem[1],), dfa.alphabet)
@@ -186,7 +186,7 @@ def chosen_words(
     length: int,
     seed: int,
 ) -> tuple[list[Word], str]:
-    """The words that options name, and what to call them."""
+    """The words that options ask for, and a description of them."""
     if inputs is not None:
         words: list[Word] = list(inputs)
         return words, f"{len(words):,} given words"
@@ -209,7 +209,7 @@ def chosen_words(
 def verify_saved(rnn: ExactRNN, machine: Any = None, **options: Any) -> Report:
     """Compare a network with the automaton saved with it (None, or the network itself), or with another automaton or
     network."""
-    if machine is None or machine is rnn or not hasattr(machine, "about"):
+    if machine is None or machine is rnn or not hasattr(machine, "sizes"):  # networks have sizes
         return verify_dfa(machine_of(rnn) if machine is None or machine is rnn else machine, rnn, **options)
     from kleene.checks.languages import verify_networks
 
@@ -223,7 +223,7 @@ def check_files(folder: str | Path) -> bool:
 
     description = read_json(Path(folder) / "kleene.json")
     if not isinstance(description, dict) or description.get("kind") != "rnn":
-        raise FileError(f"{folder}/kleene.json: not a network with a certificate; 'kind' should be 'rnn'")
+        raise FileError(f"{folder}/kleene.json: not a network with a certificate; 'kind' must be 'rnn'")
     rnn: ExactRNN = load(Path(folder))
     where = f"{folder}/bisimulation.json"
     try:
@@ -237,12 +237,12 @@ def _relation_from_json(content: Any, dfa: DFA, units: int, where: str) -> set[t
     """The pairs (state, entries of the hidden vector) that `Bisimulation.to_json` wrote."""
     relation = content.get("relation") if isinstance(content, dict) else None
     if not isinstance(relation, list):
-        raise FileError(f"{where}, 'relation': should be a list of [state, hidden vector]")
+        raise FileError(f"{where}, 'relation': must be a list of [state, hidden vector]")
     number = {dfa.name(q): q for q in range(len(dfa))}
     pairs = set()
     for pair in relation:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[1], list):
-            raise FileError(f"{where}, 'relation': {pair!r:.60} should be [state, hidden vector]")
+            raise FileError(f"{where}, 'relation': {pair!r:.60} must be [state, hidden vector]")
         state, entries = pair
         if not isinstance(state, str) or state not in number:
             raise FileError(f"{where}, 'relation': {state!r:.40} is not a state of the machine")
@@ -251,18 +251,18 @@ def _relation_from_json(content: Any, dfa: DFA, units: int, where: str) -> set[t
             good = isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int
             if not good or not 0 <= entry[0] < units or entry[0] in g:
                 raise FileError(
-                    f"{where}, 'relation': {entry!r:.60} should be [unit, number], each of {units} units once at most"
+                    f"{where}, 'relation': {entry!r:.60} must be [unit, number], each of {units} units at most once"
                 )
             g[entry[0]] = Fraction(number_from_json(entry[1], f"{where}, 'relation'"))
         pairs.add((number[state], frozenset((i, v) for i, v in g.items() if v)))
     return pairs
 
 
-Hidden = frozenset[tuple[int, Fraction]]  # the units that are not zero, with their values
+Hidden = frozenset[tuple[int, Fraction]]  # the non-zero units with their values
 
 
 class _Numbers:
-    """A network's weights as fractions: the network's own code is not asked, only its numbers."""
+    """A network's weights as fractions. This uses the numbers alone, not the network's code."""
 
     def __init__(self, rnn: ExactRNN) -> None:
         self.rnn = rnn
@@ -275,7 +275,7 @@ class _Numbers:
         self.read = {j: Fraction(weight) for (row, j), weight in rnn.out_W.entries.items() if row == 0}
 
     def accepts(self, hidden: Hidden) -> bool | None:
-        """What the output says of a hidden vector; None where it says neither yes nor no."""
+        """The answer that the output gives for a hidden vector; None if it is neither yes nor no."""
         y = sum((self.read.get(j, 0) * v for j, v in hidden), Fraction(self.rnn.out_b.get(0, 0)))
         if self.rnn.criterion == "one":
             return bool(y) if y in (0, 1) else None

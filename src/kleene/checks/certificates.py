@@ -1,8 +1,8 @@
 """Certificates of transformers: the independent checker's proof that the tensors compute the saved guarded updates.
 
-The checker (kleene/checker.py) is handed what `net.save` would write, the live tensors and what every block says of
-itself. Nothing is compiled again. That the guarded updates do what a Python `step` does is another statement
-(kleene/checks/steps.py); docs/proved.md tells both apart.
+The checker (kleene/checker.py) receives what `net.save` would write, the live tensors and the attributes of every
+block. Nothing is compiled again. A separate statement (kleene/checks/steps.py) says that the guarded updates do what
+a Python `step` does; docs/proved.md explains both.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Certificate:
     holds: bool
     dtype: str
     max_length: int | None
-    reasons: tuple[str, ...]  # what was shown; where it does not hold, what failed
+    reasons: tuple[str, ...]  # what was shown, or what failed
     program: str = field(default="")
-    statement: str = field(default="")  # what the lemmas show together
+    statement: str = field(default="")  # the conclusion from all lemmas
     lemmas: tuple[checker.Lemma, ...] = field(default=())
-    step: StepStatement | None = None  # the second statement, where a program was given
-    words: str | None = None  # the statement on words, where the network was compiled from an automaton
+    step: StepStatement | None = None  # the second statement, if a program was given
+    words: str | None = None  # the statement on words, if the network was compiled from an automaton
 
     def __bool__(self) -> bool:
         return self.holds
@@ -80,7 +80,7 @@ def certify_transformer(
     own = str(net.dtype).removeprefix("torch.")
     name = own if dtype is None else str(dtype).removeprefix("torch.")
     if name not in checker.FORMATS:
-        raise NotSupported(f"there is no dtype {name!r} here; there are {', '.join(checker.FORMATS)}")
+        raise NotSupported(f"there is no dtype {name!r}; there are {', '.join(checker.FORMATS)}")
     verdict = checker.check(as_saved(net), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
     step = certify_step(program, updates=saved_updates(net)) if program is not None and verdict.holds else None
@@ -103,7 +103,7 @@ def certify_transformer(
 
 def about_words(net: Transformer) -> tuple[bool, str | None]:
     """Whether a network that was compiled from an automaton accepts its words, by the updates that the checker proved;
-    and a sentence on it."""
+    with a sentence that says so."""
     words = net.description.get("words")
     if "tape" in net.description:
         return _about_tape(net)
@@ -124,7 +124,7 @@ def about_words(net: Transformer) -> tuple[bool, str | None]:
 
 
 def _about_tape(net: Transformer) -> tuple[bool, str]:
-    """Whether a layer of a Turing machine's network is one step of the machine, and a sentence on it."""
+    """Whether a layer of a Turing machine's network is one step of the machine, with a sentence that says so."""
     tape = net.description["tape"]
     try:
         machine = TuringMachine.from_json(tape["machine"], "the network's 'machine'")
@@ -137,7 +137,7 @@ def _about_tape(net: Transformer) -> tuple[bool, str]:
 
 
 def _about_chain(net: Transformer) -> tuple[bool, str]:
-    """Whether the tokens of a Turing machine's decoder are the machine's steps, and a sentence on it."""
+    """Whether the tokens of a Turing machine's decoder are the machine's steps, with a sentence that says so."""
     chain = net.description["chain"]
     try:
         machine = TuringMachine.from_json(chain["machine"], "the network's 'machine'")
@@ -152,7 +152,7 @@ def _about_chain(net: Transformer) -> tuple[bool, str]:
             if given is None or given[1:] != wanted[1:] or not _same_state(machine, wanted[0], found, given[0]):
                 return False, f"in state {q!r} on {a!r} the machine does {wanted}, and the network {given}"
     if not _same_state(machine, machine.start, found, found.start) or machine.two_way != found.two_way:
-        return False, "the network starts otherwise"
+        return False, "the network starts in another way"
     return True, f"each token is one step of {machine.name}, in sequences of up to {chain['length']:,} tokens"
 
 
@@ -162,10 +162,10 @@ def _same_state(machine: TuringMachine, state: str, found: TuringMachine, other:
 
 
 def as_saved(net: Transformer) -> checker.Saved:
-    """What `net.save` would write, with the tensors and block attributes that the network has now."""
+    """What `net.save` would write, with the current tensors and block attributes of the network."""
     try:
         content = json.loads(json.dumps(content_of(net)))
-    except (TypeError, ValueError, RecursionError):  # not even JSON: the checker says what is malformed
+    except (TypeError, ValueError, RecursionError):  # not JSON: the checker says what is malformed
         content = None
     tensors = {name: tensor.detach().cpu().double().numpy() for name, tensor in net.state_dict().items()}
     attributes = [

@@ -1,4 +1,4 @@
-"""One machine in every architecture: what each network costs, how it grows, and what is proved of it."""
+"""One machine in every architecture: the cost of each network, its growth, and the proof about it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ LENGTHS = (16, 64)
 
 @dataclass(frozen=True)
 class Row:
-    """A network of the machine, or why there is none.
+    """A network of the machine, or the reason why there is none.
 
-    depth: layers; a word's length for what reads symbol by symbol. precision: the narrowest format with a certificate.
-    length: the longest word; None where there is no limit. proof: whether it is certified, or the theorem that refuses.
+    depth: layers; the word's length for networks that read symbol by symbol. precision: the narrowest format with a
+    certificate. length: the longest word; None without a limit. proof: whether it is certified, or the theorem that
+    refuses.
     """
 
     network: str
@@ -70,7 +71,7 @@ class Comparison:
         return {"machine": self.machine, "rows": [asdict(row) for row in self.rows]}
 
     def plot(self, path: str | Path) -> None:
-        """Draw the parameters and depths of the networks that there are, as a picture (.png, .svg, .pdf)."""
+        """Draw the parameters and depths of the networks, as a picture (.png, .svg, .pdf)."""
         from kleene.show.comparison import draw
 
         draw(self, Path(path))
@@ -84,7 +85,7 @@ _WRITING = "kleene.compilers.transducer_to_rnn:compile"
 
 
 def _cells(machine: Any, lengths: Sequence[int]) -> list[Compiler]:
-    """The architectures that are tried for a machine."""
+    """The architectures to try for a machine."""
     if isinstance(machine, DFA):
         tried: list[Compiler] = [
             ("rnn", "kleene.compilers.dfa_to_rnn:compile_dfa", {}),
@@ -124,7 +125,7 @@ def compare(
     lengths: Sequence[int] = LENGTHS,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Compile a machine to every architecture, certify each network, and put what they cost side by side.
+    """Compile a machine to every architecture, certify each network, and tabulate the costs.
 
     - `lengths`: the longest words, tapes or sequences for networks that need a limit; a row for each.
     - `progress`: a function that is called with the number of networks done so far.
@@ -135,7 +136,7 @@ def compare(
     ['linear']
     """
     if not lengths or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in lengths):
-        raise InputError(f"compare: lengths={lengths!r}; they should be whole numbers of at least 1")
+        raise InputError(f"compare: lengths={lengths!r}; lengths must be whole numbers of at least 1")
     given = machine.minimise() if isinstance(machine, NFA) else machine
     rows = []
     for done, (name, target, options) in enumerate(_cells(given, lengths)):
@@ -174,7 +175,7 @@ def _short(proof: str, holds: bool) -> str:
 
 
 def _sizes(net: Any) -> tuple[int, int]:
-    """Parameters and those that are not zero. Exact networks hold only the latter, in matrices of units."""
+    """The parameters and the non-zero parameters. Exact networks store only the latter."""
     net = cell_of(net)
     sizes = net.sizes if isinstance(net.sizes, dict) else asdict(net.sizes)
     if "parameters" in sizes:
@@ -184,12 +185,12 @@ def _sizes(net: Any) -> tuple[int, int]:
 
 
 def cell_of(net: Any) -> Any:
-    """The recurrent network of one that writes a symbol for each that it reads; any other network itself."""
+    """The recurrent cell of a network that writes a symbol per symbol; any other network itself."""
     return net.cell if getattr(net, "kind", None) == "sequence" else net
 
 
 def _depth(net: Any) -> str:
-    """How many layers a word of n symbols goes through."""
+    """The number of layers that a word of n symbols passes."""
     net = cell_of(net)
     config = getattr(net, "config", None)
     if config is None:

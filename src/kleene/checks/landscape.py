@@ -2,7 +2,7 @@
 
 A rule set compiles to f(z) = z + W2·clip(W1·z + b): one unit per rule, W1 one where a constraint looks, b = 1 − (number
 of constraints), W2 −1 at the old value and 1 at the new. The loss over MLP inputs z is the regulariser, α times
-the L1 norm or the squared L2 norm of all parameters, plus the L1 distance from what the compiled parameters give.
+the L1 norm or the squared L2 norm of all parameters, plus the L1 distance from the outputs of the compiled parameters.
 
 Move one coordinate by ε, |ε| < 1, and everything is explicit. For rule j let it fire on F inputs (g = 1) and be
 violated in exactly one constraint on Z (g = 0); F_k and Z_k count those of them with z_k = 1. Every unit writes two
@@ -29,6 +29,7 @@ import numpy as np
 
 from kleene.errors import InputError, NotSupported
 from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
 Array = np.ndarray[Any, Any]
@@ -94,6 +95,7 @@ class Landscape:
     missed: Array  # (rule), Z
     fired_with: Array  # (rule, dim), F_k
     missed_with: Array  # (rule, dim), Z_k
+    spec: Spec | None = None  # of a program; its values are shown as it has them
 
     def _parts(self) -> Iterator[tuple[str, Array, Array, Array]]:
         """Each parameter tensor: its name, its values, and how fast the reconstruction loss rises on both sides."""
@@ -136,10 +138,23 @@ class Landscape:
         return found
 
     def _name(self, part: str, place: tuple[int, ...]) -> str:
-        names = [f"{name}={value}" for name, value in self.rules.dims]
+        names = [f"{name}={self._shown(name, value)}" for name, value in self.rules.dims]
         if part == "b":
             return f"b[rule {place[0]}]"
         return f"W1[rule {place[0]}, {names[place[1]]}]" if part == "W1" else f"W2[{names[place[0]]}, rule {place[1]}]"
+
+    def _shown(self, name: str, value: int) -> str:
+        from kleene.lowering.layout import show_value
+
+        return str(value) if self.spec is None else show_value(self.spec.kinds[name].values[value])
+
+    def _said(self, rule: Rule) -> str:
+        from kleene.show.terminal import _rule_text
+
+        if self.spec is not None:
+            return _rule_text(self.spec, rule)
+        guard = ", ".join(f"{name} = {value}" for name, value in rule.antecedent if name != rule.variable)
+        return f"{rule.variable}: {rule.old} → {rule.new}" + (f"  if {guard}" if guard else "")
 
     @property
     def strict(self) -> bool:
@@ -154,12 +169,7 @@ class Landscape:
             lines.append(f"  {at.name} = {at.value}: left derivative {at.left}, right {at.right}")
         lines += [f"  … and {len(found) - 10:,} more"] if len(found) > 10 else []
         named = sorted({int(number) for at in found[:10] for number in re.findall(r"rule (\d+)", at.name)})
-        return "\n".join([*lines, *(f"  rule {number}: {_said(self.rules.rules[number])}" for number in named)])
-
-
-def _said(rule: Rule) -> str:
-    guard = ", ".join(f"{name} = {value}" for name, value in rule.antecedent if name != rule.variable)
-    return f"{rule.variable}: {rule.old} → {rule.new}" + (f"  if {guard}" if guard else "")
+        return "\n".join([*lines, *(f"  rule {number}: {self._said(self.rules.rules[number])}" for number in named)])
 
 
 def landscape(
@@ -191,12 +201,12 @@ def landscape(
     if regulariser not in REGULARISERS:
         raise NotSupported(f"there is no regulariser {regulariser!r}; there are {', '.join(REGULARISERS)}")
     if isinstance(rules, RuleSet):
-        found, assignments = rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
+        spec, found, assignments = None, rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
     else:
         from kleene.checks.minimality import all_rules
         from kleene.lowering.step_traces import traces
 
-        kinds = rules.spec.kinds
+        spec, kinds = rules.spec, rules.spec.kinds
         found = RuleSet(
             {name: len(kind) for name, kind in kinds.items()},
             tuple(rule for rule in all_rules(rules) if rule.new is not None),
@@ -205,7 +215,7 @@ def landscape(
     dims = len(found.dims)
     if len(found.rules) * (len(assignments) + dims) > MAX_CELLS:
         sizes = f"{len(found.rules):,} rules on {len(assignments):,} MLP inputs"
-        raise NotSupported(f"{sizes} are more than are counted here; use fewer inputs")
+        raise NotSupported(f"{sizes} are too many to count; use fewer inputs")
     z, (first, bias, _) = found.vectors(assignments), found.weights()
     g = z @ first.T + bias  # (row, rule)
     fires, misses = (g == 1).astype(int), (g == 0).astype(int)
@@ -217,4 +227,5 @@ def landscape(
         misses.sum(axis=0),
         fires.T @ z,
         misses.T @ z,
+        spec,
     )

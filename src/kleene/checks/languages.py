@@ -42,7 +42,7 @@ class WordCertificate:
     dtype: str
     reasons: tuple[str, ...]
     max_length: int | None = None  # None: words of every length
-    margin: float | None = None  # how far the nearest argument of a gate is from where it would not be saturated
+    margin: float | None = None  # the distance of the nearest gate argument from the end of saturation
 
     def __bool__(self) -> bool:
         return self.holds
@@ -73,7 +73,7 @@ def saved_machine(network: Any) -> DFA:
 
 
 def compared(found: DFA, machine: DFA) -> str | None:
-    """A sentence on a shortest word on which a network's automaton and a machine differ; None where there is none."""
+    """A sentence on a shortest word on which a network's automaton and a machine differ, or None."""
     if set(found.alphabet) != set(machine.alphabet):
         raise InputError(
             f"certify: the machine reads {machine.alphabet}, the network {found.alphabet}; they must be equal"
@@ -191,7 +191,8 @@ def certify_acceptor(net: StockAcceptor, *, machine: DFA | None = None, limit: i
         return WordCertificate(False, net.dtype, (problem,))
     reasons = (
         f"{len(found):,} caches are closed under {len(net.alphabet)} symbols, number for number",
-        f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}",
+        f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}"
+        + (", all symbols in one batch" if net.batched else ""),
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
     )
     return WordCertificate(True, net.dtype, reasons)
@@ -216,7 +217,7 @@ def _certify_weights(net: LinearRNN, machine: Any, dtype: Any, tolerance: float)
     return WordCertificate(True, name, reasons, max_length=None if length > FOR_EVER else length)
 
 
-FOR_EVER = 1 << 14  # symbols; bounds are followed no further
+FOR_EVER = 1 << 14  # symbols; bounds are not followed further
 
 
 def weights_length(automaton: WeightedAutomaton, dtype: str, tolerance: float) -> tuple[int, str]:
@@ -249,7 +250,7 @@ def weights_length(automaton: WeightedAutomaton, dtype: str, tolerance: float) -
 
 
 def _longest(thing: Any) -> int | None:
-    """The longest words that a network reads; None where there is no limit."""
+    """The longest words that a network reads; None without a limit."""
     words = thing.description.get("words", {}) if isinstance(thing, Transformer) else {}
     length: int | None = words.get("length")
     return length
@@ -265,7 +266,7 @@ def automaton_of(thing: Any) -> DFA:
         return as_dfa(thing)
     except InputError:
         raise NotSupported(
-            f"verify: the words of {a_type(thing)} are not read from its weights; say which words to compare: "
+            f"verify: the words of {a_type(thing)} cannot be read from its weights; say which words to compare: "
             "inputs=, lengths= or random="
         ) from None
 

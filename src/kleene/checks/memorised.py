@@ -1,4 +1,4 @@
-"""Whether a network knows an instruction table: every entry is looked up, and shown not to hang on rounding."""
+"""Whether a network knows an instruction table: look up every entry, and show that it does not depend on rounding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = 2.0**-53  # rounding of this check itself
 
 
 def verify_table(table: InstructionTable, network: Any) -> Report:
-    """Every operand of every instruction, read from the network."""
+    """Compare every operand of every instruction with the network's."""
     if not hasattr(network, "operands"):
         kind = type(network).__name__
         raise NotSupported(f"verify: a table is compared with a memoriser or a Synthesizer, not a {kind}")
@@ -40,12 +40,12 @@ def verify_table(table: InstructionTable, network: Any) -> Report:
 
 @dataclass(frozen=True)
 class TableCertificate:
-    """Whether a memoriser's answers follow from its weights alone, whatever the order of its sums."""
+    """Whether a memoriser's answers follow from its weights, whatever the order of its sums."""
 
     holds: bool
     dtype: str
-    entries: int  # operands that were looked up
-    margin: float  # by how much the right logit is ahead of the next, beyond what rounding can do
+    entries: int  # the number of operands
+    margin: float  # the lead of the right logit over the next, beyond rounding
     reasons: tuple[str, ...]
 
     def __bool__(self) -> bool:
@@ -82,7 +82,7 @@ def certify_memoriser(
     wanted = None
     if table is not None:
         if tuple(table.names) != net.names or tuple(map(len, table.programs)) != net.lengths:
-            return TableCertificate(False, name, 0, 0.0, ("the table has other programs, or other lengths",))
+            return TableCertificate(False, name, 0, 0.0, ("the table has other programs or lengths",))
         wanted = table.entries()[2]
     inputs = np.stack([instruction, program], axis=-1).astype(np.float64)
     margin, exact = float("inf"), True
@@ -99,7 +99,7 @@ def certify_memoriser(
             least = ahead.min(axis=1)
             for row in np.nonzero(~(least > 0))[0][:1]:
                 at = f"'{field}' of instruction {instruction[begin + row]} of program {net.names[program[begin + row]]}"
-                why = f"{name} does not decide {at}: two logits are closer than rounding"
+                why = f"{name} does not decide {at}: two logits are closer than the rounding error"
                 return TableCertificate(False, name, 0, float(least[row]), (why,))
             margin = min(margin, float(least.min()))
             right = best if wanted is None else wanted[begin : begin + chunk, column]
@@ -112,20 +112,20 @@ def certify_memoriser(
     shown = (
         f"each of {count:,} operands is the largest logit, ahead of the next by {margin:g} beyond rounding",
         f"{sums} ({name})",
-        "they are the operands of the table" if table is not None else "which table it is was not asked: pass table=",
+        "they are the operands of the table" if table is not None else "no table to compare with: pass table=",
     )
     return TableCertificate(True, name, count, margin, shown)
 
 
 def _bounded(layers: list[torch.nn.Linear], values: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Logits, a bound on what rounding does to each (there and here), and whether all sums are exact."""
+    """The logits, a bound on the rounding error of each, and whether all sums are exact."""
     bits, largest = FORMATS[dtype]
     unit, exact = 2.0**-bits, True
     error = np.zeros_like(values)
     for number, layer in enumerate(layers):
         weight = layer.weight.detach().to(getattr(torch, dtype)).double().cpu().numpy()
         bias = layer.bias.detach().to(getattr(torch, dtype)).double().cpu().numpy()
-        size = np.abs(values) @ np.abs(weight.T) + np.abs(bias)  # what any partial sum stays within
+        size = np.abs(values) @ np.abs(weight.T) + np.abs(bias)  # a bound on every partial sum
         spread = error @ np.abs(weight.T)
         whole = not error.any() and all((part == np.round(part)).all() for part in (values, weight, bias))
         if not (whole and size.max() < 2.0**bits):
@@ -137,5 +137,5 @@ def _bounded(layers: list[torch.nn.Linear], values: np.ndarray, dtype: str) -> t
         if not np.isfinite(values).all() or not (size + spread < largest).all():
             return values, np.full_like(values, np.inf), False
         if number < len(layers) - 1:
-            values = np.maximum(values, 0)  # moves two numbers no further apart
+            values = np.maximum(values, 0)  # does not increase the distance of two numbers
     return values, error, exact

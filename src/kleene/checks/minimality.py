@@ -14,13 +14,13 @@ the rules that fire do, so on the inputs themselves the minimal version does wha
 layer. Heads are not touched; where the program reads an undefined one, so does its minimal version.
 
 Definition "full" (definition 1 of the paper) also drops the constraints of the rules left that can go (see
-`checks/unspecified.py`). Which ones go depends on the order of trying. Outside the inputs two rules may then hold
-for one variable: the data does not say which is meant, and the interpreter says so where it happens.
+`checks/unspecified.py`). Which constraints go depends on the order in which they are tried. Outside the inputs two
+rules may then hold for one variable: the data does not decide between them, and the interpreter raises an error there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
@@ -49,7 +49,7 @@ BATCH = 1_000
 class Seen:
     """What happens in the runs of a program on some inputs."""
 
-    rules: tuple[Rule, ...]  # those that fire, the ones that clear heads left out
+    rules: tuple[Rule, ...]  # those that fire, without those that clear heads
     head_values: dict[str, frozenset[int]]  # values that a head has somewhere: their clearing rules fire
     tokens: frozenset[int]
     positions: int  # the longest input
@@ -61,12 +61,12 @@ class Seen:
 
 
 class MinimalProgram(ProgramClass):
-    """A program made by `kl.minimal`; `seen` says what happened in the runs that it was made from."""
+    """A program made by `kl.minimal`; `seen` describes the runs that it was made from."""
 
     seen: Seen
 
     def __str__(cls) -> str:
-        """The rules that are left, and how many there are of each sort."""
+        """The remaining rules, and their number by sort."""
         from kleene.show.terminal import _rule_text
 
         seen = cls.seen
@@ -82,7 +82,7 @@ class MinimalProgram(ProgramClass):
 def minimal(
     program: ProgramClass, inputs: Iterable[Sequence[int]], *, definition: Literal["published", "full"] = "published"
 ) -> MinimalProgram:
-    """Build the minimal version of a program for a set of inputs: a program that has only what their runs use.
+    """Build the minimal version of a program for a set of inputs: a program with only what their runs use.
 
     The result has `seen`: the rules that fire, and the tokens and positions that the inputs have.
 
@@ -193,7 +193,7 @@ class _Recorder(RuleMachine):
         return super().step(state, heads)
 
     def instances(self) -> Iterable[Rule]:
-        """The changes that were made, each with all the values that its update reads."""
+        """The changes, each with all values that its update reads."""
         for update, combinations in zip(self.updates, self.combinations):
             for values in combinations:
                 indices = dict(zip(combinations.names, values))
@@ -203,7 +203,7 @@ class _Recorder(RuleMachine):
 
 
 def _covering(rules: Rules, instances: Iterable[Rule]) -> Iterable[Rule]:
-    """The rules that have these instances: a rule's antecedent is part of its instances'."""
+    """The rules that have these instances: the antecedent of a rule is part of each instance."""
     known: dict[str, dict[tuple[str, ...], dict[tuple[int, ...], Rule]]] = {}
     for rule in rules:
         names, values = zip(*rule.antecedent)
@@ -218,11 +218,11 @@ def _covering(rules: Rules, instances: Iterable[Rule]) -> Iterable[Rule]:
     return found
 
 
-# --- the program that is left -------------------------------------------------------------------------------
+# --- the smaller program -----------------------------------------------------------------------------------
 
 
 def restricted(program: ProgramClass, seen: Seen) -> MinimalProgram:
-    """The program that has only these rules, and initialisers only for these tokens and positions."""
+    """A program with only these rules, and initialisers only for these tokens and positions."""
     kept: dict[str, dict[tuple[str, ...], set[tuple[int, ...]]]] = {}
     for rule in seen.rules:
         names, values = zip(*rule.antecedent)
@@ -237,21 +237,14 @@ def restricted(program: ProgramClass, seen: Seen) -> MinimalProgram:
         for name, value in attempt.changes.items():
             setattr(z, name, value)
 
-    made = MinimalProgram(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
-    spec = replace(
-        program.spec,
-        name=made.__name__,
-        variables={name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()},
-    )
-    updates = tuple(_as_update(spec, rule) for rule in seen.rules)
-    made.spec = spec
-    made.seen = seen
-    type.__setattr__(made, "_updates", Updates(spec, updates, one_step(guarded_updates(program)).reads))
+    made = _with_step(program, seen, step)
+    updates = tuple(_as_update(made.spec, rule) for rule in seen.rules)
+    type.__setattr__(made, "_updates", Updates(made.spec, updates, one_step(guarded_updates(program)).reads))
     return made
 
 
 def by_rules(program: ProgramClass, seen: Seen) -> MinimalProgram:
-    """The program that these rules are, whatever `step` was: an undefined head satisfies no constraint."""
+    """The program of these rules, without `step`. An undefined head satisfies no constraint."""
     kept: dict[str, dict[tuple[str, ...], dict[tuple[int | None, ...], int]]] = {}
     for rule in seen.rules:
         names, values = zip(*rule.antecedent)
@@ -278,21 +271,28 @@ def by_rules(program: ProgramClass, seen: Seen) -> MinimalProgram:
         for name, value in changes.items():
             setattr(z, name, value)
 
+    made = _with_step(program, seen, step)
+    if clash is None:
+        type.__setattr__(
+            made, "_updates", Updates(made.spec, tuple(_as_update(made.spec, rule) for rule in seen.rules))
+        )
+    return made
+
+
+def _with_step(program: ProgramClass, seen: Seen, step: Callable[[Any], None]) -> MinimalProgram:
+    """The program with another `step`, and initialisers only for the tokens and positions that were seen."""
     made = MinimalProgram(f"{program.__name__}_minimal", (program,), {"step": step, "__doc__": program.__doc__})
-    spec = replace(
+    made.spec = replace(
         program.spec,
         name=made.__name__,
         variables={name: _restricted_initialiser(variable, seen) for name, variable in program.spec.variables.items()},
     )
-    made.spec = spec
     made.seen = seen
-    if clash is None:
-        type.__setattr__(made, "_updates", Updates(spec, tuple(_as_update(spec, rule) for rule in seen.rules)))
     return made
 
 
 def _overlap(rules: Sequence[Rule]) -> tuple[Rule, Rule] | None:
-    """Two rules that can hold at once for one variable, if there are any."""
+    """Two rules that can hold at once for one variable, or None."""
     groups: dict[tuple[str, int], list[Rule]] = {}
     for rule in rules:
         groups.setdefault((rule.variable, rule.old), []).append(rule)
@@ -321,7 +321,7 @@ def _restricted_initialiser(variable: VariableSpec, seen: Seen) -> VariableSpec:
 
 
 class _Attempt:
-    """`z` for the whole program's `step`: it is read through, and what is written is kept apart."""
+    """`z` for the `step` of the whole program: reads pass through, writes are kept apart."""
 
     def __init__(self, program: ProgramClass, z: Any) -> None:
         vars(self).update(_spec=program.spec, _program=program, _z=z, written={}, changes={})

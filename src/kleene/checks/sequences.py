@@ -1,4 +1,4 @@
-"""Networks that write a symbol for each that they read: their certificates, and comparing any two."""
+"""Networks that write a symbol for each symbol they read: certificates, and comparisons of any two."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def certify_sequence(
         word = transducer_of(program).distinguish(machine)
         if word is not None:
             return WordCertificate(False, name, (f"{program.spec.name} and the machine differ on {show_word(word)}",))
-        reasons.append(f"the machine is that of {program.spec.name}, by what its heads can read to their left")
+        reasons.append(
+            f"the machine is that of {program.spec.name}, found by exploring what its heads can read to their left"
+        )
     return WordCertificate(True, name, tuple(reasons))
 
 

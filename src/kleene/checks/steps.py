@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from typing import Any
 
@@ -94,11 +94,14 @@ def certify_step(program: Any, *, updates: Updates | Cycle | None = None, limit:
     seen = ("variables", "heads", "moves", "cycle")  # what step sees; an encoder, say, has other layers
     if any(getattr(given.spec, part) != getattr(program.spec, part) for part in seen):
         raise InputError(f"{program.spec.name}: the updates are of another program, {given.spec.name}")
-    before = [own.before for own in guarded_updates(program).by_layer]
+    made = guarded_updates(program).by_layer
+    before: list[ValueSets | None] = [*(own.before for own in made), made[0].before]
+    if made[0].before_layers is not None:  # the ranges hold for as many layers as the program has
+        before = [*made[0].before_layers, None]
     parts: dict[str, StepStatement] = {}
-    for i, (part, own) in enumerate(zip(program.by_layer, given.by_layer)):
-        limited = replace(own, spec=part.spec, before=before[i])
-        following = before[(i + 1) % len(before)]
+    for i, (values, following) in enumerate(pairwise(before)):
+        part, own = program.by_layer[i % len(made)], given.by_layer[i % len(made)]
+        limited = replace(own, spec=part.spec, before=values)
         parts[f"layer {i + 1}"] = _Check(part, limited, limit, i == 0, following).statement()
         second = part.second if isinstance(part, LayerProgram) else None
         if (second is None) != (own.second is None):
@@ -327,7 +330,8 @@ class _Check:
                 if not (keys[place] == values).all():
                     raise _Differs(f"the table of an update of '{name}' has no entry for a value that it needs")
                 found[rows] = np.array([index for _, index in update.table], dtype=np.int64)[place]
-        old = columns[name] if name in columns else 0 if len(self.spec.kinds[name]) == 1 else KEPT
+        only = self.updates.values(name) if not isinstance(self.spec.kinds[name], Word) else ()
+        old = columns[name] if name in columns else only[0] if len(only) == 1 else KEPT
         left, right = np.where(wanted == KEPT, old, wanted), np.where(found == KEPT, old, found)
         for row in np.nonzero(left != right)[0][:1]:
             kind = self.spec.kinds[name]

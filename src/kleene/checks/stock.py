@@ -28,7 +28,7 @@ def certify_stock(
     own = str(net.dtype).removeprefix("torch.")
     name = own if dtype is None else str(dtype).removeprefix("torch.")
     if name not in ("float32", "bfloat16"):
-        raise NotSupported(f"stock models are certified in float32 and bfloat16, not {name!r}")
+        raise NotSupported(f"stock models have certificates in float32 and bfloat16, not {name!r}")
     verdict = check_stock(as_saved(net, name), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
     step = certify_step(program, updates=saved_updates(net)) if program is not None and verdict.holds else None
@@ -45,7 +45,7 @@ def certify_stock(
 
 
 def as_saved(net: StockModel, dtype: str) -> StockSaved:
-    """What `net.save` would write, with the tensors that the model has now, converted to a number format."""
+    """What `net.save` would write, with the model's current tensors converted to a number format."""
     content: Any = json.loads(json.dumps(content_of(net, "")))
     tensors = {name: t.detach().cpu().to(DTYPES[dtype]).double().numpy() for name, t in net.tensors.items()}
     return StockSaved(json.loads(json.dumps(net.config)), content, tensors)

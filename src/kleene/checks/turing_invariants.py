@@ -72,7 +72,7 @@ def verify_decisions(
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Compare the answers, and the numbers of steps, of any two of a Turing machine and its networks, on words as for
-    `verify_turing`. Steps that one of them has no room for are not compared; an LSTM or GRU has an answer alone."""
+    `verify_turing`. Steps for which one has no room are not compared; an LSTM or GRU gives only an answer."""
     alphabet = _letters(first)
     if set(alphabet) != set(_letters(second)):
         raise InputError(f"verify: one reads {alphabet}, the other {_letters(second)}; they must be equal")
@@ -105,18 +105,18 @@ def _letters(thing: Any) -> tuple[str, ...]:
     if isinstance(thing, GatedRNN) and "turing" in thing.about:
         return thing.alphabet
     raise NotSupported(
-        f"verify: cannot compare {a_type(thing)}: it is no Turing machine, and was not compiled from one"
+        f"verify: cannot compare {a_type(thing)}: it is not a Turing machine, and was not compiled from one"
     )
 
 
 def _room(thing: Any, word: Word, max_steps: int) -> int:
-    """How many steps of a run there is room for: a decoder writes a token per step, and its answer."""
+    """The number of steps that fit: a decoder writes a token per step, then its answer."""
     chain = thing.description.get("chain") if isinstance(thing, Transformer) else None
     return max_steps if chain is None else max(0, min(max_steps, chain["length"] - len(word) - 2))
 
 
 def _decided(thing: Any, word: Word, max_steps: int) -> tuple[str | None, int | None]:
-    """The answer and the number of steps; None for steps where there are none."""
+    """The answer and the number of steps; None for steps if the network counts none."""
     if isinstance(thing, GatedRNN):
         return ("accept" if thing.accepts(word) else "reject"), None
     found = thing.run(word, max_steps=max_steps) if isinstance(thing, TuringMachine) else None
@@ -163,7 +163,7 @@ def check_run(machine: TuringMachine, net: Decider, word: Word, max_steps: int) 
         if problem is not None:
             return lead + step, f"step {step}: {problem}"
     if configuration is not None and machine.answer(configuration.state):
-        for _ in range(3):  # halted: nothing moves any more
+        for _ in range(3):  # halted: nothing may move
             g = next(vectors)
             if problem := _general(net, g, True) or _same(machine, net, g, configuration):
                 return lead + step, f"after halting: {problem}"
@@ -187,7 +187,7 @@ def _general(net: Decider, g: Vector, conditions: bool) -> str | None:
 
 
 def _same(machine: TuringMachine, net: Decider, g: Vector, configuration: Configuration) -> str | None:
-    """Whether the values are those of a configuration."""
+    """What is wrong with the values of a configuration, or None."""
     h = net.values(g)
     value = {tuple(role): h.get(i, 0) for i, role in enumerate(net.about["roles"])}
     compact = net.about["form"] == "compact"

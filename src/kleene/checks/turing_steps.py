@@ -1,13 +1,13 @@
 """Certificates for networks of Turing machines: every step is shown from the weights, for every tape.
 
 The tape's numbers are symbolic. With base B a stack whose top is a is z_a = (B − 1)/B + t_a / B, z_b = t_b / B for
-every other symbol b, and all that is known of the rest t is 0 ≤ t ≤ 1: so every string of digits is in the interval. A
+every other symbol b, and the only fact about the rest t is 0 ≤ t ≤ 1: every string of digits lies in the interval. A
 unit's sum is then affine in the t. Where it is never negative the unit is that sum, where it is never positive the unit
 is 0; a unit of which neither can be said is a reason to refuse. So the next values are affine in the t as well, and are
 compared, coefficient by coefficient, with the code of the next configuration. The cases are the states, the symbols
 under the heads and the tops of the stacks that are popped: finitely many. Induction over the steps does the rest.
 
-The compiler is not asked. What the network says of itself (`about`: which value is what) is used as a claim: wherever
+The compiler is not used. The network's own description (`about`: the meaning of each value) is only a claim: wherever
 it is wrong, a comparison fails.
 """
 
@@ -35,7 +35,7 @@ Machine = TuringMachine | MultiTapeMachine
 
 @dataclass(frozen=True)
 class StepCertificate:
-    """Whether each step of a network is a step of its machine, in how many cases that was shown, and why (not)."""
+    """Whether each step of a network is a step of its machine, the number of cases, and the reasons."""
 
     holds: bool
     machine: str
@@ -62,7 +62,7 @@ def machine_of(net: Decider) -> Machine:
     if isinstance(net, OracleRNN):
         return comparing_machine(tuple(s for s in net.alphabet if s not in (END, NUL)))
     if "machine" not in net.about:
-        raise InputError("certify: the network does not say which machine it was compiled from; pass machine=")
+        raise InputError("certify: the network does not hold the machine that it was compiled from; pass machine=")
     kind = MultiTapeMachine if net.about.get("form") == "several tapes" else TuringMachine
     found: Machine = kind.from_json(net.about["machine"], "the network's 'machine'")
     return found
@@ -78,7 +78,7 @@ def certify_decider(net: Decider, *, machine: Machine | None = None) -> StepCert
     except KleeneError as error:
         return StepCertificate(False, wanted.name, 0, (str(error),))
     except (KeyError, ValueError, TypeError, IndexError) as error:
-        return StepCertificate(False, wanted.name, 0, (f"what the network says of itself is malformed ({error!r})",))
+        return StepCertificate(False, wanted.name, 0, (f"the network's description is malformed ({error!r})",))
     return StepCertificate(True, wanted.name, proof.weights.cases, reasons)
 
 
@@ -114,7 +114,7 @@ def _scaled(form: Affine, factor: Any) -> Affine:
 
 
 def _ends(form: Affine) -> tuple[Fraction, Fraction]:
-    """The least and the largest value, where every variable is in [0, 1]."""
+    """The least and the largest value, with every variable in [0, 1]."""
     low = high = form.get(ONE, Fraction(0))
     for name, value in form.items():
         if name != ONE:
@@ -131,7 +131,7 @@ class _Weights:
 
     def __init__(self, net: Decider) -> None:
         if net.readout is None:
-            raise NotExact("the network does not say which of its values are what")
+            raise NotExact("the network does not name its values")
         self.net, self.cases = net, 0
         self.values_of = net.readout.R.by_row()
         self.into = net.readout.A.by_column()
@@ -220,12 +220,12 @@ class _Stack:
 
     part: str  # the role of its numbers
     numbers: Mapping[str, Affine]
-    top: str | None = None  # where it is known: a symbol (of which a number may be the blank's: none)
+    top: str | None = None  # the known top symbol; the blank may have no number
     rest: Mapping[str, Affine] = field(default_factory=dict)
 
 
 class _Proof:
-    """What the forms of the construction have in common."""
+    """The common part of all forms of the construction."""
 
     part_names: Sequence[str]
 
@@ -233,9 +233,9 @@ class _Proof:
         self.net, self.name, self.weights = net, name, _Weights(net)
         self.role = {tuple(role): i for i, role in enumerate(net.about["roles"])}
         if len(self.role) != len(net.about["roles"]) or len(self.role) != len(self.weights.values_of):
-            raise NotExact("the names of the values are not one for each value")
+            raise NotExact("the number of names differs from the number of values")
         if type(base) is not int or base < 3:
-            raise NotExact(f"the stacks' base is {base!r}; it should be a whole number from 3 on")
+            raise NotExact(f"the stacks' base is {base!r}; it must be a whole number of at least 3")
         self.base, self.push_by = base, Fraction(base - 1, base)
 
     def symbols_of(self, part: str) -> list[str]:
@@ -248,11 +248,11 @@ class _Proof:
         return _Stack(part, {a: _constant(self.push_by if a == MARK else 0) for a in self.symbols_of(part)})
 
     def any(self, part: str) -> _Stack:
-        """A stack of which nothing is known."""
+        """An unknown stack."""
         return _Stack(part, {a: self._unknown(part, a) for a in self.symbols_of(part)})
 
     def _unknown(self, part: str, a: str) -> Affine:
-        # $ is at the bottom alone: its number is (B − 1)/B there, and less above it
+        # $ is only at the bottom: its number is (B − 1)/B there, and less above
         return {f"{part} {a}": self.push_by if a == MARK else Fraction(1)}
 
     def topped(self, part: str, blank: str | None) -> Iterator[_Stack]:
@@ -313,7 +313,7 @@ class _Proof:
         return "the first hidden vector is the code of the start, and the output says to go on"
 
     def check_about(self, alphabet: Sequence[str], lead: tuple[int, int], blank: str, two_way: bool) -> None:
-        """What is used when running and reading tapes is what the machine says."""
+        """The values used to run and to read tapes are those of the machine."""
         about = self.net.about
         if set(self.net.alphabet) != {*alphabet, END, NUL}:
             raise NotExact(f"the network reads {', '.join(self.net.alphabet)}; the machine's input is {alphabet}")
@@ -322,7 +322,7 @@ class _Proof:
         if tuple(about["lead"]) != lead:
             raise NotExact(f"the machine begins after {lead[0]}·|w| + {lead[1]} steps, not after {about['lead']}")
         if about["blank"] != blank or about["two_way"] is not two_way:
-            raise NotExact("the blank, or whether the tape has an end, is not the machine's")
+            raise NotExact("the blank or the kind of tape is not the machine's")
 
     def reasons(self) -> tuple[str, ...]:
         raise NotImplementedError
@@ -333,8 +333,8 @@ def _text(form: Affine) -> str:
 
 
 STEPS = "every step of the machine is one step of the network, in each of {} cases, for every content of the tape"
-HALTS = "in a state that halts nothing changes any more; the output is the state's answer, and says to go on before"
-CONDITIONS = "of the conditions that the network names exactly one is true"
+HALTS = "a halting state no longer changes, and the output is its answer; before that the output says to go on"
+CONDITIONS = "exactly one of the named conditions is true"
 
 
 class _OneTape(_Proof):
@@ -443,7 +443,7 @@ class _Literal(_OneTape):
         self.check_about(machine.input_alphabet or (), (2, 2), machine.blank, machine.two_way)
         own = [state for state in self.symbols_of("q") if state not in machine.states]
         if len(own) != 2:
-            raise NotExact("beside the machine's states there should be one that loads and one that rewinds")
+            raise NotExact("the network needs two states beside the machine's: one to load and one to rewind")
         load, rewind = own
         empty = (self.empty("l"), self.empty("r"))
         shown.append(self.check_start(self.configuration(load, machine.blank, empty)))
@@ -496,7 +496,7 @@ class _SeveralTapes(_Proof):
         ]
 
     def _open(self, net: Decider) -> set[int]:
-        """The tapes whose content is known digit by digit only: it may be anything."""
+        """The tapes whose content may be anything: digits are computed on demand."""
         if not isinstance(net, OracleRNN):
             return set()
         if {self.role["r1", a]: a for a in self.symbols_of("r1")} != net.lazy:  # type: ignore[attr-defined]
@@ -534,7 +534,7 @@ class _SeveralTapes(_Proof):
             for symbols in product(*machine.symbols):
                 self.step_of(state, symbols)
         if self.open:
-            shown.append("the second tape's digits may be any: they are asked for when a run needs them")
+            shown.append("the second tape may hold any digits; a run computes them on demand")
         return *shown, STEPS.format(f"{self.weights.cases:,}"), HALTS, CONDITIONS
 
     def step_of(self, state: str, shown: tuple[str, ...]) -> None:

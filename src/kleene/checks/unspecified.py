@@ -1,11 +1,11 @@
 """What a set of inputs leaves open in a program: rules, constraints, positions and tokens (ALTA, appendix B.3).
 
 Definition 1: a rule set is minimal for a set of MLP inputs when neither a rule nor a single constraint of a rule
-can be removed without changing what the rule set gives for one of them. The constraint on the old value of the
+can be removed without changing the result for one of them. The constraint on the old value of the
 variable that a rule writes is part of the rule and is never removed. Rules that clear heads are left out.
 
-Removing a constraint changes something exactly where some MLP input satisfies all the other constraints and not
-that one: the rule then fires there too. (Where another rule fires there with the same result, what the rules say
+Removing a constraint changes something exactly if some MLP input satisfies all the other constraints and not
+that one: the rule then fires there too. (If another rule fires there with the same result, the result
 is the same; but two rules then write one variable, which rule sets and networks exclude: that counts as change.)
 """
 
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Unspecified:
-    """What could be otherwise and nothing would change on the inputs. Prints as a report."""
+    """What could be different without a change on the inputs. Prints as a report."""
 
     spec: Spec
     rules: tuple[Rule, ...]  # never fire on the inputs: `open`, and `unreachable`
@@ -39,18 +39,18 @@ class Unspecified:
     tokens: tuple[int, ...]  # no input has these
     fired: int  # rules that do fire
     unreachable: frozenset[Rule] = frozenset()  # no input fires these: their values never come together
-    examples: Mapping[Rule, tuple[int, ...]] = field(default_factory=dict)  # an input that fires a rule that is open
+    examples: Mapping[Rule, tuple[int, ...]] = field(default_factory=dict)  # open rule → an input that fires it
     clearing: int = 0  # rules that clear heads, of all rules
-    cleared: int = 0  # those of them that fire
+    cleared: int = 0  # the number of these that fire
 
     @property
     def open(self) -> tuple[Rule, ...]:
-        """Rules that the inputs leave open: they never fire here, and nothing says that they cannot."""
+        """Rules that the inputs leave open: they never fire here, but might fire on other inputs."""
         return tuple(rule for rule in self.rules if rule not in self.unreachable)
 
     @property
     def minimal(self) -> bool:
-        """Definition 1: no rule and no constraint can go."""
+        """Definition 1: no rule or constraint can be removed."""
         return not self.rules and not self.constraints
 
     def __str__(self) -> str:
@@ -72,11 +72,12 @@ class Unspecified:
         lines.append(
             f"{self.fired + self.cleared:,} of them fire (kl.minimal): {self.fired:,} write, {self.cleared:,} clear"
         )
-        lines.append(f"{len(self.open):,} never fire on these inputs, and are left open")
+        lines.append(f"{self.clearing - self.cleared:,} that clear a head never fire: no head has those values here")
+        lines.append(f"{len(self.open):,} that write never fire on these inputs, and are left open")
         lines += listed(self.open, rule)
-        lines.append(f"{never:,} cannot fire on any input")
+        lines.append(f"{never:,} that write cannot fire on any input")
         lines += listed([found for found in self.rules if found in self.unreachable], rule)
-        lines.append(f"{len(self.constraints):,} constraints can each go")
+        lines.append(f"{len(self.constraints):,} constraints can be removed, one at a time")
         lines += listed(self.constraints, lambda pair: f"'{pair[1]}' in {_rule_text(self.spec, pair[0])}")
         for what, numbers in (("positions", self.positions), ("tokens", self.tokens)):
             lines.append(f"{what} never seen: {_ranges(numbers) or 'none'}")
@@ -145,14 +146,14 @@ def unspecified(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Unspe
         tuple(token for token in range(spec.tokens) if token not in seen.tokens),
         len(seen.rules),
         dead,
-        firing_inputs(program, [rule for rule in never if rule not in dead][: 10 if len(whole) < 2_000 else 1]),
+        firing_inputs(program, given, [rule for rule in never if rule not in dead][: 10 if len(whole) < 2_000 else 1]),
         sum(rule.new is None for rule in whole),
         sum(map(len, seen.head_values.values())),
     )
 
 
 def unreachable(program: ProgramClass, rules: Iterable[Rule]) -> frozenset[Rule]:
-    """Those of the rules that no input fires.
+    """The rules that no input fires.
 
     The values that each variable can have are followed from the initial ones, through every rule whose antecedent they
     allow, until nothing is added; a head may have any value that its variable has. A rule is here where its antecedent
@@ -174,7 +175,7 @@ def unreachable(program: ProgramClass, rules: Iterable[Rule]) -> frozenset[Rule]
 
 
 def _first_values(spec: Spec) -> dict[str, set[int]]:
-    """The values that variables start with; averages, and what is moved in, may be anything."""
+    """The values that variables start with; averages and moved values may be anything."""
     values: dict[str, set[int]] = {}
     for name, variable in spec.variables.items():
         places = variable.by_position
@@ -189,30 +190,38 @@ def _first_values(spec: Spec) -> dict[str, set[int]]:
     return values
 
 
-SEARCHED = 300  # inputs that are tried to find an example
+SEARCHED = 300  # short inputs, and as many long ones, that are tried to find an example
 
 
-def firing_inputs(program: ProgramClass, rules: Sequence[Rule]) -> dict[Rule, tuple[int, ...]]:
-    """For rules, short inputs that fire them, where some of the first few hundred do."""
-    given = list(islice(_short_inputs(program.spec), SEARCHED)) if rules else []
-    fired = _fired(program, given)
-    found = {}
-    for rule in rules:
-        if rule in fired:
-            some = given
-            while len(some) > 1:
-                half = some[: len(some) // 2]
-                some = half if rule in _fired(program, half) else some[len(half) :]
-            found[rule] = some[0]
-    return found
+def firing_inputs(
+    program: ProgramClass, given: Sequence[Sequence[int]], rules: Sequence[Rule]
+) -> dict[Rule, tuple[int, ...]]:
+    """Inputs that fire rules, where some are found: of the shortest, then of long ones that begin as the given do."""
+    if not rules:
+        return {}
+    found: dict[Rule, tuple[int, ...]] = {}
+    for inputs in (_short_inputs(program.spec), _long_inputs(program.spec, given)):
+        some = list(islice(inputs, SEARCHED))
+        found = _example_of(program, [rule for rule in rules if rule not in found], some) | found
+    return {rule: found[rule] for rule in rules if rule in found}
 
 
-def _fired(program: ProgramClass, given: Sequence[tuple[int, ...]]) -> frozenset[Rule]:
-    """The rules that fire on inputs; none where a run does not halt or reads what is not defined."""
+def _example_of(
+    program: ProgramClass, rules: Sequence[Rule], given: Sequence[tuple[int, ...]]
+) -> dict[Rule, tuple[int, ...]]:
+    """The first input that fires each rule; one that does not halt, or reads what is not defined, fires none."""
+    if not rules or not given:
+        return {}
+    half = len(given) // 2
     try:
-        return frozenset(seen_rules(program, given).rules)
+        fired = set(seen_rules(program, given).rules)
     except KleeneError:
-        return frozenset()
+        fired = set(rules) if half else set()
+    rules = [rule for rule in rules if rule in fired]
+    if not half:
+        return dict.fromkeys(rules, given[0])
+    found = _example_of(program, rules, given[:half])
+    return found | _example_of(program, [rule for rule in rules if rule not in found], given[half:])
 
 
 def _short_inputs(spec: Spec) -> Iterator[tuple[int, ...]]:
@@ -224,6 +233,22 @@ def _short_inputs(spec: Spec) -> Iterator[tuple[int, ...]]:
             except KleeneError:
                 return
             yield tokens
+
+
+LONGEST = 64  # tokens of an example
+
+
+def _long_inputs(spec: Spec, given: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Inputs that begin as the given ones do and go on with one token over and over, each a token longer."""
+    begins = list(dict.fromkeys(tuple(word)[:1] for word in given))
+    for length in range(1, LONGEST):
+        for begin, token in product(begins, range(spec.tokens)):
+            word = (*begin, *[token] * length)
+            try:
+                spec.check_input(list(word))
+            except KleeneError:
+                continue
+            yield word
 
 
 def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:
@@ -243,13 +268,13 @@ def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:
 
 
 def removable(program: ProgramClass, inputs: Iterable[Sequence[int]], seen: Seen) -> dict[Rule, tuple[str, ...]]:
-    """For each rule that fires, the constraints that can each go (one at a time)."""
+    """For each rule that fires, the constraints that can be removed, one at a time."""
     before = traces(program, inputs).before
     return {rule: _removable(rule, known) for rule, known in _with_columns(seen.rules, before)}
 
 
 def reduced(program: ProgramClass, inputs: Iterable[Sequence[int]], seen: Seen) -> tuple[Rule, ...]:
-    """The rules that fire, each without constraints that can go: tried by name, again after each that went.
+    """The rules that fire, each without removable constraints. Constraints are tried by name, again after each removal.
 
     What a rule fires on among the MLP inputs does not change, so the rules do not depend on one another.
     """

@@ -46,7 +46,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: exit code 0 when what is printed holds, 1 when a check fails, 2 for bad input."""
+    """Run the command line: exit code 0 if the printed result holds, 1 if a check fails, 2 for bad input."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal's encoding may lack some signs
             stream.reconfigure(errors="replace")

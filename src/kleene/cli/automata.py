@@ -21,7 +21,7 @@ STEPS = 1_000_000  # of a Turing machine, where no number is given
 def verify_words(
     name: str, other: str | None, lengths: range | None, random: int | None, seed: int, inputs: list[str] | None
 ) -> Any:
-    """The report of `kleene verify DIR [FILE]` or `kleene verify FILE` where words are read; None where they are
+    """The report of `kleene verify DIR [FILE]` or `kleene verify FILE` if words are checked; None if they are
     not."""
     from kleene import verbs
     from kleene.errors import FileError
@@ -54,7 +54,7 @@ def run_word(name: str, words: list[str], on: str | None, as_json: bool, brief: 
     evaluator = on or ("network" if saved else "interpreter")
     if evaluator not in (("network",) if saved else ("interpreter", "network")):
         has = "a saved network, which runs --on network only" if saved else "a machine, which has no rules"
-        raise InputError(f"{name}: {has}; leave --on {on} out")
+        raise InputError(f"{name}: {has}; omit --on {on}")
     with busy(f"running {name}", as_json):
         runner = verbs.compile(machine) if evaluator == "network" and not saved else machine
         word = read_word(machine, words)
@@ -62,7 +62,7 @@ def run_word(name: str, words: list[str], on: str | None, as_json: bool, brief: 
     if as_json:
         print_json({"program": name, "input": word, "evaluator": evaluator, "answer": answer, "steps": steps})
         return True
-    show(f"{answer}s" if answer else "still running; 'kleene tm' has --max-steps")
+    show(f"{answer}s" if answer else "still running; raise --max-steps of 'kleene tm'")
     if brief:
         return True
     by = "RNN" if evaluator == "network" else "interpreter"
@@ -86,7 +86,7 @@ def _is_rnn(folder: str) -> bool:
 
 
 def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:
-    """Accept, reject or nothing yet, and after how many steps where it takes steps of its own."""
+    """Accept, reject or no answer yet, and the number of steps if the network counts steps."""
     from kleene.machines.turing import TuringMachine
 
     decide = machine.run if isinstance(machine, TuringMachine) else getattr(machine, "decide", None)

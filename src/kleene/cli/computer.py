@@ -69,9 +69,9 @@ def subleq_command(
     if on not in ("transformer", "reference"):
         raise InputError(f"--on {on}: unknown; use 'transformer' or 'reference'")
     if on == "reference" and bits is not None:
-        raise InputError(f"--bits {bits}: only for the transformer; leave it out with --on reference")
+        raise InputError(f"--bits {bits}: only for the transformer; omit it with --on reference")
     if on == "reference" and layers is not None:
-        raise InputError(f"--layers {layers}: only for the transformer; leave it out with --on reference")
+        raise InputError(f"--layers {layers}: only for the transformer; omit it with --on reference")
     image = read_program(program, dialect)
     options: dict[str, Any] = {
         "input_adds": input_adds,

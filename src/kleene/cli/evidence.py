@@ -166,8 +166,9 @@ def reproduce(
     ] = None,
     gpus: Annotated[float, typer.Option(min=0, help="with --cluster: the share of a GPU that a task takes")] = 0.0,
     storage: Annotated[
-        str | None, typer.Option(metavar="URL", help="with --cluster: where checkpoints are kept, as fsspec names it")
+        str | None, typer.Option(metavar="URL", help="with --cluster: the storage of checkpoints, as an fsspec address")
     ] = None,
+    together: Annotated[bool, typer.Option(help="train networks of one shape side by side, as one; for a GPU")] = False,
     stale: Annotated[bool, typer.Option(help="list the published results whose code has changed since")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for results")] = None,
     as_json: AsJson = False,
@@ -197,6 +198,11 @@ def reproduce(
         options["settings"] = {"treebank": str(treebank)}
     asked: dict[str, Any] = {"only": tuple(only or ()), "limit": limit, "workers": workers, "steps": steps}
     asked = {option: value for option, value in asked.items() if value not in (None, ())}
+    if together:
+        if cluster is not None or getattr(getattr(run, "__self__", None), "together", None) is None:
+            what = "tasks on a cluster run alone" if cluster is not None else f"the tasks of {name} run alone"
+            raise InputError(f"--together: {what}; leave it out")
+        asked["together"] = True
     if cluster is not None:
         asked["cluster"] = Cluster(cluster, gpus=gpus, storage=storage)
     folder = output or Path("results") / name

@@ -36,7 +36,7 @@ class Read(StrEnum):
 
 Lengths = Annotated[str, typer.Option("--lengths", help="Lengths of the training inputs: 1-10, or 6.")]
 TestLengths = Annotated[str | None, typer.Option("--test-lengths", help="Lengths of inputs to test on: 11-20.")]
-Random = Annotated[int, typer.Option("--random", min=1, help="So many random inputs of these lengths.")]
+Random = Annotated[int, typer.Option("--random", min=1, help="This many random inputs of these lengths.")]
 Inputs = Annotated[list[str] | None, typer.Option("--input", help="An input to learn from instead; may be repeated.")]
 Seed = Annotated[int, typer.Option(help="The seed of inputs, first weights and batches.")]
 Steps = Annotated[int, typer.Option(min=1, help="Training steps.")]
@@ -71,7 +71,7 @@ def trace(
 ) -> None:
     """Learn the MLP of a program from its traces.
 
-    It takes the place of the compiled one; everything else stays compiled. Exit code 1 where the network is not
+    It replaces the compiled MLP; everything else stays compiled. Exit code 1 if the network is not
     right on every training input.
 
     Example: kleene learn trace parity_relative --lengths 1-10 --test-lengths 11-40
@@ -205,7 +205,7 @@ def _learn(
         show(f"right on {right:.1%} of {len(train):,} training inputs")
         if test is not None and tested is not None:
             show(f"right on {tested:.1%} of {len(test):,} inputs of lengths {test_lengths}")
-        show(f"saved in {output}" if output is not None else "not saved; -o DIR saves it")
+        show(f"saved in {output}" if output is not None else "not saved; use -o DIR to save it")
     finish(right == 1.0)
 
 

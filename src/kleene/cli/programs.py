@@ -248,12 +248,12 @@ def network_options(name: str, network: Any, layers: int | None, max_layers: int
     kind = type(network).__name__
     if kind == "StandardTransformer":
         if layers is not None:
-            raise InputError(f"{name}: a trained transformer has a fixed number of layers; leave --layers out")
+            raise InputError(f"{name}: a trained transformer has a fixed number of layers; omit --layers")
         return {}
     if kind in ("StockModel", "SequenceRNN"):
         if layers is not None:
             said = "a stock model has a fixed number of layers" if kind == "StockModel" else "an RNN has no layers"
-            raise InputError(f"{name}: {said}; leave --layers out")
+            raise InputError(f"{name}: {said}; omit --layers")
         return {}
     if kind not in ("Transformer", "LearnedTransformer"):
         raise NotSupported(f"{name}: holds a {kind}, which 'run' cannot take; it takes a transformer")
@@ -350,12 +350,12 @@ def _traced(
         raise InputError("--on rules: the rule machine keeps no trace; use --on interpreter or --on network")
     saved = is_folder(name)
     if saved and on is Evaluator.interpreter:
-        raise InputError(f"{name}: a saved network has no Python to interpret; leave --on interpreter out")
+        raise InputError(f"{name}: a saved network has no Python to interpret; omit --on interpreter")
     if not saved and on is not Evaluator.network:
         machine = find_program(name)
         return machine, machine.trace(read_tokens(machine, text), layers=layers, max_layers=max_layers)
     if layers is not None:
-        raise InputError(f"--layers {layers}: a trace of a network runs until the network halts; leave it out")
+        raise InputError(f"--layers {layers}: a trace of a network runs until the network halts; omit --layers")
     thing: Any = find_network(name, as_json) if saved else find_program(name)
     with busy(f"running the network of {name}", as_json):
         net: Any = thing if saved else verbs.compile(thing)
@@ -368,7 +368,7 @@ def _traced(
 def show_steps(machine: Any, trace: Any, as_json: bool) -> None:
     """Show a run as the program describes it."""
     if not hasattr(machine, "describe"):
-        raise NotSupported(f"{machine.spec.name}: has no 'describe' for --steps; leave --steps out")
+        raise NotSupported(f"{machine.spec.name}: has no 'describe' for --steps; omit --steps")
     columns, rows = machine.describe(trace)
     if as_json:
         return print_json([dict(zip(columns, row)) for row in rows])
@@ -519,7 +519,7 @@ def verify(
     found = verify_words(first, second, read_lengths(lengths) if lengths else None, random, seed, inputs)
     if found is not None:  # an automaton, a Turing machine, or the network of one
         if cluster is not None:
-            raise InputError("--cluster: the words of automata and Turing machines are checked here; leave it out")
+            raise InputError("--cluster: the words of automata and Turing machines are checked here; omit --cluster")
         print_json(found.to_json()) if as_json else show(str(found))
         return finish(found.holds)
     if second is not None and not is_folder(first):
@@ -555,7 +555,7 @@ def verify_sop(
 
 
 def verify_options(tokens: list[Any], lengths: range | None, random: int | None, seed: int) -> dict[str, Any]:
-    """What kl.verify is asked for: given inputs, all of some lengths, or random ones where nothing is asked for."""
+    """The inputs for kl.verify: given inputs, all of some lengths, or random inputs by default."""
     if tokens:
         return {"inputs": tokens}
     options: dict[str, Any] = {"seed": seed}
@@ -633,7 +633,7 @@ def decompile(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read from the weights what a network does; a trained classifier of words is asked instead.
+    """Read from the weights what a network does. A trained classifier of words answers queries instead.
 
     Example: kleene decompile adder
     """

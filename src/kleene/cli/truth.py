@@ -42,14 +42,14 @@ def factory(
     batch: Annotated[int, typer.Option(min=1, help="Pairs of inputs a step, where transformers train.")] = 256,
     together: Annotated[int, typer.Option(min=1, help="Transformers that train in one stack.")] = 32,
     limit: Annotated[
-        float | None, typer.Option(min=0, help="Where transformers train: stop cleanly after so many seconds.")
+        float | None, typer.Option(min=0, help="Where transformers train: stop cleanly after this many seconds.")
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Train the stacks on this Ray cluster; auto: the one here.")
     ] = None,
     gpus: Annotated[float, typer.Option(min=0, help="With --cluster: the share of a GPU that a stack takes.")] = 0.0,
     storage: Annotated[
-        str | None, typer.Option(metavar="URL", help="With --cluster: where models are kept, as fsspec names it.")
+        str | None, typer.Option(metavar="URL", help="With --cluster: the storage of models, as an fsspec address.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +57,7 @@ def factory(
 
     Compiled models are certified. Each gets a folder with the network and truth.json: the automaton, its circuit, and
     words with their exact Shapley values and interactions; or the program, and the heads and variables in its circuit.
-    Transformers train in stacks, on a GPU where there is one; the same command goes on with an interrupted run.
+    Transformers train in stacks, on a GPU if there is one; the same command continues an interrupted run.
     """
     from kleene.truth.factory import Order, build, describe
 
@@ -117,7 +117,7 @@ def score(
     methods: Annotated[list[str], typer.Argument(help="Names of methods; all: every one; exact: the planted one.")],
     models: Annotated[Path, typer.Option(help="A folder that kleene factory made, or one of several such.")],
     seeds: Annotated[int, typer.Option(min=1, help="Runs of methods that draw at random.")] = 5,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many models of each folder of models.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many models of each folder of models.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for JSON, table and plot.")] = None,
     as_json: AsJson = False,

@@ -52,7 +52,7 @@ def cluster_of(given: Cluster | str | None) -> Cluster | None:
 
 @contextmanager
 def connected(cluster: Cluster) -> Iterator[Any]:
-    """Ray, connected to the cluster as long as the block lasts."""
+    """Ray, connected to the cluster while the block runs."""
     try:
         import ray
     except ImportError:
@@ -79,7 +79,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
 def gather(cluster: Cluster, calls: Iterable[tuple[str, Call]]) -> Iterator[tuple[str, Any]]:
     """Run named calls on the cluster; each name with its result, as they arrive, every name once.
 
-    Calls are taken as the cluster gets to them, so that there may be more than fit into memory. A function that several
+    The cluster takes calls one by one, so there may be more than fit into memory. A function that several
     calls share is sent once.
     """
     with connected(cluster) as ray:
@@ -105,7 +105,7 @@ def gather(cluster: Cluster, calls: Iterable[tuple[str, Call]]) -> Iterator[tupl
 
 
 def _most_waiting(ray: Any, cluster: Cluster) -> int:
-    """How many calls the cluster has at a time: some more than its cores take."""
+    """The number of calls in flight: somewhat more than the cluster's cores."""
     cores = ray.cluster_resources().get("CPU", 0.0)
     return 8 + int(2 * cores / max(cluster.cpus, 0.1))
 
@@ -122,7 +122,7 @@ def _result(ray: Any, reference: Any) -> Any:
 
 
 def spread_map(cluster: Cluster, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """`function` of each part, on the cluster, in the parts' order."""
+    """Call `function` on each part, on the cluster. Results are in the order of the parts."""
     found = dict(gather(cluster, ((str(number), (function, part)) for number, part in enumerate(parts))))
     return [found[str(number)] for number in range(len(parts))]
 
@@ -194,7 +194,7 @@ def store(folder: Path, address: str) -> None:
 
 
 def fetch(address: str, folder: Path) -> None:
-    """Copy the newest whole checkpoint from shared storage, where there is one."""
+    """Copy the newest whole checkpoint from shared storage, if there is one."""
     import fsspec
 
     files, root = fsspec.core.url_to_fs(address)

@@ -15,7 +15,7 @@ class Decision:
     steps: int
     state: str | None = None
     tape: tuple[str, ...] | None = None  # without the blanks at its ends (on a one-way tape, at its right end)
-    head: int | None = None  # where on that tape the head is; may lie outside it
+    head: int | None = None  # the place of the head on that tape; may lie outside it
 
     def __str__(self) -> str:
         said = {"accept": "accepts", "reject": "rejects", None: "still running"}[self.answer]
@@ -52,7 +52,7 @@ def trimmed(
     left, right: the cells beside the head, nearest first.
     symbol: the cell under the head.
     blank: the symbol to cut off.
-    two_way: cut at the left end, too.
+    two_way: also cut at the left end.
     """
     cells = [*reversed(left), symbol, *right]
     head = len(left)

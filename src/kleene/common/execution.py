@@ -13,7 +13,7 @@ from typing import Protocol
 from kleene.errors import DidNotHalt, InputError
 
 Instruction = tuple[int, ...]
-TRACED = 100_000  # instructions that a performance remembers
+TRACED = 100_000  # the most instructions that a trace keeps
 
 
 @dataclass
@@ -31,7 +31,7 @@ class InstructionExecutor(Protocol):
     first: int  # the number of the instruction that a program begins with
 
     def execute(self, store: Store, number: int, instruction: Instruction) -> int | None:
-        """Do one instruction; the number of the next one, or None to halt."""
+        """Do one instruction. Return the number of the next instruction, or None to halt."""
 
     def show(self, instruction: Instruction) -> str:
         """An instruction as text."""

@@ -28,9 +28,17 @@ class Output(list[int]):
         return Output, (list(self), self.layers)  # the program that writes the text stays where it is
 
 
-def check_layers(name: str, layers: int | None, least: int = 0) -> None:
-    """Check that `layers`, where given, is a whole number of at least `least`."""
+def check_layers(name: str, layers: int | None, least: int = 0, most: int | None = None) -> None:
+    """Check that `layers`, where given, is a whole number from `least` to `most`.
+
+    `most` is there where the ranges of the program's variables hold for so many layers only.
+    """
     from kleene.errors import InputError
 
     if layers is not None and (not isinstance(layers, int) or layers < least):
         raise InputError(f"{name}: layers={layers!r}; it must be a whole number of {least} or more")
+    if layers is not None and most is not None and layers > most:
+        raise InputError(
+            f"{name}: layers={layers}; after its {most} layers a variable may leave its range, so it runs no more than "
+            "these; kl.cat(…, saturate=True) or wrap=True keeps it inside"
+        )

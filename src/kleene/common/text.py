@@ -25,7 +25,7 @@ class Text:
     names: the text of each output value; without them, outputs are numbers.
     part: which outputs are the answer, as the two ends of a slice: (None, -1) is all but the last.
     join: what stands between the outputs.
-    strip: a character that is removed from the front of the answer, unless nothing else is left.
+    strip: a character to remove from the front of the answer, unless nothing would be left.
     omit: outputs that are left out, by name.
     reverse: whether the last output comes first.
 
@@ -156,7 +156,7 @@ def are_tokens(given: list[Any], count: int) -> bool:
 
 
 def alphabet_problem(alphabet: Sequence[Any]) -> str | None:
-    """What is wrong with an alphabet; None if nothing is."""
+    """What is wrong with an alphabet, or None."""
     if not alphabet or len(alphabet) > MAX_SYMBOLS:
         return f"it has {len(alphabet):,} symbols; 1 … {MAX_SYMBOLS:,} are allowed"
     seen = set[str]()

@@ -39,7 +39,7 @@ class Vocabulary:
         return found
 
     def read(self, text: str) -> list[Any]:
-        """The tokens that a text names: its characters where all tokens are characters, else what spaces separate."""
+        """The tokens in a text: its characters if all tokens are characters, otherwise the words between spaces."""
         if all(isinstance(token, str) and len(token) == 1 for token in self.tokens):
             plain = text.removeprefix(str(self.bos)).lstrip() if text.startswith(f"{self.bos} ") else text
             return list(plain if " " in self.tokens else plain.replace(" ", ""))

@@ -26,7 +26,7 @@ def soft_instruction(
     - `classes`: how many classes the classifier has.
     - `addresses`: how many addresses there are; by default one for each class and one for the output.
     - `instructions`: how many instructions the Synthesizer can number.
-    - `describe`: how an input is given to the classifier; by default as it is.
+    - `describe`: how an input becomes the classifier's input; by default unchanged.
     - `learned`: start with B and C unknown, so that training must find them with A, as in Theorem 2.
 
     >>> import torch

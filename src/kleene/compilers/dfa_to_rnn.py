@@ -24,7 +24,7 @@ def compile_dfa(dfa: DFA, *, method: str = "balanced", activation: str = "relu")
 
     - `method`: "minsky" (the construction of the chapter, |Q||Σ| + 1 units), "image" (a unit for each state and symbol
       that leads to it), "scalar" (the state is one number; ReLU only); "smallest" takes the one with the fewest units,
-      "balanced" the one with the least product of units and non-zero weights. Both try the automaton as it is and the
+      "balanced" the one with the least product of units and non-zero weights. Both try the automaton and the
       minimal one. `rnn.sizes` says how many units each needs, and `rnn.weights_each_way` about how many weights.
     """
     if method not in METHODS:
@@ -134,7 +134,7 @@ def image(
     answers = (dfa.accepting if values is None else np.asarray(values)).astype(int).tolist()
     pairs, returns = _images(dfa)
     unit = {pair: i for i, pair in enumerate(pairs)}
-    states = [q for q, _ in pairs] + ([] if returns else [dfa.start])  # what each unit stands for
+    states = [q for q, _ in pairs] + ([] if returns else [dfa.start])  # the state of each unit
     size, symbols = len(states), len(dfa.alphabet)
     table = dfa.table.tolist()
     V = {(unit[table[q][a], a], j): 1 for j, q in enumerate(states) for a in range(symbols)}

@@ -17,7 +17,7 @@ LOAD, TURN, REWIND = "(load)", "(turn)", "(rewind)"
 def compile_multitape(machine: MultiTapeMachine, *, base: int = 3) -> Decider:
     """Build a ReLU network with rational weights that decides as the machine does, step for step."""
     if clash := {LOAD, TURN, REWIND} & {*machine.working, *machine.accept, *machine.reject}:
-        raise InputError(f"compile: state {min(clash)!r} is what the network calls one of its own; rename it")
+        raise InputError(f"compile: state {min(clash)!r} has a name that the network reserves; rename it")
     build, about = build_multitape(machine, base, set())
     return fuse(build.build(), Decider, about={**about, "machine": machine.to_json()})
 

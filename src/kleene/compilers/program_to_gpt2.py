@@ -183,14 +183,14 @@ def make_stream(plan: Plan, places: Places, width: int, dtype: str) -> Stream:
     constants = (*range(places.room + 1, places.room + 1 + CONSTANTS),)
     place = np.concatenate([plan.places, np.arange(plan.room, places.room)])
     shift = 0.0 if dtype == "bfloat16" else LEAST_SHIFT
-    while shift and 2.0 ** (log2(shift) - 24) < norm_error(width):
+    while shift and 2.0 ** (log2(shift) - 24) <= norm_error(width):
         shift *= 2
     return Stream(width, place, places.room, constants, mirror, shift)
 
 
 def norm_error(width: int) -> float:
-    """How far LayerNorm of ±1 in float32 can be from ±1, in any order of summation, with a margin of two."""
-    return 2 * (width + 16) * 2.0**-24 * 1.25
+    """How far LayerNorm of ±1 in float32 can be from ±1, in any order of summation."""
+    return 1.25 * (width + 16) * 2.0**-24 + EPSILON
 
 
 def embed_positions(plan: Plan, places: Places, stream: Stream) -> Array:

@@ -65,7 +65,11 @@ def compile_program(
     updates = guarded_updates(program)
     units = lower(updates, lowering)
     config = configure(program.spec, units, shape, layers, shared, length)
+    most = None if updates.by_layer[0].before_layers is None else program.spec.layers
+    check_layers(program.spec.name, layers, most=most)
     net = assemble(as_run(updates, shape, layers), units, config, averages, dtype_name(dtype), lowering)
+    if most is not None:
+        net.description["most_layers"] = most
     if (words := getattr(program, "vocabulary", None)) is not None:  # an s-op's: tokens and values by name
         net.description["vocabulary"] = words.to_json()
     check_weights(program, net)

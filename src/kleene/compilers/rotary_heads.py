@@ -23,6 +23,7 @@ SIZES = (16, 32, 64, 128, 256)
 RATIOS = (1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 MAX_THETA = 1e30  # float32 holds it
 LEAST_MARGIN = 0.2
+LEAST_KEPT = 0.25  # what a mismatch loses at least, by the strength of a bit
 
 
 @dataclass(frozen=True)
@@ -54,20 +55,38 @@ class Rotary:
     def slow(self) -> int:
         return self.recent + 1
 
+    @property
+    def free(self) -> list[int]:
+        """The frequencies that hardly turn, slowest first."""
+        return list(range(self.size // 2 - 1, self.recent, -1))
+
 
 def choose_rotary(plan: Plan, size: int | None = None) -> Rotary:
     """The smallest head size with enough slow frequencies for every head, and the ratio with the largest margin."""
     length = plan.length + 1
-    needed = max([1, *(slow_places(plan, head) for layer in plan.layers for head in layer.heads)])
+    heads = {head.selection: head for layer in plan.layers for head in layer.heads}
     for candidate in SIZES if size is None else (size,):
         found = [scheme(candidate, ratio, length) for ratio in RATIOS]
-        fitting = [r for r in found if r is not None and candidate // 2 - r.slow >= needed]
+        fitting = [r for r in found if r is not None and all(fits(plan, r, head) for head in heads.values())]
         if fitting:
             return max(fitting, key=lambda r: r.margin)
+    needed = max([1, *(slow_places(plan, head) for head in heads.values())])
     raise NotSupported(
         f"{plan.spec.name}: no head size up to {SIZES[-1] if size is None else size} has {needed} slow frequencies "
         f"for {plan.length:,} positions; use a smaller length="
     )
+
+
+def fits(plan: Plan, rotary: Rotary, head: PlannedHead) -> bool:
+    """Whether a head finds enough frequencies, and these are slow enough."""
+    if len(rotary.free) < max(1, slow_places(plan, head)):
+        return False
+    made = _Head(plan, rotary, head, normed=False)
+    try:
+        made.rows()
+    except NotSupported:
+        return False
+    return made.separation >= GAP
 
 
 def scheme(size: int, ratio: float, length: int) -> Rotary | None:
@@ -83,8 +102,32 @@ def scheme(size: int, ratio: float, length: int) -> Rotary | None:
 
 def slow_places(plan: Plan, head: PlannedHead) -> int:
     """How many slow frequencies a head needs: one for the sink, one for `among`, one for two bits of a match."""
-    bits = 0 if head.select.key is None else len(match_codes(plan.spec, head.select, plan.layout)[0])
-    return 1 + bool(head.select.among) + -(-bits // 2)
+    return 1 + bool(head.select.among) + -(-bits_of(plan, head) // 2)
+
+
+def bits_of(plan: Plan, head: PlannedHead) -> int:
+    """How many bits a head compares."""
+    return 0 if head.select.key is None else len(match_codes(plan.spec, head.select, plan.layout)[0])
+
+
+def match_sizes(rotary: Rotary, free: list[int], bits: int, head: PlannedHead) -> tuple[float, float] | None:
+    """How strongly a head compares each bit, and how strongly it prefers the latest or earliest match.
+
+    `free`: the frequencies for bits, slowest first. None: they turn too much over the length for so many bits.
+    """
+    theta = rotary.frequencies
+    used = theta[np.repeat(free[: -(-bits // 2)], 2)[:bits]]  # of each bit
+    turn = used[-1] * rotary.length  # of the fastest
+    keeps = 2 * (np.cos(turn) - np.sin(turn)) - bits * (1 - np.cos(turn))  # what a mismatch loses, by the strength
+    if head.offset is not None:
+        return None if keeps <= LEAST_KEPT else (float(2.0 ** np.ceil(np.log2(3 * GAP / keeps))), 0.0)
+    recent = theta[rotary.recent]
+    reach = np.tan(recent * rotary.length) / recent  # how far matches spread, by the slope between neighbours
+    drift = float(used @ np.sin(used * rotary.length)) if head.earliest else 0.0  # codes turn, too
+    if keeps - reach * drift <= LEAST_KEPT:
+        return None
+    strength = float(2.0 ** np.ceil(np.log2((reach * 1.25 * GAP + 3 * GAP) / (keeps - reach * drift))))
+    return strength, float((1.25 * GAP + strength * drift) / (recent * np.cos(recent * rotary.length)))
 
 
 def fill_rotary_head(plan: Plan, rotary: Rotary, normed: bool, head: PlannedHead) -> tuple[Rows, Rows]:
@@ -100,20 +143,22 @@ class _Head:
         self.plan, self.rotary, self.head, self.normed = plan, rotary, head, normed
         self.queries, self.keys = Rows.zeros(rotary.size, plan.dims), Rows.zeros(rotary.size, plan.dims)
         self.half = rotary.size // 2
-        self.free = list(range(self.half - 1, rotary.recent, -1))  # slow frequencies, slowest first
+        self.free = rotary.free
         self.best = self.worst = self.missed = 0.0  # best and worst score of a match; best of anything else
+        self.separation = np.inf  # between a match, the first token and anything else
 
     def rows(self) -> tuple[Rows, Rows]:
         sink, among = self.free.pop(0), self.free.pop(0) if self.head.select.among else None
         lost = np.inf
         if self.head.offset is not None:
-            lost = self._offset(self.head.offset)
+            lost = self._offset(min(self.head.offset, self.plan.length))  # further away, there is no position
         if self.head.select.key is not None:
             lost = min(lost, self._match())
         self.missed = self.best - lost
-        level = (self.worst + self.missed) / 2
-        self._limits(sink, among, level)
-        scale = self.rotary.size**0.5  # the model divides scores by it
+        self._limits(sink, among)
+        scale = 2.0 ** np.ceil(
+            np.log2(self.rotary.size) / 2
+        )  # at least the root of the size, by which the model divides
         return Rows(*(part * scale for part in (self.queries.weights, self.queries.constant, self.queries.sink))), (
             self.keys
         )
@@ -131,45 +176,40 @@ class _Head:
 
     def _match(self) -> float:
         """Compare codes on the slow frequencies, and prefer the latest; give what a mismatch loses at least."""
-        rotary, select = self.rotary, self.head.select
-        query, key, constant = match_codes(self.plan.spec, select, self.plan.layout)
-        bits, theta = len(query), rotary.frequencies
-        turn = theta[self.free[-(-bits // 2) - 1]] * rotary.length  # of the fastest frequency with a bit
-        keeps = 2 * (np.cos(turn) - np.sin(turn)) - bits * (1 - np.cos(turn))
-        amplitude = spread = 0.0
-        if self.head.offset is None:
-            far = theta[rotary.recent] * rotary.length
-            amplitude = 1.25 * GAP / (theta[rotary.recent] * np.cos(far))
-            spread = amplitude * np.sin(far)
-        if keeps <= 0.25:
-            raise NotSupported(f"{self.plan.spec.name}: the head '{self.head.name}' compares too many bits ({bits})")
-        strength = float(2.0 ** np.ceil(np.log2((spread + 3 * GAP) / keeps)))
-        if self.head.earliest:  # the codes turn, too, and prefer the latest a little
-            amplitude += strength * bits * turn * turn / (theta[rotary.recent] * np.cos(far) * rotary.length)
-            spread = amplitude * np.sin(far)
-            strength = float(2.0 ** np.ceil(np.log2((spread + 3 * GAP) / keeps)))
+        rotary, head = self.rotary, self.head
+        query, key, constant = match_codes(self.plan.spec, head.select, self.plan.layout)
+        bits, sized = len(query), match_sizes(rotary, self.free, len(query), head)
+        if sized is None:
+            raise NotSupported(f"{self.plan.spec.name}: the head '{head.name}' compares too many bits ({bits})")
+        strength, amplitude = sized
         places = [f + side for f in self.free[: -(-bits // 2)] for side in (0, self.half)][:bits]
         self.queries.weights[places], self.queries.constant[places] = strength * query, strength * constant
         self.keys.weights[places], self.keys.constant[places] = key, constant
         self.keys.sink[places] = -constant  # the first token has no code
         if amplitude:
-            sign = -1 if self.head.earliest else 1
-            self.queries.constant[rotary.recent + self.half] = sign * amplitude
+            self.queries.constant[rotary.recent + self.half] = -amplitude if head.earliest else amplitude
             self.keys.constant[rotary.recent], self.keys.sink[rotary.recent] = 1, -1
-        above = spread if self.head.earliest else 0.0
+        spread = amplitude * np.sin(rotary.frequencies[rotary.recent] * rotary.length)
+        turn = rotary.frequencies[self.free[-(-bits // 2) - 1]] * rotary.length
+        above = spread if head.earliest else 0.0
         self.best += strength * bits + above
         self.worst += strength * bits * np.cos(turn) + above - spread
         return float(2 * strength * (np.cos(turn) - np.sin(turn)))
 
-    def _limits(self, sink: int, among: int | None, level: float) -> None:
-        """The first token scores `level`, more where `where` fails; a key that `among` excludes scores less."""
+    def _limits(self, sink: int, among: int | None) -> None:
+        """The first token scores between, more where `where` fails; a key that `among` excludes scores less."""
         layout, select = self.plan.layout, self.head.select
+        keeps = float(np.cos(self.rotary.frequencies[sink] * self.rotary.length))  # of its score, at the end
+        level = (self.worst + self.missed) / (1 + keeps)
+        lowest = min(level, level * keeps)
         cost = self.best - level + 2 * GAP
-        if self.normed:
-            cost = 4 * (cost + abs(level))
+        if self.normed:  # a key that `among` excludes is longer: its score is nearer to zero
+            cost += max(-level, 0) + 2 * GAP
+        self.separation = min(self.worst - level, lowest - self.missed)
         self.queries.constant[sink] = level + cost * len(select.where)
         for name, index in select.where:
             self.queries.weights[sink, layout[name].start + index] = -cost
+            self.separation = min(self.separation, (level + cost) * keeps - self.best)
         self.keys.sink[sink] = 1
         if self.normed:
             places = (self.keys.constant != 0) | self.keys.weights.any(axis=1)
@@ -181,3 +221,5 @@ class _Head:
             self.keys.sink[among] = len(select.among)
             for name, index in select.among:
                 self.keys.weights[among, layout[name].start + index] = 1
+            excluded = self.best - cost * np.cos(self.rotary.frequencies[among] * self.rotary.length)
+            self.separation = min(self.separation, lowest - excluded)

@@ -44,7 +44,7 @@ class RotaryModel:
 
     @property
     def claim(self) -> dict[str, Any]:
-        """Where everything is: what the certificate is told, and proves."""
+        """Where everything is: the claim that the certificate proves."""
         s = self.stream
         return {
             "place": s.place.tolist(),
@@ -105,7 +105,7 @@ class RotaryModel:
 
 
 def make_rotary(plan: Plan, room: Room, normed: bool = False) -> RotaryModel:
-    """Choose sizes as small as the plan allows, or those asked for, and fill in all tensors.
+    """Choose sizes as small as the plan allows, or the requested sizes, and fill in all tensors.
 
     `normed`: queries and keys have norms.
     """

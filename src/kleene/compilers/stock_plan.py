@@ -177,7 +177,7 @@ def make_plan(net: Transformer, length: int | None, choices: str | None = None) 
     """Plan the layers of a compiled decoder.
 
     - `length`: the longest sequence, with what is generated.
-    - `choices`: the variable that holds the set of tokens that are allowed next, where there is one.
+    - `choices`: the variable with the set of tokens that are allowed next, if there is one.
     """
     spec = Spec.from_json(net.description["program"])
     need_plain(spec)

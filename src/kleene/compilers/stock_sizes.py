@@ -77,7 +77,7 @@ def _keys() -> str:
 def at_least(name: str, what: str, needed: int, given: int | None) -> int:
     """The given size, or the needed one; reject a given size that is too small."""
     if given is not None and given < needed:
-        raise NotSupported(f"{name}: needs {what} {needed:,}, and the size asked for has {given:,}")
+        raise NotSupported(f"{name}: needs {what} {needed:,}, but the requested size has {given:,}")
     return needed if given is None else given
 
 

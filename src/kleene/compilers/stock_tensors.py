@@ -152,9 +152,25 @@ def fill_neurons(plan: Plan, layer: PlannedLayer, stream: Stream) -> tuple[Array
     for number, entry in enumerate(kept):
         weights[number, : plan.dims], added[: plan.dims, number] = entry[0], entry[3]
     constant, sink = (np.array([entry[place] for entry in kept], dtype=float) for place in (1, 2))
+    centre(plan, weights, constant, sink)
     gate, bias = stream.rows(SATURATION * weights, SATURATION * constant, -SATURATION * sink)
     down = stream.columns(added / SATURATION)
     return gate, bias, down, [sorted({f"{purpose}: {why}" for purpose, why in entry[4]}) for entry in kept]
+
+
+def centre(plan: Plan, weights: Array, constant: Array, sink: Array) -> None:
+    """Take the median of the weights on each variable away, and add it to the constant: one of its values is on.
+
+    The same for each head with a default. Weights are smaller then, and so are the sums that float32 has to hold. At
+    the first token heads have their defaults, and no variable has a value: its weight keeps the sums there."""
+    for segment in plan.layout:
+        head = plan.spec.heads.get(segment.name)
+        always = segment.name in plan.spec.variables or (head is not None and head.default is not None)
+        if segment.coding == "one-hot" and always:
+            middle = np.sort(weights[:, segment.slice], axis=1)[:, (segment.size - 1) // 2]
+            weights[:, segment.slice] -= middle[:, None]
+            constant += middle
+            sink += middle if head is None else 0
 
 
 def kept_off(plan: Plan, layer: PlannedLayer) -> Array:

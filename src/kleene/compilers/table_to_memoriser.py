@@ -42,7 +42,7 @@ def compile_table(table: InstructionTable, *, method: str = "grid", dtype: Any =
     """A network for each operand whose largest logit, at [j, i], is the operand of instruction j of program i.
 
     `grid` is exact in float32 (float64 where numbers grow beyond that, unless `dtype` says otherwise); `yun` is
-    the paper's, in float64. What does not come out exactly is refused, with the number of wrong labels.
+    the paper's, in float64. Reject an inexact result, with the number of wrong labels.
     """
     if method not in METHODS:
         raise InputError(f"compile: method {method!r}; it should be one of {', '.join(METHODS)}")

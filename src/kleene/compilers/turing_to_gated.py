@@ -31,7 +31,7 @@ def compile_turing_to_lstm(
 ) -> GatedRNN:
     """An LSTM that accepts what a Turing machine accepts on a bounded tape.
 
-    - `tape`: how many cells there are; without it the machine is refused.
+    - `tape`: how many cells there are; without it, raise `NotSupported`.
     - `length`: the longest word; by default as many symbols as the tape has room for.
     - `dtype`: the number format.
     """
@@ -73,7 +73,7 @@ def _bounded(machine: TuringMachine, tape: int | None, length: int | None) -> tu
 
 
 def bounded_language(machine: TuringMachine, tape: int, length: int) -> DFA:
-    """The words of up to a length that a machine accepts on so many cells, each run to its end; a run that comes back
+    """The words of up to a length that a machine accepts on `tape` cells, each run to its end; a run that comes back
     to a configuration goes on for ever. `NotSupported` names a word on which the head leaves the cells."""
     alphabet = tuple(machine.input_alphabet or ())
     if not alphabet:

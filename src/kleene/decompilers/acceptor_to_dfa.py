@@ -1,6 +1,6 @@
 """The automaton of a stock recurrent model: its states are the caches that words reach, number for number.
 
-The model itself is asked, one token at a time with its cache, as `generate` does. Where words reach finitely many
+The model itself runs, one token at a time with its cache, as in `generate`. If words reach finitely many
 caches, the model is a finite automaton in its own floating-point arithmetic, and this is that automaton.
 """
 
@@ -18,10 +18,10 @@ from kleene.networks.stock.acceptor import StockAcceptor
 def decompile_acceptor(net: StockAcceptor, *, to: str = "dfa", limit: int = 20_000) -> Any:
     """The minimal automaton of a stock model whose caches are finitely many.
 
-    `to="regex"` gives a regular expression. `DidNotHalt` where there are more than `limit` caches.
+    `to="regex"` gives a regular expression. Raise `DidNotHalt` above `limit` caches.
     """
     if to not in ("dfa", "regex"):
-        raise NotSupported(f"decompile: to={to!r}; it should be 'dfa' or 'regex'")
+        raise NotSupported(f"decompile: to={to!r}; it must be 'dfa' or 'regex'")
     dfa = reached(net, limit).minimise()
     return dfa if to == "dfa" else dfa.to_regex()
 
@@ -29,18 +29,16 @@ def decompile_acceptor(net: StockAcceptor, *, to: str = "dfa", limit: int = 20_0
 def reached(net: StockAcceptor, limit: int) -> DFA:
     """The automaton on the caches that words reach, numbered breadth-first."""
     cache, answer = net.begin()
-    number, queue, answers = {net.key(cache): 0}, [cache], [answer]
+    number, queue, answers = {net.keys(cache)[0]: 0}, [cache], [answer]
     rows = []
     for cache in queue:
         row = []
-        for symbol in range(len(net.alphabet)):
-            after, answer = net.step(cache, symbol)
-            key = net.key(after)
+        for key, after, answer in net.after(cache):
             if key not in number:
                 if len(queue) >= limit:
                     raise DidNotHalt(f"more than {limit:,} caches can be reached; the language may not be regular")
                 number[key] = len(queue)
-                queue.append(after)
+                queue.append(after())
                 answers.append(answer)
             row.append(number[key])
         rows.append(row)

@@ -1,6 +1,6 @@
-"""Decompiling from the weights alone: no saved description, no names, dimensions and units and heads in any order.
+"""Decompile from the weights alone: no saved description, no names; dimensions, units and heads in any order.
 
-What a dimension is follows from who writes it. Scratch values are written by the first half of the MLP block. Heads'
+The writer of a dimension tells what it is. Scratch values are written by the first half of the MLP block. Heads'
 outputs are written by attention and are zero in the embeddings. The others are variables. A variable is a group of
 dimensions of which exactly one is on: dimensions that one unit writes, or that one head matches, are in one group, and
 groups are joined until every state that was seen has one dimension on in each. States are the embeddings, and what the
@@ -25,7 +25,7 @@ from kleene.machines.kinds import Categorical, Kind, Numerical, Subset
 from kleene.machines.spec import HeadSpec, Spec, VariableSpec
 from kleene.networks.transformer.model import Block, BlockShape, Config, Transformer
 
-INPUTS, LAYERS = 200, 24  # random inputs that states are taken from, and layers of each
+INPUTS, LAYERS = 200, 24  # the number of random inputs, and the layers of each, from which states are taken
 Dims = tuple[int, ...]
 
 
@@ -43,7 +43,7 @@ class FoundHead:
 
 @dataclass
 class Found:
-    """What the weights say of the residual stream."""
+    """The parts of the residual stream, as the weights show them."""
 
     variables: dict[str, Dims]  # dimensions of a variable, in the order of its values
     heads: list[FoundHead]
@@ -52,7 +52,7 @@ class Found:
 
 
 def put_in_order(net: Transformer) -> tuple[Transformer, Found]:
-    """The same network with its dimensions in order and a description of its own, and what was found."""
+    """The same network with ordered dimensions and a new description, and the parts that were found."""
     found = find(net)
     return _rebuilt(net, found), found
 
@@ -67,7 +67,7 @@ def _blocks(net: Transformer) -> list[Block]:
     return [net.block(place) for place in range(len(net.config.cycle))]
 
 
-# --- what each dimension is ---------------------------------------------------------------------------------
+# --- the role of each dimension------------------------------------------------------------------------------
 
 
 def find(net: Transformer) -> Found:
@@ -79,7 +79,7 @@ def find(net: Transformer) -> Found:
     scratch = _any(blocks, lambda block: (_numbers(block.out1) != 0).any(axis=1))
     attended = _any(blocks, lambda block: (_numbers(block.out) != 0).any(axis=(0, 2)))
     if (attended & embedded).any():
-        raise NotExact(f"{net.config.name}: a head writes into a variable, which is not read without a description")
+        raise NotExact(f"{net.config.name}: a head writes into a variable, which needs the saved description")
     if (attended & scratch).any():
         raise NotExact(f"{net.config.name}: a dimension is written by heads and by the first half of the MLP block")
     groups = _groups(net, blocks, ~scratch & ~attended)
@@ -135,7 +135,7 @@ def _groups(net: Transformer, blocks: list[Block], mine: np.ndarray) -> list[Dim
 
 
 def _matched(block: Block, h: int) -> tuple[list[int], list[int]]:
-    """The dimensions of the query and of the key of a head; limits of one side are left out."""
+    """The dimensions of the query and of the key of a head; without limits that one side reads."""
     query, key = _numbers(block.query[h]), _numbers(block.key[h])
     rows = (query != 0).any(axis=1) & (key != 0).any(axis=1)
     return (
@@ -167,14 +167,14 @@ def _states(net: Transformer, mine: np.ndarray) -> np.ndarray:
             x = net.block(layer)(x, mask.to(net.device))
             held = x[..., torch.as_tensor(mine)]
             whole = ((held == 0) | (held == 1)).all(dim=-1) & (held.sum(dim=-1) == count)
-            good = good & whole.all(dim=1, keepdim=True)  # a row that is none spoils what looks at it
+            good = good & whole.all(dim=1, keepdim=True)  # a row that is not a state spoils the heads that look at it
             found.append(x[good])
     states = _numbers(torch.cat(found))
     states = np.unique(np.where(mine, states, 0), axis=0)
     if not (np.isin(states, (0, 1)).all() and (states.sum(axis=1) == count).all()):
         raise NotExact(
             f"{net.config.name}: the embeddings do not have the same number of dimensions on for every token; "
-            "words (numbers in binary) are not read without a description"
+            "words (numbers in binary) need the saved description"
         )
     on: np.ndarray = states != 0
     return on
@@ -187,12 +187,12 @@ def _tokens(chance: random.Random, tokens: int, size: int) -> list[int]:
 
 
 def _joined(net: Transformer, blocks: list[Block], sets: _Sets, states: np.ndarray) -> list[Dims]:
-    """Join sets until each state has exactly one dimension on in each group: a state in which all but one dimension
-    have their group says which group the last one is in."""
+    """Join sets until each state has exactly one dimension on in each group: a state in which all dimensions but one
+    have a group determines the group of the last."""
     parts = [sorted(group) for group in sets.all() if states[:, sorted(group)].any()]  # the others are never on
     on = np.stack([states[:, part].sum(axis=1) for part in parts], axis=1)  # (state, part)
     if (on > 1).any():
-        raise NotExact(f"{net.config.name}: two dimensions that belong together are on at once")
+        raise NotExact(f"{net.config.name}: two dimensions of one variable are on at once")
     on = np.unique(on, axis=0) != 0
     apart = (on.T.astype(np.int64) @ on) > 0  # parts that are on at once
     _, writing = _guards(blocks)
@@ -211,8 +211,8 @@ def _joined(net: Transformer, blocks: list[Block], sets: _Sets, states: np.ndarr
 def _attach(blocks: list[Block], groups: list[list[int]], idle: list[list[int]]) -> None:
     """Join values that were never seen to their variable.
 
-    What clears them is guarded as what clears the other values of their variable. Where several variables are cleared
-    alike, what writes them decides: its guard is that of another value's writer but for one dimension.
+    The units that clear them have the guards of those that clear the variable's other values. If several variables are
+    cleared alike, what writes them decides: its guard is that of another value's writer but for one dimension.
     """
     clearing, writing = _guards(blocks)
     cleared = [_union(clearing, group) for group in groups]
@@ -226,7 +226,7 @@ def _attach(blocks: list[Block], groups: list[list[int]], idle: list[list[int]])
             groups[fitting[0]] += part
 
 
-Guard = tuple[int, float, frozenset[tuple[int, float]]]  # block, bias, and (dimension, weight) of what a unit reads
+Guard = tuple[int, float, frozenset[tuple[int, float]]]  # block, bias, and (dimension, weight) of a unit's reads
 
 
 def _guards(blocks: list[Block]) -> tuple[dict[int, set[Guard]], dict[int, set[Guard]]]:
@@ -319,7 +319,7 @@ def _coloured(on: np.ndarray, apart: np.ndarray, writers: list[set[Guard]]) -> l
 
 
 def _ordered(net: Transformer, blocks: list[Block], groups: list[Dims]) -> list[Dims]:
-    """Each group in an order of values: the output's by class, queries and keys by what matches, the others as the
+    """Each group in an order of values: the output's by class, queries and keys by their matches, the others as the
     unit that tells most of their values apart weighs them."""
     of = {dim: i for i, group in enumerate(groups) for dim in group}
     order: dict[int, list[int]] = {}
@@ -353,12 +353,12 @@ def _all_pairs(blocks: list[Block]) -> list[list[tuple[int, int]]]:
 
 
 def _is_set(pairs: list[tuple[int, int]]) -> bool:
-    """Whether a query matches several keys, or several a key: then its values are sets."""
+    """Whether a query matches several keys, or a key several queries: then its values are sets."""
     return len({q for q, _ in pairs}) < len(pairs) or len({k for _, k in pairs}) < len(pairs)
 
 
 def _kinds(blocks: list[Block], variables: dict[str, Dims]) -> dict[str, Kind]:
-    """Categories, and sets of another variable's values where a head asks for several."""
+    """Categories, and sets of another variable's values if a head asks for several."""
     kinds: dict[str, Kind] = {name: Categorical(len(dims)) for name, dims in variables.items()}
     for pairs in filter(_is_set, _all_pairs(blocks)):
         query = next(name for name, dims in variables.items() if pairs[0][0] in dims)
@@ -434,7 +434,9 @@ def _copies(
     reading = [t for t in sorted(targets) if through[t, list(dims)].any()]
     averages = {t for t in reading if t in scalars or not set(through[t]) <= {0.0, 1.0}}
     plain = {dim: [t for t in each if t not in averages] for dim, each in images.items()}
-    if min(map(len, plain.values())) < max(map(len, plain.values())):  # some values have no image: no copy of them
+    if min(map(len, plain.values())) < max(
+        map(len, plain.values())
+    ):  # some values have no image, so this is not a copy
         averages, plain = set(reading), {dim: [] for dim in dims}
     for target in sorted(averages):
         found.append(FoundHead(f"h{len(found)}", number, h, (target,), name, True))
@@ -537,7 +539,7 @@ def _boundaries(block: Block, dim: int) -> list[tuple[Fraction, int]]:
 
 
 def _valued(boundaries: list[tuple[Fraction, int]]) -> list[tuple[Fraction, int]]:
-    """A value above each boundary: values themselves are not in the weights, only what lies between them."""
+    """A value above each boundary: the weights hold the boundaries between values, not the values."""
     return [(value, dim) for value, (_, dim) in zip(_between(boundaries)[1:], boundaries)]
 
 

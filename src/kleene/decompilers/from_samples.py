@@ -38,7 +38,7 @@ def from_samples(
     found = alphabet if alphabet is not None else sorted({s for w in (*good, *bad) for s in w})
     symbols = check_alphabet(found)
     if method not in ("rpni", "edsm"):
-        raise InputError(f"from_samples: method={method!r}; it should be 'rpni' or 'edsm'")
+        raise InputError(f"from_samples: method={method!r}; it must be 'rpni' or 'edsm'")
     return _Merger(good, bad, symbols).run(best=method == "edsm")
 
 
@@ -48,7 +48,7 @@ def _words(given: Iterable[str], what: str) -> list[str]:
     words = list(given)
     for word in words:
         if not isinstance(word, str):
-            raise InputError(f"from_samples: {what}: {word!r:.60} should be a string")
+            raise InputError(f"from_samples: {what}: {word!r:.60} must be a string")
     return words
 
 
@@ -97,9 +97,9 @@ class _Merger:
         return node
 
     def merge(self, red: int, blue: int) -> tuple[int, list[tuple[str, int, int, int]]] | None:
-        """Merge two states and all that this makes one; how many labels agreed, and what was changed.
+        """Merge two states and all states that then coincide. Return the number of labels that agreed, and the changes.
 
-        None, and nothing changed, where an accepting state would be merged with a rejecting one.
+        Return None, without a change, if an accepting state would merge with a rejecting one.
         """
         changed: list[tuple[str, int, int, int]] = []
         score, stack = 0, [(red, blue)]
@@ -151,11 +151,11 @@ class _Merger:
         return self._automaton(red)
 
     def _merge_first(self, red: list[int], blue: int) -> int | None:
-        """RPNI: merge with the first red state that allows it; the blue state is red where none does."""
+        """RPNI: merge with the first red state that allows it; if none does, the blue state becomes red."""
         return blue if all(self.merge(q, blue) is None for q in red) else None
 
     def _merge_best(self, red: list[int], blue: list[int]) -> int | None:
-        """EDSM: a blue state that fits no red one becomes red; else the merge with most evidence is made."""
+        """EDSM: a blue state that fits no red state becomes red; otherwise do the merge with the most evidence."""
         chosen: tuple[int, int, int] | None = None
         for b in blue:
             possible = False
@@ -173,7 +173,7 @@ class _Merger:
         return None
 
     def _automaton(self, red: list[int]) -> DFA:
-        """The merged states as an automaton; what no word showed leads to a rejecting sink."""
+        """The merged states as an automaton; transitions that no word showed lead to a rejecting sink."""
         number = {q: i for i, q in enumerate(red)}
         sink = len(red)
         table = np.full((sink + 1, len(self.alphabet)), sink)

@@ -1,6 +1,6 @@
 """An LSTM or GRU whose gates saturate becomes a finite automaton: its hidden vectors are the states.
 
-This file asks the tensors alone. A hidden vector is followed as an interval around each value; a gate counts as 0 or 1
+This file uses the tensors alone. Intervals around its values follow a hidden vector; a gate counts as 0 or 1
 only where its argument, with every rounding error that the number format allows, saturates. So a step is proved for
 every order of summation and for every sigmoid and tanh that is right to four units in the last place.
 """
@@ -23,7 +23,7 @@ DOUBLE = 2.0**-53  # the rounding of this file's own sums
 
 @dataclass(frozen=True)
 class Format:
-    """What a number format rounds, and from where on its sigmoid and tanh are exact.
+    """The rounding of a number format, and the bounds beyond which its sigmoid and tanh are exact.
 
     unit: the largest relative error of one rounding.
     largest: the largest finite number.
@@ -58,15 +58,15 @@ class Hidden:
 
 
 class Saturated:
-    """The tensors of a network as NumPy numbers, in a format, and what they do to intervals.
+    """The tensors of a network as NumPy arrays in a format, and their effect on intervals.
 
-    `margin` is the least distance of an argument from where its gate would not be saturated, over all steps taken.
+    `margin` is the least distance of a gate argument from the end of saturation, over all steps.
     """
 
     def __init__(self, net: GatedRNN, dtype: str | None = None) -> None:
         name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
         if name not in FORMATS:
-            raise NotSupported(f"there is no dtype {name!r} here; there are {', '.join(FORMATS)}")
+            raise NotSupported(f"there is no dtype {name!r}; there are {', '.join(FORMATS)}")
         self.name, self.format, self.units, self.lstm = name, FORMATS[name], net.units, net.cell == "lstm"
         self.symbols = len(net.alphabet)
         tensors: dict[str, np.ndarray] = {
@@ -86,7 +86,7 @@ class Saturated:
         return self.after(nothing, [self.symbols])[0]
 
     def error(self, terms: np.ndarray, total: np.ndarray) -> np.ndarray:
-        """How far a sum of so many products in the format may be from the true one; `total` sums absolute values."""
+        """The rounding error of a sum of `terms` products in the format; `total` sums absolute values."""
         rounding = (terms + 3) * (self.format.unit + DOUBLE)
         if bool((rounding >= 0.5).any()):
             raise NotExact(f"sums of {int(terms.max())} terms are too long for a bound in {self.name}")
@@ -95,7 +95,7 @@ class Saturated:
         return np.asarray(rounding / (1 - rounding) * total)
 
     def products(self, g: Hidden) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """V h: values, what the uncertainty of h adds, sums of absolute values, and numbers of terms."""
+        """V h: the values, the spread from h's uncertainty, the sums of absolute values, and the numbers of terms."""
         size = np.abs(self.hidden)
         spread = size @ g.radius
         total = size @ np.abs(g.values) + spread
@@ -162,7 +162,7 @@ class Saturated:
         return found
 
     def accepts(self, g: Hidden) -> bool:
-        """Whether the output after a hidden vector is positive; it must be clear."""
+        """Whether the output after a hidden vector is positive; raise NotExact if rounding could change it."""
         size = np.abs(self.read) @ np.abs(g.values) + np.abs(self.read) @ g.radius + np.abs(self.read_bias)
         output = float((self.read @ g.values + self.read_bias)[0])
         terms = ((self.read != 0) & (g.values != 0)).sum(axis=1)
@@ -173,7 +173,7 @@ class Saturated:
 
 
 def hidden_vectors(saturated: Saturated, limit: int) -> Iterator[tuple[Hidden, list[int]]]:
-    """Each hidden vector that words reach, breadth-first, with the number of the one after each symbol."""
+    """Each hidden vector that words reach, breadth-first, with the number of its successor on each symbol."""
     first = saturated.start()
     number, queue = {first.key: 0}, [first]
     for g in queue:
@@ -182,7 +182,7 @@ def hidden_vectors(saturated: Saturated, limit: int) -> Iterator[tuple[Hidden, l
             if after.key not in number:
                 if len(queue) >= limit:
                     said = f"more than {limit:,} hidden vectors can be reached"
-                    raise DidNotHalt(f"{said}; the language may not be regular, or limit= should be larger")
+                    raise DidNotHalt(f"{said}; the language may not be regular; or raise limit=")
                 number[after.key] = len(queue)
                 queue.append(after)
             row.append(number[after.key])
@@ -192,11 +192,11 @@ def hidden_vectors(saturated: Saturated, limit: int) -> Iterator[tuple[Hidden, l
 def decompile_gated(net: GatedRNN, *, to: str = "dfa", limit: int = 100_000) -> Any:
     """The minimal automaton of a network whose gates saturate, read from its tensors.
 
-    `to="regex"` gives a regular expression. `NotExact` where a gate does not saturate: `kl.extract` then learns an
-    automaton by asking.
+    `to="regex"` gives a regular expression. Raise `NotExact` if a gate does not saturate: `kl.extract` then learns an
+    automaton by queries.
     """
     if to not in ("dfa", "regex"):
-        raise NotSupported(f"decompile: to={to!r}; it should be 'dfa' or 'regex'")
+        raise NotSupported(f"decompile: to={to!r}; it must be 'dfa' or 'regex'")
     dfa = reached(Saturated(net), net.alphabet, limit).minimise()
     return dfa if to == "dfa" else dfa.to_regex()
 

@@ -17,17 +17,17 @@ class TooManyStates(Exception):
 
 
 class Learner(Protocol):
-    """Makes an automaton that fits the answers so far, and a better one from a word on which it is wrong."""
+    """Makes an automaton that fits the answers so far, and a better automaton from a word on which it is wrong."""
 
     def hypothesis(self) -> DFA:
         """The automaton of the answers so far."""
 
     def refine(self, dfa: DFA, word: str) -> None:
-        """Use a word that `dfa`, the last hypothesis, answers otherwise than the classifier."""
+        """Use a word on which `dfa`, the last hypothesis, and the classifier differ."""
 
 
 def split_point(ask: Memory, access: list[str], dfa: DFA, word: str) -> int:
-    """Where a counterexample shows a state to be two (Rivest and Schapire), found by halving.
+    """The place where a counterexample splits a state (Rivest and Schapire), by binary search.
 
     With the prefix of i symbols replaced by its state's access word, the answer changes between i − 1 and i.
     """
@@ -44,7 +44,7 @@ def split_point(ask: Memory, access: list[str], dfa: DFA, word: str) -> int:
 
 
 class Table:
-    """Angluin's L*: access words, one a state, and the suffixes that tell them apart."""
+    """Angluin's L*: an access word per state, and the suffixes that tell them apart."""
 
     def __init__(self, ask: Memory, alphabet: tuple[str, ...], most: int) -> None:
         self.ask, self.alphabet, self.most = ask, alphabet, most
@@ -84,17 +84,17 @@ class Node:
 
 
 class Tree:
-    """Kearns and Vazirani's learner: suffixes in a tree, so that a word is asked about with few of them."""
+    """Kearns and Vazirani's learner: a tree of suffixes, so that a word needs few queries."""
 
     def __init__(self, ask: Memory, alphabet: tuple[str, ...], most: int) -> None:
         self.ask, self.alphabet, self.most = ask, alphabet, most
         self.access = [""]
         self.leaves = [Node(state=0)]
         self.root = Node(children={bool(ask([""])[0]): self.leaves[0]})
-        self.reached: dict[tuple[int, str], Node] = {}  # where each transition's word was sifted to last
+        self.reached: dict[tuple[int, str], Node] = {}  # the node that each transition's word reached last
 
     def hypothesis(self) -> DFA:
-        """Sift every transition's word down the tree; a word that arrives nowhere is a new state."""
+        """Sift every transition's word down the tree; a word that reaches no leaf is a new state."""
         while True:
             wanted = [(q, s) for q in range(len(self.access)) for s in self.alphabet]
             places = self._sift([(self.access[q] + s, self.reached.get((q, s), self.root)) for q, s in wanted])
@@ -125,7 +125,7 @@ class Tree:
         return self.leaves[-1]
 
     def refine(self, dfa: DFA, word: str) -> None:
-        """Split the leaf of the state that the counterexample shows to be two."""
+        """Split the leaf of the state that the counterexample splits."""
         place = split_point(self.ask, self.access, dfa, word)
         path = dfa.path(word)
         old, suffix = path[place], word[place:]

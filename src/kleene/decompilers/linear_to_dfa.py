@@ -1,6 +1,6 @@
-"""A linear RNN of whole numbers becomes a finite automaton, one of any numbers a weighted automaton.
+"""A linear RNN of whole numbers becomes a finite automaton; any linear RNN becomes a weighted automaton.
 
-This file asks the tensors alone, in whole numbers. States are the hidden vectors that words reach. That sums are exact
+This file uses the tensors alone, in whole numbers. States are the hidden vectors that words reach. That sums are exact
 in a number format is shown along the way. That every product of a parallel scan is exact, too, follows where each step
 is of a kind that is closed under composition: matrices that map coordinates to coordinates, or diagonal ones of −1, 0
 and 1 that write only where they are 0.
@@ -36,7 +36,7 @@ class Whole:
         """Read the tensors; with `closed`, raise NotExact at a step of a kind that is not closed under composition."""
         self.name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
         if self.name not in DTYPES:
-            raise NotSupported(f"there is no dtype {self.name!r} here; there are {', '.join(DTYPES)}")
+            raise NotSupported(f"there is no dtype {self.name!r}; there are {', '.join(DTYPES)}")
         kind = DTYPES[self.name]
         self.exact = 2 ** PRECISION[kind]
         tensors = {}
@@ -70,7 +70,7 @@ class Whole:
         return np.asarray(matrix @ vector + bias)
 
     def start(self) -> tuple[np.ndarray, ...]:
-        """The first hidden vectors, one a layer."""
+        """The first hidden vectors, one per layer."""
         return tuple(layer.numbers["start"] for layer in self.layers)
 
     def after(self, states: tuple[np.ndarray, ...], symbol: int) -> tuple[np.ndarray, ...]:
@@ -89,7 +89,7 @@ class Whole:
             self.known[key] = self._transition(number, layer, units)
         a, write = self.known[key]
         self._note(np.abs(a * h if layer.form == "diagonal" else np.abs(a) @ np.abs(h)) + np.abs(write))
-        if layer.form == "products":  # as a step does it, factor by factor
+        if layer.form == "products":  # like a step, factor by factor
             for left, right in zip(*self._factors(layer, units)):
                 h = h - left * self._product(right[None], h)[0]
                 self._note(np.abs(h))
@@ -146,7 +146,8 @@ def reached(whole: Whole, alphabet: tuple[str, ...], limit: int) -> DFA:
 
 
 def moves_and_outputs(whole: Whole, limit: int) -> tuple[list[list[int]], list[int]]:
-    """For each hidden vector that words reach, breadth-first: the number of the one after each symbol; the output."""
+    """For each hidden vector that words reach, breadth-first: the number of its successor on each symbol, and the
+    output."""
     first = whole.start()
     number = {_key(first): 0}
     queue, rows = [first], []
@@ -158,7 +159,7 @@ def moves_and_outputs(whole: Whole, limit: int) -> tuple[list[list[int]], list[i
             if key not in number:
                 if len(queue) >= limit:
                     said = f"more than {limit:,} hidden vectors can be reached"
-                    raise DidNotHalt(f"{said}; the language may not be regular, or limit= should be larger")
+                    raise DidNotHalt(f"{said}; the language may not be regular; or raise limit=")
                 number[key] = len(queue)
                 queue.append(after)
             row.append(number[key])
@@ -203,11 +204,11 @@ def decompile_linear(net: LinearRNN, *, to: str | None = None, limit: int = 100_
     """The machine of a linear RNN, read from its tensors.
 
     `to="dfa"` gives the minimal automaton of its words, `to="regex"` a regular expression of them, `to="weighted"` the
-    weighted automaton of its outputs. By default a DFA, or a weighted automaton where the network was made from one.
+    weighted automaton of its outputs. By default a DFA, or a weighted automaton if the network was made from one.
     """
     wanted = to or ("weighted" if holds_weights(net) else "dfa")
     if wanted not in ("dfa", "regex", "weighted"):
-        raise NotSupported(f"decompile: to={to!r}; it should be 'dfa', 'regex' or 'weighted'")
+        raise NotSupported(f"decompile: to={to!r}; it must be 'dfa', 'regex' or 'weighted'")
     if wanted == "weighted":
         return weighted_of(net)
     dfa = reached(Whole(net, "float64"), net.alphabet, limit).minimise()

@@ -1,5 +1,7 @@
-"""A finite automaton from any classifier of words, by queries. The classifier may be trained, so nothing is proved
-about it: agreement is counted on words that the search did not use."""
+"""A finite automaton from any classifier of words, by queries.
+
+The classifier may be trained, so nothing is proved about it. Agreement is counted on words that the search did not use.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ SHORT_WORDS = 2048  # all words of a length are compared up to this many
 
 @dataclass(frozen=True, eq=False, init=False)
 class ExtractedDFA(DFA):
-    """An automaton, and how well the classifier agreed with it on words held out from the search."""
+    """An automaton, and the classifier's agreement with it on words held out from the search."""
 
-    agreement: float  # of the words held out, how many both answered alike
-    compared: int  # how many words were held out
-    queries: int  # different words that the classifier was asked about
-    complete: bool  # no counterexample was left
+    agreement: float  # the share of held-out words with equal answers
+    compared: int  # the number of held-out words
+    queries: int  # the number of different queries
+    complete: bool  # whether no counterexample was left
     counterexample: str | None  # a shortest word found on which the two differ
     stopped: str  # why the search ended: "settled", "max_states" or "max_queries"
-    error_bound: float  # with 95 % confidence, fewer such words than this share are answered differently
+    error_bound: float  # with 95 % confidence, the two differ on a smaller share of such words
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class ExtractedDFA(DFA):
 
     @property
     def confidence(self) -> str:
-        """How well the classifier agreed, and what was not settled, in words."""
+        """The agreement, and what was not settled, in words."""
         agrees = f"agrees on {self.agreement:.4%} of {self.compared:,} words, after {self.queries:,} queries"
         bound = f"with {CONFIDENCE:.0%} confidence differs on less than {self.error_bound:.3%} of such words"
         left = ""
@@ -69,7 +71,7 @@ class ExtractedDFA(DFA):
 
     @property
     def measured(self) -> dict[str, object]:
-        """How well the classifier agreed, and what was not settled, as plain data."""
+        """The agreement, and what was not settled, as plain data."""
         counted = {"agreement": self.agreement, "compared": self.compared, "queries": self.queries}
         settled = {"complete": self.complete, "counterexample": self.counterexample, "stopped": self.stopped}
         return {**counted, **settled, "error_bound": self.error_bound, "confidence": CONFIDENCE}
@@ -78,7 +80,7 @@ class ExtractedDFA(DFA):
         return f"{super().__str__()}\n{self.confidence}"
 
     def to_json(self) -> dict[str, object]:
-        """Plain data, how well they agreed included."""
+        """Plain data, with the agreement."""
         return {**super().to_json(), **self.measured}
 
 
@@ -93,11 +95,11 @@ def extract(
     seed: int = 0,
     learner: str = "table",
 ) -> ExtractedDFA:
-    """Find the automaton that a classifier of words behaves like.
+    """Find an automaton that behaves like a classifier of words.
 
     Hypotheses are refined by counterexamples: among all short words, random words, and words that lead through every
     transition. The result is the hypothesis that agrees best with the classifier on words held out from that search,
-    and of those the smallest; it says what was not settled.
+    and the smallest of these. It says what was not settled.
 
     - `model`: anything with `accepts_batch(words)`, a function from a list of words to answers, or a torch module
       from codes (batch, time) to one logit per word (positive: accept) or two (the larger).
@@ -117,7 +119,7 @@ def extract(
     """
     symbols = check_alphabet(alphabet)
     if any(len(s) != 1 for s in symbols):
-        raise InputError("extract: symbols should be single characters")
+        raise InputError("extract: symbols must be single characters")
     for name, value, least in (
         ("max_states", max_states, 1),
         ("max_queries", max_queries, 1),
@@ -125,9 +127,9 @@ def extract(
         ("random", random, 0),
     ):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"extract: {name}={value!r}; it should be a whole number, {least} or more")
+            raise InputError(f"extract: {name}={value!r}; it must be a whole number, {least} or more")
     if learner not in LEARNERS:
-        raise InputError(f"extract: learner={learner!r}; it should be {' or '.join(map(repr, LEARNERS))}")
+        raise InputError(f"extract: learner={learner!r}; it must be {' or '.join(map(repr, LEARNERS))}")
     return _Search(model, symbols, max_states, max_queries, length, random, seed, learner).run()
 
 
@@ -148,7 +150,7 @@ class _Search:
         self.alphabet, self.length, self.random = alphabet, length, random
         self.max_queries = max_queries
         self.ask = Memory(asker(model, alphabet))
-        self.ask([""])  # alone: a model that answers nothing useful is noticed at once
+        self.ask([""])  # alone, so that a model without useful answers is noticed at once
         self.learner: Learner = LEARNERS[learner](self.ask, alphabet, max_states)
         self.rng = np.random.default_rng(seed)
         self.held_rng = np.random.default_rng([seed, 1])
@@ -187,7 +189,7 @@ class _Search:
         return self.result(stopped)
 
     def score(self, dfa: DFA) -> None:
-        """Keep the hypothesis that agrees best on the words held out; of two that agree alike, the smaller."""
+        """Keep the hypothesis that agrees best on the words held out; on a tie, the smaller."""
         small = dfa.minimise()
         agreement = float((small.accepts_batch(self.held_out) == self.answers).mean())
         if self.best is None or (agreement, -len(small)) > (self.best[0], -self.best[1]):
@@ -196,7 +198,7 @@ class _Search:
     def counterexample(self, dfa: DFA) -> str | None:
         """A shortest word found on which the hypothesis and the classifier differ.
 
-        Words that were asked about before come first, since their answers are known; new ones only where these agree.
+        Earlier queries come first, since their answers are known. New words come only if these agree.
         """
         held = set(self.held_out)
         known = [word for word in self.ask.known if word not in held]
@@ -211,14 +213,14 @@ class _Search:
         return min((words[i] for i in wrong), key=len) if wrong.size else None
 
     def held_out_difference(self, dfa: DFA) -> str | None:
-        """A word held out on which the hypothesis is wrong; it helps the search then, so others are held out."""
+        """A word held out on which the hypothesis is wrong; the search then uses it, so new words are held out."""
         wrong = self.shortest_wrong(dfa)
         if wrong is not None:
             self.hold_out()
         return wrong
 
     def shortest_wrong(self, dfa: DFA) -> str | None:
-        """A shortest word held out that the automaton answers otherwise."""
+        """A shortest held-out word on which the automaton differs."""
         return self.shortest_difference(dfa, self.held_out)
 
     def result(self, stopped: str) -> ExtractedDFA:
@@ -261,7 +263,7 @@ def access_words(dfa: DFA) -> list[str]:
 
 
 def error_bound(wrong: int, compared: int, confidence: float = CONFIDENCE) -> float:
-    """The largest share of wrong answers under which `wrong` or fewer of `compared` are not too unlikely.
+    """The largest share of wrong answers that still makes `wrong` or fewer of `compared` likely enough.
 
     Clopper and Pearson's bound, by halving; for no wrong answers it is 1 − (1 − confidence)^(1/n).
 

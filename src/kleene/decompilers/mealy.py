@@ -1,4 +1,4 @@
-"""A Mealy machine from anything that answers words with outputs, by queries (L* for Mealy machines)."""
+"""A Mealy machine from any system that answers words with outputs, by queries (L* for Mealy machines)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Outputs = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ExtractedMealy:
-    """A Mealy machine, and on how many words it was compared after how many queries."""
+    """A Mealy machine, the number of words it was compared on, and the number of queries."""
 
     machine: Transducer
     compared: int
@@ -46,10 +46,10 @@ def extract_mealy(
     """
     symbols = check_alphabet(alphabet)
     if any(len(s) != 1 for s in symbols):
-        raise InputError("extract_mealy: symbols should be single characters")
+        raise InputError("extract_mealy: symbols must be single characters")
     for name, value, least in (("max_states", max_states, 1), ("length", length, 0), ("random", random, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"extract_mealy: {name}={value!r}; it should be a whole number, {least} or more")
+            raise InputError(f"extract_mealy: {name}={value!r}; it must be a whole number, {least} or more")
     return _Search(run, symbols, max_states).run(length, random, np.random.default_rng(seed))
 
 
@@ -64,7 +64,7 @@ class _Search:
         if word not in self.known:
             found = tuple(self.system(word))
             if len(found) != len(word) or not all(isinstance(s, str) for s in found):
-                raise InputError(f"extract_mealy: {found!r:.60} for {word!r:.60}; it should be one symbol per symbol")
+                raise InputError(f"extract_mealy: {found!r:.60} for {word!r:.60}; give one symbol per symbol")
             self.known[word] = found
         return self.known[word]
 
@@ -116,4 +116,4 @@ class _Search:
             ):
                 self.suffixes.append(suffix)
                 return
-        raise InputError(f"extract_mealy: the system answers {word!r:.60} in two ways; it should always answer alike")
+        raise InputError(f"extract_mealy: the system answers {word!r:.60} in two ways; its answers must not change")

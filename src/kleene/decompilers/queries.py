@@ -11,11 +11,11 @@ from kleene.common.alphabet import encode_batch
 from kleene.errors import InputError, a_type
 
 Ask = Callable[[list[str]], np.ndarray]
-BATCH = 8192  # words that a torch module is asked about at once
+BATCH = 8192  # words in one batch of a torch module
 
 
 class Memory:
-    """Answers, each asked for once; `queries` counts the different words."""
+    """A classifier with a cache of its answers. `queries` counts the different words."""
 
     def __init__(self, ask: Ask) -> None:
         self.known: dict[str, bool] = {}
@@ -23,7 +23,7 @@ class Memory:
 
     @property
     def queries(self) -> int:
-        """How many different words were asked about."""
+        """The number of different words queried."""
         return len(self.known)
 
     def __call__(self, words: Sequence[str]) -> np.ndarray:
@@ -34,7 +34,7 @@ class Memory:
 
 
 def asker(model: Any, alphabet: tuple[str, ...]) -> Ask:
-    """How a model is asked about words."""
+    """The function that asks a model about words."""
     if hasattr(model, "accepts_batch"):
         return lambda words: _answers(model.accepts_batch(words), words)
     if hasattr(model, "forward") and hasattr(model, "parameters"):
@@ -45,11 +45,11 @@ def asker(model: Any, alphabet: tuple[str, ...]) -> Ask:
 
 
 def _answers(given: Any, words: list[str]) -> np.ndarray:
-    """One answer a word, as Booleans; NaN is none."""
+    """One answer per word, as Booleans. Reject NaN."""
     answers = np.asarray(given)
     if answers.shape != (len(words),):
         found = f"{len(answers)} answers" if answers.ndim == 1 else f"an answer of shape {answers.shape}"
-        raise InputError(f"extract: {found} for {len(words)} words; there should be one a word")
+        raise InputError(f"extract: {found} for {len(words)} words; give one answer per word")
     if answers.dtype.kind == "f" and np.isnan(answers).any():
         raise InputError(f"extract: the answer for {words[int(np.isnan(answers).argmax())]!r} is not a number (NaN)")
     return answers.astype(bool)
@@ -80,14 +80,13 @@ def _ask_module(model: Any, words: list[str], alphabet: tuple[str, ...]) -> np.n
 
 
 def _decisions(y: Any, words: list[str]) -> np.ndarray:
-    """One logit a word (positive: accept), or two (the larger)."""
+    """One logit per word (positive: accept), or two (the larger)."""
     import torch
 
     count = y.numel() if isinstance(y, torch.Tensor) else 0
     if count not in (len(words), 2 * len(words)):
         raise InputError(
-            f"extract: the module gives {count} numbers for {len(words)} words; it should give one logit per "
-            "word, or two"
+            f"extract: the module gives {count} numbers for {len(words)} words; it must give one logit per word, or two"
         )
     y = y.reshape(len(words), -1)
     if y.isnan().any():

@@ -12,9 +12,9 @@ from kleene.networks.rnn.matrix import Matrix
 def rnn_to_afa(rnn: ExactRNN) -> AFA:
     """An alternating automaton of the reversed language, a state per unit.
 
-    A run of the network from s forwards is a run of the automaton from the end of the word backwards: unit i
-    is on after a·(what came before) when its sum is at least 1. Where s is not of zeros and ones, Lemma 4.5's
-    unit makes one state more.
+    A run of the network from s forwards is a run of the automaton from the end of the word backwards: unit i is on
+    after a·(what came before) if its sum is at least 1. If s is not made of zeros and ones, the unit of Lemma 4.5 adds
+    one state.
     """
     if not rnn.integer or rnn.activation != "slu":
         raise NotSupported("decompile: to='afa' needs integer weights and SLU units")

@@ -21,7 +21,7 @@ def decompile_rnn(
     """The automaton of a network: its hidden vectors are the states.
 
     `states`: "reachable" (those that words reach, then minimised) or "all" (the theorem's 2^d + 1, for
-    integer weights and SLU). More than `limit` hidden vectors is `DidNotHalt`: the language may not be
+    integer weights and SLU). Above `limit` hidden vectors, raise `DidNotHalt`: the language may not be
     regular. `to="afa"` gives the alternating automaton of the reversed language, `to="regex"` a regular expression.
     """
     if to == "afa":
@@ -51,7 +51,7 @@ def reachable(rnn: ExactRNN, limit: int) -> tuple[DFA, list[Vector]]:
                     raise DidNotHalt(
                         f"decompile: more than {limit:,} hidden vectors can be reached; the language may "
                         f"not be "
-                        "regular, or limit= should be larger"
+                        "regular; or raise limit="
                     )
                 number[key] = len(number)
                 vectors.append(after)

@@ -1,4 +1,4 @@
-"""A Turing machine read back out of the weights of the network that Theorem 4.11 makes of it."""
+"""A Turing machine, read back out of the weights of its network (Theorem 4.11)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kleene.networks.rnn.decider import ANSWERS, END, NUL, Decider
 
 
 def decompile_decider(net: Decider) -> TuringMachine:
-    """The machine whose steps the weights make: each state and symbol is put into the network, and one step
+    """The machine whose steps the weights make: the network gets each state and symbol, and one step
     of it
     shows what is written, where the head goes and which state follows. The machine saved with it is not
     looked at.
     """
     if net.about.get("form") not in ("compact", "literal"):
-        raise NotSupported("decompile: only networks of machines with one tape are read back")
+        raise NotSupported("decompile: this works for machines with one tape")
     if len(net.about["symbols"]) == 1:
-        raise NotSupported("decompile: with the blank as its only symbol, a tape shows no moves")
+        raise NotSupported("decompile: a tape whose only symbol is the blank shows no moves")
     first = next(islice(net.run_inputs(""), net.lead(0), None))
     start = net.configuration(net.values(first))[0]
     rows: dict[str, dict[str, Action]] = {}
@@ -43,14 +43,14 @@ def decompile_decider(net: Decider) -> TuringMachine:
 
 
 def _answer(net: Decider, state: str) -> str | None:
-    """What the output says of a state that the next step leaves as it is."""
+    """The answer of the output at a state that the next step keeps."""
     g = net.step_from(net.values_of(state, [], net.about["blank"], []), net.alphabet.index(NUL))
     same = net.configuration(net.values(g))[0] == state
     return ANSWERS[net.answer(g)] if same else None
 
 
 def _action(net: Decider, state: str, symbol: str) -> Action:
-    """One step with a cell on each side of the head; which side grows says where the head went."""
+    """One step with a cell on each side of the head; the side that grows tells the move."""
     cell = net.about["symbols"][-1]
     g = net.step_from(net.values_of(state, [cell], symbol, [cell]), net.alphabet.index(NUL))
     target, left, shown, right = net.configuration(net.values(g))

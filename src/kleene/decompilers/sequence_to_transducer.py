@@ -1,4 +1,4 @@
-"""The Mealy machine of a network that writes a symbol for each that it reads, from the weights of its cell."""
+"""The Mealy machine of a network that writes a symbol for each symbol it reads, from the weights of its cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def decompile_sequence(net: SequenceRNN, *, limit: int = 100_000) -> Transducer:
 
 
 def read_machine(net: SequenceRNN, limit: int, whole: Whole | None = None) -> Transducer:
-    """The machine on the hidden vectors that words reach. `whole` reads a linear cell in a certain way."""
+    """The machine on the hidden vectors that words reach. `whole` reads a linear cell in a number format."""
     if isinstance(net.cell, ExactRNN):
         found, vectors = reachable(net.cell, limit)
         rows, numbers = found.table.tolist(), [net.cell.output(g)[0] for g in vectors]
@@ -27,7 +27,7 @@ def read_machine(net: SequenceRNN, limit: int, whole: Whole | None = None) -> Tr
     for state in entered:
         number = numbers[state]
         if number != int(number) or not NO_MOVE <= number < len(net.outputs):
-            raise NotExact(f"an output of {number} is the number of none of the {len(net.outputs)} symbols")
+            raise NotExact(f"an output of {number} is not the number of one of the {len(net.outputs)} symbols")
     table = [[UNDEFINED if numbers[r] == NO_MOVE else r for r in row] for row in rows]
     outputs: list[list[Output]] = [
         [() if numbers[r] == NO_MOVE else (net.outputs[int(numbers[r])],) for r in row] for row in rows

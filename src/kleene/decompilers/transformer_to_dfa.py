@@ -1,8 +1,8 @@
 """The automaton of a transformer that reads words, from its guarded updates alone.
 
-What `compile` meant is not asked. Each reader checks that the heads look where its lemma says, evaluates the updates on
-every value that they read, and returns the automaton that then follows by induction over the word. NotExact names the
-first thing that is not so.
+The intention of `compile` does not matter. Each reader checks that the heads look where its lemma says, evaluates the
+updates on every value that they read, and returns the automaton that then follows by induction over the word. NotExact
+names the first condition that fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_TUPLES = 50_000
 
 
 def need(holds: bool, what: str) -> None:
-    """Raise NotExact where something that a lemma needs is not so."""
+    """Raise NotExact unless a condition of a lemma holds."""
     if not holds:
         raise NotExact(f"the updates are not an automaton's: {what}")
 
@@ -69,7 +69,7 @@ class Evaluated:
 
 
 def grid(**sizes: int) -> dict[str, Array]:
-    """All combinations of values, one flat array a name."""
+    """All combinations of values, one flat array per name."""
     found = np.indices(list(sizes.values())).reshape(len(sizes), -1)
     return {name: found[i] for i, name in enumerate(sizes)}
 
@@ -501,5 +501,5 @@ READERS: dict[str, Callable[[dict[str, Any], Updates | Cycle, tuple[str, ...]], 
 def described(words: Any) -> dict[str, Any]:
     """The part of a description that says how words become tokens."""
     if not isinstance(words, dict):
-        raise NotSupported("decompile: the transformer was not compiled from an automaton; leave to= out")
+        raise NotSupported("decompile: the transformer was not compiled from an automaton; omit to=")
     return words

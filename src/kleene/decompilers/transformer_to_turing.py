@@ -12,7 +12,7 @@ from kleene.errors import InputError, NotExact
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.turing import TuringMachine
 
-MOST = 20_000_000  # neighbourhoods that are tried one by one
+MOST = 20_000_000  # the most neighbourhoods to try one by one
 HEADS = (
     ("mode_left", "mode", -1),
     ("symbol_left", "symbol", -1),
@@ -116,7 +116,7 @@ def _expected(given: dict[str, np.ndarray], machine: TuringMachine) -> tuple[np.
 
 
 def read_turing(description: dict[str, Any], updates: Updates | Cycle) -> TuringMachine:
-    """The Turing machine of a network's updates. States get the names that were saved; what they do is read."""
+    """The Turing machine of a network's updates. States keep their saved names; the weights say what they do."""
     try:
         if "chain" in description:
             return _read_chain(description["chain"], updates)
@@ -246,7 +246,7 @@ class _Chain:
         return np.asarray(rows[:, :, 0])
 
     def check_edge(self, usual: np.ndarray) -> None:
-        """On the first cell the same happens, but a tape with a left end has no move to the left."""
+        """The first cell behaves the same, except that a tape with a left end has no move to the left."""
         edge, left = self.steps(0), self.size - 1
         for q, a in np.ndindex(*usual.shape):
             t, e = int(usual[q, a]), int(edge[q, a])
@@ -283,7 +283,7 @@ def _check_sums(sums: Sequence[Updates], size: int) -> None:
 
 
 def _check_answers(layer: Evaluated, chain: dict[str, Any], halting: int, kinds: Any) -> None:
-    """After a state that halts the token is the answer, after the answer the end."""
+    """A halting state is followed by the answer, and the answer by the end."""
     given = grid(ending=4, under=len(chain["symbols"]), result=len(kinds["result"]))
     here = {"state": np.full(len(given["ending"]), halting)}
     for cell in (0, 1):

@@ -1,8 +1,8 @@
 """Transformers back to guarded updates: what the weights do, variable by variable.
 
-Embeddings and attention are read off directly. The MLP block is taken apart by asking it: variables that
-switch units off for good are split on, and what is left is tabulated as a function of a separable form,
-for which the units' own rows are the candidates.
+Embeddings and attention can be read directly. The MLP block is tested with inputs: split on variables that switch units
+off for good, then tabulate the rest as a function of a separable form. The rows of the units are the candidates for
+that form.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from kleene.machines.spec import PREFERENCES, Counting, HeadSpec, Spec, Variable
 from kleene.networks.transformer.model import Block, Transformer
 
 MAX_GRID = 20_000
-MAX_TRIED = 50_000_000  # numbers of a leaf that are held at once
+MAX_TRIED = 50_000_000  # the most numbers of a leaf in memory
 
 
 def decompile_transformer(net: Transformer, *, blind: bool = False, to: str = "updates") -> Any:
-    """The guarded updates that the weights implement, with the Spec read from the weights too.
+    """The guarded updates that the weights implement, with a Spec that is also read from the weights.
 
     blind: use no saved description; variables, heads and their values get new names (see blind.py).
     to: "updates"; "dfa" or "regex" for the words of a network that holds an automaton; "turing" for the machine of one
@@ -47,17 +47,17 @@ def decompile_transformer(net: Transformer, *, blind: bool = False, to: str = "u
         from kleene.decompilers.transformer_to_turing import read_turing
 
         if blind or not net.description.keys() & {"tape", "chain"}:
-            raise NotSupported("decompile: to='turing' is for a network of a Turing machine, without blind=True")
+            raise NotSupported("decompile: to='turing' needs a network of a Turing machine, without blind=True")
         return read_turing(net.description, read_updates_of(net))
     if to in ("dfa", "regex"):
         from kleene.decompilers.transformer_to_dfa import described, read_automaton
 
         if blind:
-            raise NotSupported("decompile: blind=True gives new names, from which no automaton is read; leave to= out")
+            raise NotSupported("decompile: blind=True gives new names, so to= cannot be used with it; omit to=")
         dfa = read_automaton(described(net.description.get("words")), read_updates_of(net)).minimise()
         return dfa if to == "dfa" else dfa.to_regex()
     if to != "updates":
-        raise NotSupported(f"decompile: to={to!r}; it should be 'updates', 'dfa', 'regex' or 'turing'")
+        raise NotSupported(f"decompile: to={to!r}; it must be 'updates', 'dfa', 'regex' or 'turing'")
     return read_updates_of(net, blind)
 
 
@@ -101,7 +101,7 @@ def read_spec(net: Transformer) -> Spec:
             halt[name] = int(hot[0])
     outputs = [s.name for s in layout if bool((net.unembedding[:, s.slice] != 0).any())]
     if len(outputs) != 1:
-        raise NotExact(f"{declared.name}: the unembedding reads {len(outputs)} variables; it should read one")
+        raise NotExact(f"{declared.name}: the unembedding reads {len(outputs)} variables; it must read one")
     return replace(partial, heads=heads, moves=moves, halt=halt, output=outputs[0])
 
 
@@ -137,7 +137,7 @@ def _segment(layout: Layout, weights: torch.Tensor) -> str | None:
     used = weights.reshape(-1, weights.shape[-1]).any(dim=0)
     found = [s.name for s in layout if bool(used[s.slice].any())]
     if len(found) > 1:
-        raise NotExact(f"a head reads {', '.join(found)} at once; it should read one variable")
+        raise NotExact(f"a head reads {', '.join(found)} at once; it must read one variable")
     return found[0] if found else None
 
 
@@ -159,15 +159,15 @@ def read_heads(block: Block, layout: Layout, declared: Spec) -> list[HeadSpec]:
             elif target in names:
                 found.append(_read_move(block, h, layout, declared.moves[names[target]], reads, selection))
             else:
-                raise NotExact(f"a head writes into '{target}', which is no head's output")
+                raise NotExact(f"a head writes into '{target}', which is not the output of a head")
     for head in found:
         if head.into is not None and head.replacing is None:
             away = head.default if head.where and head.default != _coded_as_zeros(head.kind) else None
             if (head.into, head.where, away) not in cleared:
-                raise NotExact(f"'{head.name}' writes into '{head.into}', whose old value nothing takes away")
+                raise NotExact(f"'{head.name}' writes into '{head.into}', whose old value is not removed")
             cleared.remove((head.into, head.where, away))
     if cleared:
-        raise NotExact(f"a head takes '{cleared[0][0]}' away, and nothing is written there")
+        raise NotExact(f"a head removes '{cleared[0][0]}', and nothing is written there")
     order = [*declared.heads, *declared.moves]
     return sorted(found, key=lambda head: order.index(head.name))
 
@@ -214,7 +214,7 @@ def _preference(block: Block, h: int) -> tuple[str | None, torch.Tensor]:
         low, high = float(base.min()), float(base.max())
         if bool(((base == low) | (base == high)).all()) and high - low in (0, 2 * gap_of(head, block.window)):
             return prefer, base
-    raise NotExact(f"the head '{block.heads[h]}' has scores of offsets that make up no selection and no preference")
+    raise NotExact(f"the head '{block.heads[h]}' has scores of offsets that are neither a selection nor a preference")
 
 
 def _null(block: Block, h: int, layout: Layout, target: str) -> torch.Tensor:
@@ -241,7 +241,7 @@ def _read_head(
     block: Block, h: int, layout: Layout, spec: Spec, name: str, reads: dict[str, Any], selection: _Selection
 ) -> HeadSpec:
     if len(reads) > 1:
-        raise NotExact(f"head {h} reads {len(reads)} segments; it should read one")
+        raise NotExact(f"head {h} reads {len(reads)} segments; it must read one")
     kind, default = spec.heads[name].kind, None
     if bool(block.null_value[h].any()):
         row = block.null_value[h][: layout[name].size]
@@ -333,7 +333,7 @@ def _read_predicate(
 
 
 def _word_predicates(spec: Spec, layout: Layout, first: Half) -> dict[str, WordPredicate]:
-    """The scratch values that compare words, read from the units that make them."""
+    """The scratch values that compare words, read from the units that compute them."""
     found = {}
     for segment in layout:
         if segment.coding != "scratch":
@@ -351,7 +351,7 @@ def _word_predicates(spec: Spec, layout: Layout, first: Half) -> dict[str, WordP
 
 
 NO_SUM = WordAssignment((), 0, 0)  # modulo nothing
-OFF = -(1 << 60)  # the sum of a unit that nothing can switch on
+OFF = -(1 << 60)  # stands for the sum of a unit that nothing can switch on
 
 
 def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: str) -> list[WordUpdate]:
@@ -368,13 +368,15 @@ def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: 
 
     tables = [function.table(name, function.reads) for name in names]
     words = [layout[name].slice for name, kind in spec.kinds.items() if isinstance(kind, Word)]
-    left = [sum(np.maximum(function.reads[:, word], 0).sum(axis=1) for word in words)]  # what may yet be added
+    left = [
+        sum(np.maximum(function.reads[:, word], 0).sum(axis=1) for word in words)
+    ]  # the most that can still be added
     for table in reversed(tables):
         left.insert(0, left[0] + table.max(axis=0))
     seen: dict[Any, Any] = {}
 
     def tree(place: int, chosen: dict[str, int], sums: np.ndarray) -> Any:
-        sums = np.where(sums + left[place] <= 0, OFF, sums)  # units that are off for good are all alike
+        sums = np.where(sums + left[place] <= 0, OFF, sums)  # units that stay off are all alike
         key = (place, sums.tobytes())
         if key not in seen:
             seen[key] = grown(place, chosen, sums)
@@ -399,13 +401,13 @@ def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: 
         guard = simplify_guard(spec, plain)
         if all(test.allowed for test in guard):  # otherwise no values pass
             if leaf == NO_SUM:
-                raise NotExact(f"{spec.name}: what is written into the word '{variable}' is no sum of words")
+                raise NotExact(f"{spec.name}: what is written into the word '{variable}' is not a sum of words")
             made.append(WordUpdate(variable, guard, leaf))
     return merged_words(spec, made)
 
 
 def _ask(spec: Spec, layout: Layout, second: Half, variable: str, chosen: Mapping[str, int]) -> WordAssignment | None:
-    """What a word becomes under given other values, as a sum of words; None where it keeps its value. NO_SUM is right
+    """What a word becomes under given other values, as a sum of words; None if it keeps its value. NO_SUM is right
     only for values that cannot be together.
 
     The sum is asked for by setting every word to zero, and then each to one; what it is taken modulo, and that it is a
@@ -484,7 +486,7 @@ class _Reader:
         units = self._open(state)
         tables = self.function.tables
         matters = [p for p in range(place, len(self.order) - 1) if tables[p][1][:, units].any() or tables[p][0].any()]
-        if matters and self._settles(state, place, matters[0]):  # a guard: it stands before the function
+        if matters and self._settles(state, place, matters[0]):  # a guard comes before the function
             return self._split(state, matters[0], place)
         found = self._one_form(state, units, matters)
         if found is not False:
@@ -592,7 +594,7 @@ class _Reader:
         return made
 
     def _leaf(self, state: State, place: int, matters: list[int]) -> Any:
-        """None (kept), an assignment, or False where it is no function of a form."""
+        """None (kept), an assignment, or False if it is not a function of a form."""
         places = [*matters, len(self.order) - 1]
         names = [self.order[p] for p in places]
         choices = [self._choices(p) for p in places]

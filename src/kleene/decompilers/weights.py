@@ -24,7 +24,7 @@ from kleene.machines.spec import Spec
 from kleene.networks.transformer.model import Block
 
 Array = np.ndarray[Any, Any]
-BROKEN = -3  # the weights leave something that is no value of the variable
+BROKEN = -3  # the result is not a value of the variable
 FINE = 64  # sums are kept in 64ths: an average of several one-hots may exceed its bounds by less than one
 
 
@@ -42,8 +42,8 @@ class Half:
 
 
 def whole_halves(block: Block, layout: Layout) -> tuple[Half, Half]:
-    """The MLP block without the units that take averages into buckets and clear them (these are checked by
-    themselves); everything else must be whole numbers."""
+    """The MLP block without the units that take averages into buckets and clear them (these are checked
+    separately); everything else must be whole numbers."""
     made = []
     scalars = [s.start for s in layout if s.coding == "scalar"]
     for into, bias, out in ((block.in1, block.bias1, block.out1), (block.in2, block.bias2, block.out2)):
@@ -110,11 +110,11 @@ class WeightsFunction:
         return [n for n in names if self.table(n, self.reads).any() or self.table(n, self.first_reads).any()]
 
     def count(self, name: str) -> int:
-        """How many values a variable has; a given scratch value has two."""
+        """The number of values of a variable; a given scratch value has two."""
         return 2 if name in self.given else len(self.spec.kinds[name])
 
     def table(self, name: str, reads: Array) -> Array:
-        """What each value of a variable adds to each unit: (value, unit)."""
+        """The contribution of each value of a variable to each unit: (value, unit)."""
         if name not in self.given and name not in self.spec.kinds:  # a comparison of words that no unit here reads
             return np.zeros((2, len(reads)), dtype=np.int64)
         segment = self.layout[name]
@@ -147,7 +147,7 @@ class WeightsFunction:
         return self._settle(first, second, -1)[0]
 
     def _bounds(self, half: int) -> list[tuple[Array, Array]]:
-        """What the variables from each place on can still add: (least, most)."""
+        """The least and the most that the variables from each place on can still add."""
         low = high = np.zeros(len(self.first_bias if half == 0 else self.bias), dtype=np.int64)
         bounds = [(low, high)]
         for tables, name in reversed(list(zip(self.tables, self.order))):
@@ -197,7 +197,7 @@ class WeightsFunction:
         on1 = np.where(on1 == 0, (low1 + least >= FINE) * 1 - (high1 + most <= 0), on1)
         low1, high1 = np.where(on1 != 0, 0, low1), np.where(on1 != 0, 0, high1)
         known, passed, least_most = self._pass_on(on1, known)
-        if len(second) < len(first):  # rows that pass the same on to the second half share its row
+        if len(second) < len(first):  # rows that pass the same values to the second half share its row
             told = np.concatenate([known, passed, *least_most], axis=1)
             _, picks, where = np.unique(told, axis=0, return_index=True, return_inverse=True)
             second = np.repeat(second, len(picks), axis=0)
@@ -268,7 +268,7 @@ class WeightsFunction:
         return _digest(state.first), state.second_key
 
     def result(self, state: State, old: int) -> int:
-        """The index of the new value; UNREAD where an undefined head decides, BROKEN where it is no value."""
+        """The index of the new value; UNREAD if an undefined head decides, BROKEN if the result is not a value."""
         m2 = len(self.bias)
         done, total = state.second[2 * m2 : 3 * m2], state.second[3 * m2 :]
         if not done.all():

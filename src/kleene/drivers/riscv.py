@@ -167,7 +167,7 @@ class TransformerComputer(Computer):
         return RiscvResult(why, self.steps, self.take_output(), world.code, self.pc, self.registers, self.memory())
 
     def _go_on(self) -> None:
-        """Act on what the processor has stopped at; wait where input is missing."""
+        """Handle the instruction that stopped the processor. Wait if input is missing."""
         if self.running.layers % LAYERS == 1:
             self._system()
         else:

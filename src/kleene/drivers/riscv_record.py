@@ -14,7 +14,7 @@ from kleene.machines.riscv import BASE, DEVICES
 from kleene.machines.riscv_text import disassemble
 from kleene.networks.transformer.prepared import PreparedLanes
 
-AROUND = 32  # bytes of memory that are kept before and after an address
+AROUND = 32  # bytes of memory to keep before and after an address
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ class TransformerMachine(Port):
             raise RangeError("a head looks for a word that no row has")
 
     def _read(self) -> bool:
-        """Put the next byte into the port; return false where there is none yet."""
+        """Put the next byte into the port; return False if there is none yet."""
         if not self._input and not self._ended:
             return False
         value = self._input.pop(0) if self._input else -1

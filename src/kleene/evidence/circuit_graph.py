@@ -260,7 +260,7 @@ class SmallParts:
 
 
 def parts_of(network: Transformer | StackedTransformer, names: Sequence[str]) -> Parts:
-    """A network in parts; the names are of heads, then groups, for a network that has no names of its own."""
+    """A network in parts. A network without names gets names of heads, then of groups."""
     return SmallParts(network, names) if isinstance(network, StackedTransformer) else CompiledParts(network)
 
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import kl_div
 
 from kleene.evidence.circuit_graph import CircuitGraph, CompiledParts, SmallParts
-from kleene.evidence.methods import Array, edges, nodes
+from kleene.evidence.methods import edges, nodes
+from kleene.evidence.readings import Array
 
 STEPS = 5  # of a path integral
 TOLERANCE = 0.01  # of ACDC, in nats
@@ -19,7 +20,7 @@ PRUNING_STEPS, PRUNING_RATE, PRUNING_WEIGHT = 60, 0.3, 2.0
 
 
 def _moved(graph: CircuitGraph, logits: Tensor) -> float:
-    """How far logits are from those on the inputs."""
+    """The distance of logits from those on the inputs."""
     return float((logits - graph.clean.logits).abs().mean())
 
 
@@ -146,7 +147,7 @@ def _near_edges(graph: CircuitGraph, rng: np.random.Generator) -> Array:
 @edges("activation patching")
 @torch.no_grad()
 def _edge_patching(graph: CircuitGraph, rng: np.random.Generator) -> Array:
-    """Each edge interchanged by itself."""
+    """Interchange each edge alone."""
     return np.array([_moved(graph, graph.with_edge(*edge)) for edge in graph.edges])
 
 

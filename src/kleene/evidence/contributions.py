@@ -24,7 +24,7 @@ ROWS = 64  # foci in one run of the model
 class Contributions:
     """The parts of foci in the outputs of a model: `parts` and `base` are (focus, output), `whole` is (output).
 
-    `whole` is what the model gives; `base` is what comes from its biases. A focus's part, its `rest` and the base sum
+    `whole` is the model's output; `base` is the share of its biases. A focus's part, its `rest` and the base sum
     to the whole. The base is one for all foci, but for the rule "generalised".
     """
 
@@ -120,7 +120,8 @@ def contributions(
     - `tokenizer`: makes token numbers from text; that of Hugging Face, or any function. Its subwords form words again.
     - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.
     - `read`: where outputs by position are read; by default at the last.
-    - `rule`: "cd", "murdoch", "released", "generalised", "alone", "removed" or "shared" (`kleene.evidence.parted`).
+    - `rule`: "cd", "murdoch", "released", "generalised", "jumelet", "alone", "removed" or "shared"
+      (`kleene.evidence.parted`).
     - `output`: takes the tensor of outputs from what the model returns; by default its `logits`, or its first tensor.
     - `words`: the names of the words, one a token.
     - `rows`: how many foci to run at once, which bounds the memory.
@@ -151,7 +152,7 @@ def contributions(
     finally:
         model.train(training)
     if not runs:
-        raise InputError("contributions: no focus; give at least one, or none for each word")
+        raise InputError("contributions: an empty list of focuses; give at least one, or omit it for one per word")
     whole = runs[0].whole[0]
     kept, labels = _targets(model, target, whole, tokenizer)
     called = [" ".join(_called(names, groups, mask)) or "nothing" for mask in foci]
@@ -198,7 +199,7 @@ def _sentence(given: Sequence[int] | Tensor) -> Tensor:
 
 
 def _word_groups(made: Any, length: int) -> list[list[int]] | None:
-    """The positions of each word, where the tokenizer tells; special tokens are no words."""
+    """The positions of each word, if the tokenizer tells them; special tokens are not words."""
     if not hasattr(made, "word_ids"):
         return None
     try:
@@ -254,19 +255,15 @@ def _run(model: Any, tokens: Tensor, masks: Tensor, rule: Rule, output: Any, rea
     if tokens.is_floating_point():
         result = model(Parted.of(batch.contiguous(), masks[..., None] * batch, None, rule))
     elif hasattr(model, "get_input_embeddings"):
-        vectors = model.get_input_embeddings()(batch)
-        parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
-        result = model(inputs_embeds=parted, attention_mask=torch.ones_like(batch))
+        result = _from_embeddings(model, batch, masks, rule, output)
     else:
         result = model(Tokens.of(batch.contiguous(), masks, rule))
-    found = result if output is None else output(result)
-    if output is None and not isinstance(found, Tensor):
-        found = getattr(result, "logits", None)
-        found = result[0] if found is None else found
+    found = _outputs(result, output)
+    found = found.with_parts() if hasattr(found, "with_parts") else found  # the model ends with a softmax
     if not isinstance(found, Parted):
         raise NotSupported(
             f"contributions: the output of {type(model).__name__} does not come from its input by functions of torch "
-            "alone"
+            "alone; a softmax counts as given, so read the logits before it (output=)"
         )
     if found.dim() > 2:
         if not -found.shape[1] <= read < found.shape[1]:
@@ -274,6 +271,30 @@ def _run(model: Any, tokens: Tensor, masks: Tensor, rule: Rule, output: Any, rea
         found = found[:, read]
     rows: Parted = found.reshape(len(masks), -1)
     return rows
+
+
+def _outputs(result: Any, output: Any) -> Any:
+    """The tensor of outputs in what a model returns."""
+    found = result if output is None else output(result)
+    if output is None and not isinstance(found, Tensor):
+        found = getattr(result, "logits", None)
+        found = result[0] if found is None else found
+    return found
+
+
+def _from_embeddings(model: Any, batch: Tensor, masks: Tensor, rule: Rule, output: Any) -> Any:
+    """What a Hugging Face model makes of embeddings, which must be what it makes of the tokens."""
+    vectors, every = model.get_input_embeddings()(batch), torch.ones_like(batch)
+    parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
+    result = model(inputs_embeds=parted, attention_mask=every)
+    wanted, found = _outputs(model(batch[:1], attention_mask=every[:1]), output), plain(_outputs(result, output))[:1]
+    near = 1e-6 + 1e-3 * float(wanted.abs().max())
+    if wanted.shape != found.shape or not torch.allclose(wanted, found, rtol=0, atol=near):
+        raise NotSupported(
+            f"contributions: {type(model).__name__} makes something else of its embeddings than of the tokens; padding "
+            "tokens in the sentence may be the cause"
+        )
+    return result
 
 
 def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tuple[list[int], list[str]]:

@@ -57,9 +57,9 @@ def rule_corpus(
 ) -> Corpus:
     """A corpus with `conduits` × `uses` rules, and each conduit `outside` times elsewhere where familiar.
 
-    fresh: make so many rules instead, each with a new random conduit (appendix A).
+    fresh: make this many rules instead, each with a new random conduit (appendix A).
     loses: write like the authors' generator; the text is then longer than `tokens`.
-    rules: keep only so many of the rules, drawn at random.
+    rules: keep only this many of the rules, drawn at random.
     orphans: the share of rules, drawn at random, that end in a random token instead of ω.
 
     >>> corpus = rule_corpus(3, familiar=True, seed=0, tokens=5000, types=50, conduits=4, uses=5, outside=20)

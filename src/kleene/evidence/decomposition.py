@@ -137,7 +137,7 @@ def totals(layers: Sequence[LSTMLayer], vectors: Tensor) -> list[Totals]:
             cs.append(c)
             hs.append(h)
         z, hidden = torch.stack(zs, -2), torch.stack(hs, -2)
-        if not (most := float(z.abs().max())) <= LIMITS[z.dtype]:  # NaN is refused, too
+        if not (most := float(z.abs().max())) <= LIMITS[z.dtype]:  # also rejects NaN
             raise InputError(f"decompose: a gate's input is {most:.0f}; {z.dtype} is exact to {LIMITS[z.dtype]:.0f}")
         found.append(
             Totals(

@@ -75,7 +75,7 @@ def explain_language_model(
 ) -> Explanation:
     """Interdependence of all pairs, and each word's contribution to the next (the likeliest, or `target`).
 
-    A sentence may be given as token numbers, too; without a vocabulary they are the words.
+    A sentence may also be token numbers; without a vocabulary these stand for the words.
 
     >>> from kleene.networks.trained.lstm import Vocabulary
     >>> words = Vocabulary(["<unk>", "a", "cat", "sat"])

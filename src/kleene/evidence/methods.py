@@ -1,21 +1,18 @@
-"""Methods that explain what a network says of a word, behind one interface; and nulls, which know nothing of it.
+"""Methods that explain a network's answer on a word, behind one interface; and null methods, which ignore the network.
 
 A method is a function of a `Reading` (a network on one word) and a random generator. It gives one number per symbol
 (`TOKENS`), or one a pair of symbols (`PAIRS`, a symmetric matrix). A method for nodes (`NODES`) or edges (`EDGES`) is a
 function of a `CircuitGraph`, a transformer on some inputs (`kleene.evidence.circuit_methods`). A new method is one
-function:
+function; where it has nothing to say of a network, as attention of one without, it gives None:
 
     @tokens("loudest")
     def loudest(reading, rng):
-        return reading.vectors[1:].abs().sum(-1).numpy()
+        return reading.vectors[reading.first :].abs().sum(-1).numpy()
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -25,70 +22,14 @@ from torch import Tensor
 
 from kleene.errors import InputError
 from kleene.evidence.interdependence import ratio
-from kleene.evidence.parted import RULES, Parted
-from kleene.networks.rnn.gated import GatedRNN
+from kleene.evidence.parted import RULES
+from kleene.evidence.readings import Array
+from kleene.evidence.readings import Reading as Reading
 
-Array = np.ndarray[Any, Any]
 STEPS = 32  # of a path integral
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A network that reads words, on one word; computed in float64.
-
-    `recurrent` is a `torch.nn.LSTM` or `GRU`, `out` the read-out; vectors are one-hot, the start symbol's first.
-    """
-
-    recurrent: Any
-    out: Any
-    symbols: int
-    codes: tuple[int, ...]
-
-    @staticmethod
-    def of(network: GatedRNN, codes: tuple[int, ...]) -> Reading:
-        """A word of a network; both modules should be in float64 already."""
-        return Reading(network.recurrent, network.out, len(network.alphabet), codes)
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @cached_property
-    def vectors(self) -> Tensor:
-        """What the network reads: (time + 1, symbols + 1)."""
-        return torch.eye(self.symbols + 1, dtype=torch.float64)[[self.symbols, *self.codes]]
-
-    def output(self, vectors: Tensor) -> Tensor:
-        """The output at the end of each sequence of vectors (batch, time + 1, features); it can be differentiated."""
-        hidden, _ = self.recurrent(vectors)
-        return self.out(hidden[:, -1])[:, 0]  # type: ignore[no-any-return]
-
-    @torch.no_grad()
-    def outputs_of(self, words: Array) -> Array:
-        """The output of each word of codes (word, position)."""
-        start = np.full((len(words), 1), self.symbols)
-        codes = torch.from_numpy(np.concatenate([start, words], 1).astype(np.int64))
-        found = [self.output(torch.eye(self.symbols + 1, dtype=torch.float64)[part]) for part in codes.split(4096)]
-        return torch.cat(found).numpy()
-
-    def drawn(self, *places: int) -> Array:
-        """The word with every choice of symbols at some positions: (choices, position)."""
-        choices = np.stack(np.meshgrid(*[np.arange(self.symbols)] * len(places), indexing="ij"), -1).reshape(
-            -1, len(places)
-        )
-        words = np.tile(np.array(self.codes), (len(choices), 1))
-        words[:, list(places)] = choices
-        return words
-
-    @torch.no_grad()
-    def parts(self, masks: Tensor, rule: str) -> tuple[Tensor, Tensor]:
-        """The focus's part of the hidden states and of the output, for masks over symbols."""
-        focus = torch.cat([torch.zeros(len(masks), 1, dtype=torch.bool), masks], 1)[..., None]
-        vectors = self.vectors.expand(len(masks), *self.vectors.shape)
-        hidden, _ = self.recurrent(Parted.of(vectors, focus * vectors, None, RULES[rule]))
-        return hidden.part, hidden.part[:, -1] @ self.out.weight[0]
-
-
-Method = Callable[[Any, np.random.Generator], Array]  # of a `Reading`, or for nodes and edges of a `CircuitGraph`
+Method = Callable[[Any, np.random.Generator], Array | None]  # of a `Reading`, or for nodes and edges a `CircuitGraph`
 TOKENS: dict[str, Method] = {}
 PAIRS: dict[str, Method] = {}
 NODES: dict[str, Method] = {}
@@ -165,10 +106,11 @@ def _gradient(reading: Reading, vectors: Tensor) -> Tensor:
     return found
 
 
-def _mean_symbol(reading: Reading) -> Tensor:
+def mean_symbol(reading: Reading) -> Tensor:
+    """The word's vectors with the mean of all symbols in the place of each."""
     base = reading.vectors.clone()
-    base[1:] = 0
-    base[1:, : reading.symbols] = 1 / reading.symbols
+    base[reading.first :] = 0
+    base[reading.first :, : reading.symbols] = 1 / reading.symbols
     return base
 
 
@@ -176,33 +118,33 @@ def _integrated(reading: Reading, base: Tensor) -> Array:
     at = ((torch.arange(STEPS, dtype=torch.float64) + 0.5) / STEPS)[:, None, None]
     change = reading.vectors - base
     slope = _gradient(reading, base + at * change).mean(0)
-    found: Array = (slope * change).sum(-1)[1:].numpy()
+    found: Array = (slope * change).sum(-1)[reading.first :].numpy()
     return found
 
 
 @tokens("gradient x input")
 def _gradient_times_input(reading: Reading, rng: np.random.Generator) -> Array:
-    found: Array = (_gradient(reading, reading.vectors[None])[0] * reading.vectors).sum(-1)[1:].numpy()
+    found: Array = (_gradient(reading, reading.vectors[None])[0] * reading.vectors).sum(-1)[reading.first :].numpy()
     return found
 
 
 @tokens("integrated gradients")
 def _integrated_zero(reading: Reading, rng: np.random.Generator) -> Array:
     base = reading.vectors.clone()
-    base[1:] = 0
+    base[reading.first :] = 0
     return _integrated(reading, base)
 
 
 @tokens("integrated gradients, mean symbol")
 def _integrated_mean(reading: Reading, rng: np.random.Generator) -> Array:
-    return _integrated(reading, _mean_symbol(reading))
+    return _integrated(reading, mean_symbol(reading))
 
 
 @tokens("attribution patching")
 def _attribution_patching(reading: Reading, rng: np.random.Generator) -> Array:
-    """To first order, what a symbol does beside the mean of all symbols."""
+    """To first order, the effect of a symbol compared with the mean of all symbols."""
     slope = _gradient(reading, reading.vectors[None])[0]
-    found: Array = (slope * (reading.vectors - _mean_symbol(reading))).sum(-1)[1:].numpy()
+    found: Array = (slope * (reading.vectors - mean_symbol(reading))).sum(-1)[reading.first :].numpy()
     return found
 
 
@@ -212,10 +154,10 @@ def _hessian(reading: Reading, rng: np.random.Generator) -> Array:
     (slope,) = torch.autograd.grad(reading.output(points).sum(), points, create_graph=True)
     effects = (slope * reading.vectors).sum(-1)[0]
     rows = []
-    for effect in effects[1:]:
+    for effect in effects[reading.first :]:
         (again,) = torch.autograd.grad(effect, points, retain_graph=True, allow_unused=True)
         row = torch.zeros_like(effects) if again is None else (again[0] * reading.vectors).sum(-1)
-        rows.append(row[1:].detach())
+        rows.append(row[reading.first :].detach())
     found = torch.stack(rows).numpy()
     return (found + found.T) / 2  # type: ignore[no-any-return]
 
@@ -227,7 +169,7 @@ def _hessian(reading: Reading, rng: np.random.Generator) -> Array:
 def _occlusion_zero(reading: Reading, rng: np.random.Generator) -> Array:
     without = reading.vectors.repeat(len(reading), 1, 1)
     for place in range(len(reading)):
-        without[place, place + 1] = 0
+        without[place, place + reading.first] = 0
     with torch.no_grad():
         found: Array = (reading.output(reading.vectors[None]) - reading.output(without)).numpy()
     return found
@@ -274,12 +216,40 @@ def _sampled(reading: Reading, rng: np.random.Generator) -> Array:
     return total / ORDERS
 
 
+# --- attention --------------------------------------------------------------------------------------------
+
+
+@tokens("attention rollout")
+def _rollout(reading: Reading, rng: np.random.Generator) -> Array | None:
+    """How much of each symbol reaches the last position, if a layer keeps one half and mixes the other by attention.
+
+    What a head gives to its null key is lost: the rows are scaled to one.
+    """
+    if reading.patterns is None:
+        return None
+    flow = torch.eye(len(reading), dtype=torch.float64)
+    for pattern in reading.patterns:
+        mixed = pattern.mean(0) + torch.eye(len(reading), dtype=torch.float64)
+        flow = mixed / mixed.sum(-1, keepdim=True) @ flow
+    found: Array = flow[-1].numpy()
+    return found
+
+
+@tokens("last attention")
+def _last_attention(reading: Reading, rng: np.random.Generator) -> Array | None:
+    """How the last position attends in the last layer: the mean of the heads."""
+    if reading.patterns is None:
+        return None
+    found: Array = reading.patterns[-1].mean(0)[-1].numpy()
+    return found
+
+
 # --- contextual decomposition -----------------------------------------------------------------------------
 
 
 def _by_rule(rule: str) -> Method:
     def method(reading: Reading, rng: np.random.Generator) -> Array:
-        found: Array = reading.parts(torch.eye(len(reading), dtype=torch.bool), rule)[1].numpy()
+        found: Array = reading.parts_of(torch.eye(len(reading), dtype=torch.bool), rule)[1].numpy()
         return found
 
     return method
@@ -301,10 +271,10 @@ def _interdependence(read: str, rule: str) -> Method:
     def method(reading: Reading, rng: np.random.Generator) -> Array:
         size = len(reading)
         masks, joined = _pair_masks(size)
-        hidden = reading.parts(masks, rule)[0]
-        found, weight = np.zeros((size, size)), reading.out.weight
+        hidden = reading.parts_of(masks, rule)[0]
+        found, weight = np.zeros((size, size)), reading.weight
         for row, (i, j) in enumerate(joined):
-            at = size if read == "end" else j + 1  # the start symbol is at 0
+            at = -1 if read == "end" else j + reading.first
             one, other, both = hidden[i, at], hidden[j, at], hidden[size + row, at]
             found[i, j] = found[j, i] = float(ratio(both, one + other, weight))
         return found
@@ -322,27 +292,8 @@ def _cd_interaction(reading: Reading, rng: np.random.Generator) -> Array:
     """What two symbols contribute to the output together, less what each contributes alone."""
     size = len(reading)
     masks, joined = _pair_masks(size)
-    parts = reading.parts(masks, "cd")[1].numpy()
+    parts = reading.parts_of(masks, "cd")[1].numpy()
     found = np.zeros((size, size))
     for row, (i, j) in enumerate(joined):
         found[i, j] = found[j, i] = parts[size + row] - parts[i] - parts[j]
     return found
-
-
-# --- other libraries, where they are installed ------------------------------------------------------------
-
-if importlib.util.find_spec("captum") is not None:  # pragma: no cover
-
-    @tokens("captum: shapley value sampling")
-    def _captum(reading: Reading, rng: np.random.Generator) -> Array:
-        torch.manual_seed(int(rng.integers(2**31)))
-        vectors, base = reading.vectors[None], _mean_symbol(reading)[None]
-        groups = torch.arange(len(reading) + 1)[None, :, None].expand_as(vectors).contiguous()
-        with torch.no_grad():
-            found = (
-                importlib.import_module("captum.attr")
-                .ShapleyValueSampling(reading.output)
-                .attribute(vectors, baselines=base, feature_mask=groups, n_samples=8)
-            )
-        scores: Array = found[0, 1:, 0].numpy()
-        return scores

@@ -61,7 +61,7 @@ def _states(spec: Spec, layout: Layout, x: torch.Tensor) -> States:
 
 
 def _value(name: str, kind: Kind, part: torch.Tensor) -> Any:
-    """The value that a segment codes; raise NotExact where it codes none."""
+    """The value that a segment codes; raise NotExact if it codes none."""
     if isinstance(kind, Word):
         if bool(((part == 0) | (part == 1)).all()):
             return int((part * 2 ** torch.arange(kind.bits)).sum())

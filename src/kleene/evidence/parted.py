@@ -3,14 +3,16 @@
 A `Parted` tensor has three parts that sum to it: the focus's part r, the base b, which comes from biases and other
 constants, and the rest q. Every function φ of torch passes them on. The focus gets
 
-    alone     φ(r + b) − φ(b)                  what it does without the rest
+    alone     φ(r + b) − φ(b)                  its effect without the rest
     removed   φ(z) − φ(z − r)                  what goes where it goes
     shared    the mean of both                 Shapley's value of r beside q, above b
     free      Shapley's value of r beside q and b, and the base gets its own, above φ(0)
+    even      the same, and each of the three a third of φ(0)
 
-and the base becomes φ(b) but for `free`. On linear functions all of these are one. An empty focus has nothing; one of
-all words has everything but the base. Attention patterns and the scales of layer norms are those of the whole input:
-given them, attention and norms are linear. LSTMs and GRUs go gate by gate (`kleene.evidence.recurrent_parts`).
+and the base becomes φ(b) but for `free` and `even`. On linear functions all of these are one. An empty focus has
+nothing, but for `even`; one of all words has everything but the base. Attention patterns and the scales of layer norms
+are those of the whole input: given them, attention and norms are linear. LSTMs and GRUs go gate by gate
+(`kleene.evidence.recurrent_parts`).
 """
 
 from __future__ import annotations
@@ -25,12 +27,17 @@ from torch import Tensor
 
 from kleene.errors import InputError, NotSupported
 
-SHARES = ("alone", "removed", "shared", "free")
+SHARES = ("alone", "removed", "shared", "free", "even")
+PRODUCTS = ("alone", "removed", "shared", "source", "bare")
 
 
 @dataclass(frozen=True)
 class Rule:
     """Who gets what: `unit` is the share at an activation, `product` that at a product of two parted tensors.
+
+    A product's share can also be `source`, the interactions with the focus's part of the second factor alone, or
+    `bare`, those with the rest, not those with the base. Both are for gates of LSTMs and GRUs; elsewhere they are
+    `removed`.
 
     `owned_bias`: whether a word in focus gets the product of the gates' biases at its own step of an LSTM or a GRU.
     `but_last`: the last word of a phrase does not.
@@ -41,12 +48,20 @@ class Rule:
     owned_bias: bool = True
     but_last: bool = False
 
+    def __post_init__(self) -> None:
+        if self.unit not in SHARES or self.product not in PRODUCTS:
+            raise InputError(
+                f"rule: unit {self.unit!r} and product {self.product!r}; a unit's share is {', '.join(SHARES)}, "
+                f"a product's {', '.join(PRODUCTS)}"
+            )
+
 
 RULES = {
     "cd": Rule(),  # the interdependence paper's
     "murdoch": Rule(owned_bias=False),  # the original
     "released": Rule(but_last=True),  # the original's released code: its range of words ends one word early there
     "generalised": Rule("free", "removed", False),  # interactions and a bias that is a player like the others
+    "jumelet": Rule("even", "removed", False),  # the same as diagNNose has it: half of a closed gate is shared, too
     "alone": Rule("alone", "alone", False),
     "removed": Rule("removed", "removed", False),
     "shared": Rule("shared", "shared", False),
@@ -64,10 +79,11 @@ def rule_of(name: str | Rule) -> Rule:
 
 def share(kind: str, phi: Callable[[Tensor], Tensor], r: Tensor, z: Tensor, b: Tensor) -> Tensor:
     """The focus's share of φ(z), with r its part of z and b the base."""
-    if kind == "free":
-        q, zero = z - r - b, torch.zeros_like(z)
-        first, last = phi(r) - phi(zero), phi(z) - phi(z - r)
-        return first / 3 + (phi(r + q) - phi(q)) / 6 + (phi(r + b) - phi(b)) / 6 + last / 3
+    if kind in ("free", "even"):
+        q, nothing = z - r - b, phi(torch.zeros_like(z))
+        first, last = phi(r) - nothing, phi(z) - phi(z - r)
+        value = first / 3 + (phi(r + q) - phi(q)) / 6 + (phi(r + b) - phi(b)) / 6 + last / 3
+        return value + nothing / 3 if kind == "even" else value
     parts = []
     if kind in ("alone", "shared"):
         parts.append(phi(r + b) - phi(b))
@@ -77,14 +93,20 @@ def share(kind: str, phi: Callable[[Tensor], Tensor], r: Tensor, z: Tensor, b: T
 
 
 def base_share(kind: str, phi: Callable[[Tensor], Tensor], r: Tensor, z: Tensor, b: Tensor) -> Tensor:
-    """The base's share of φ(z); φ(0) belongs to the base."""
-    return phi(b) if kind != "free" else share("free", phi, b, z, r) + phi(torch.zeros_like(z))
+    """The base's share of φ(z); φ(0) belongs to the base, but for `even`."""
+    if kind == "even":
+        return share(kind, phi, b, z, r)
+    return phi(b) if kind != "free" else share(kind, phi, b, z, r) + phi(torch.zeros_like(z))
 
 
 def product_share(kind: str, one: tuple[Tensor, Tensor, Tensor], two: tuple[Tensor, Tensor, Tensor]) -> Tensor:
     """The focus's share of a product, each factor as (part, whole, base). Shapley's two are `shared` here."""
     (r, z, b), (s, y, c) = one, two
     alone, removed = (r + b) * (s + c) - b * c, z * y - (z - r) * (y - s)
+    if kind == "source":
+        return z * s + r * c
+    if kind == "bare":
+        return removed - r * c - b * s
     return {"alone": alone, "removed": removed}.get(kind, (alone + removed) / 2)
 
 
@@ -117,8 +139,10 @@ class Parted(Tensor):
                 return _property(func, args)
             if name == "__setitem__":
                 return _set(*args)
-            handler = HANDLERS.get(name, _any_function)
-            if name.endswith("_") and (not name.startswith("__") or name.startswith("__i")):
+            in_place = name.endswith("_") and (not name.startswith("__") or name.startswith("__i"))
+            plainly = name.replace("__i", "__") if name.endswith("__") else name.removesuffix("_")
+            handler = HANDLERS.get(plainly if in_place else name, _any_function)
+            if in_place:
                 return _in_place(handler, func, args, kwargs or {})
             return handler(func, args, kwargs or {})
 
@@ -198,7 +222,7 @@ def _call(func: Any, args: Any, kwargs: Any, view: Callable[[Parted], Tensor]) -
 
 
 def _join(whole: Any, part: Any, base: Any, rule: Rule) -> Any:
-    """Results with their parts; what is no floating-point tensor stays as it is."""
+    """Results with their parts. Anything but a floating-point tensor stays unchanged."""
     if isinstance(whole, (tuple, list)):
         items = [_join(z, r, b, rule) for z, r, b in zip(whole, part, base)]
         return type(whole)(items) if not hasattr(whole, "_fields") else type(whole)(*items)
@@ -208,14 +232,32 @@ def _join(whole: Any, part: Any, base: Any, rule: Rule) -> Any:
 
 
 def _linear(func: Any, args: Any, kwargs: Any) -> Any:
-    """A function that moves, sums or scales numbers and adds no constant."""
+    """A function that moves, sums or scales numbers. Constants that it joins with them belong to the base."""
     parted = _first((args, kwargs))
     assert parted is not None
     whole = _call(func, args, kwargs, plain)
     if not _floating(whole):
         return whole
-    part, base = (_call(func, args, kwargs, view) for view in (lambda x: x.part, lambda x: x.base))
+    base = _call(func, args, kwargs, lambda x: x.base)
+    nothing = _map((args, kwargs), lambda x: x if isinstance(x, Parted) or not _floating(x) else torch.zeros_like(x))
+    part = _call(func, nothing[0], nothing[1], lambda x: x.part)
     return _join(whole, part, base, parted.rule)
+
+
+def _affine(func: Any, args: Any, kwargs: Any) -> Any:
+    """A sum, or a choice between numbers: constants belong to the base."""
+    parted = _first((args, kwargs))
+    if parted is None:
+        return _call(func, args, kwargs, plain)
+
+    def nothing(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return x if isinstance(x, Parted) or x.dtype == torch.bool else torch.zeros_like(x)
+        return 0.0 if isinstance(x, (int, float)) and not isinstance(x, bool) else x
+
+    without = [nothing(x) for x in args], {k: x if k == "alpha" else nothing(x) for k, x in kwargs.items()}
+    whole, base = _call(func, args, kwargs, plain), _call(func, args, kwargs, lambda x: x.base)
+    return _join(whole, _call(func, *without, lambda x: x.part), base, parted.rule)
 
 
 def _floating(thing: Any) -> bool:
@@ -232,18 +274,21 @@ def _any_function(func: Any, args: Any, kwargs: Any) -> Any:
         return whole
     rule = parted.rule
     kind = rule.unit if _count((args, kwargs)) == 1 else rule.product
+    kind = "removed" if kind in ("source", "bare") else kind
     base = _call(func, args, kwargs, lambda x: x.base)
 
     def at(view: Callable[[Parted], Tensor]) -> Any:
         return _call(func, args, kwargs, view)
 
     def difference(one: Any, two: Any) -> Any:
-        return type(one)(difference(a, b) for a, b in zip(one, two)) if isinstance(one, (tuple, list)) else one - two
+        if isinstance(one, (tuple, list)):
+            return tuple(difference(a, b) for a, b in zip(one, two))
+        return one - two if _floating(one) else one
 
     def mean(weights: list[float], parts: list[Any]) -> Any:
         if isinstance(parts[0], (tuple, list)):
-            return type(parts[0])(mean(weights, list(column)) for column in zip(*parts))
-        return sum(w * p for w, p in zip(weights, parts))
+            return tuple(mean(weights, list(column)) for column in zip(*parts))
+        return sum(w * p for w, p in zip(weights, parts)) if _floating(parts[0]) else parts[0]
 
     def alone() -> Any:
         return difference(at(lambda x: x.part + x.base), base)
@@ -261,17 +306,42 @@ def _any_function(func: Any, args: Any, kwargs: Any) -> Any:
         zero = at(lambda x: torch.zeros_like(x.part))
         focus, rest = at(lambda x: x.part), at(lambda x: x.whole - x.base - x.part)
         without = at(lambda x: x.whole - x.base)
-        sixths = [1 / 3, 1 / 6, 1 / 6, 1 / 3]
-        part = mean(sixths, [difference(focus, zero), difference(without, rest), alone(), removed()])
+        sixths, own = [1 / 3, 1 / 6, 1 / 6, 1 / 3], 1 / 3 if kind == "even" else 0.0  # of φ(0)
+        part = mean([*sixths, own], [difference(focus, zero), difference(without, rest), alone(), removed(), zero])
         with_focus, with_rest = at(lambda x: x.part + x.base), at(lambda x: x.whole - x.part)
         owns = [difference(base, zero), difference(with_focus, focus), difference(with_rest, rest)]
-        base = mean([*sixths, 1.0], [*owns, difference(whole, without), zero])
+        base = mean([*sixths, own or 1.0], [*owns, difference(whole, without), zero])
     return _join(whole, part, base, rule)
 
 
 def _frozen(func: Any, args: Any, kwargs: Any) -> Any:
-    """A function whose result counts as given: attention patterns."""
-    return _call(func, args, kwargs, plain)
+    """A function whose result counts as given: attention patterns, and the scales of norms.
+
+    The result remembers its parts, for a model that ends with it."""
+    found = _call(func, args, kwargs, plain)
+    if isinstance(found, Tensor):
+        found.with_parts = lambda: _any_function(func, args, kwargs)  # type: ignore[attr-defined]
+    return found
+
+
+def _rms_norm(func: Any, args: Any, kwargs: Any) -> Any:
+    """RMS norm with the scale of the whole input."""
+    given = {"weight": None, "eps": None, **dict(zip(("input", "normalized_shape", "weight", "eps"), args)), **kwargs}
+    x, axes = given["input"], tuple(range(-len(given["normalized_shape"]), 0))
+    if not isinstance(x, Parted):
+        return _any_function(func, args, kwargs)
+    eps = torch.finfo(x.dtype).eps if given["eps"] is None else given["eps"]
+    scale = (x.whole.square().mean(axes, keepdim=True) + eps).rsqrt()
+    if given["weight"] is not None:
+        scale = scale * plain(given["weight"])
+    return Parted.of(_call(func, args, kwargs, plain), x.part * scale, x.base * scale, x.rule)
+
+
+def _log_softmax(func: Any, args: Any, kwargs: Any) -> Any:
+    """The logarithm of a softmax, with the sum of the whole input."""
+    x = args[0] if args else kwargs["input"]
+    whole = _call(func, args, kwargs, plain)
+    return Parted.of(whole, x.part.to(whole.dtype), x.base.to(whole.dtype) + whole - x.whole, x.rule)
 
 
 def _layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
@@ -316,6 +386,40 @@ def _attention(func: Any, args: Any, kwargs: Any) -> Any:
     return Parted.of(whole, pattern @ part, pattern @ base, value.rule)
 
 
+MULTI_HEAD = """query key value embed_dim_to_check num_heads in_proj_weight in_proj_bias bias_k bias_v add_zero_attn
+dropout_p out_proj_weight out_proj_bias training key_padding_mask need_weights attn_mask use_separate_proj_weight
+q_proj_weight k_proj_weight v_proj_weight static_k static_v average_attn_weights is_causal""".split()  # noqa: SIM905
+
+
+def _multi_head(func: Any, args: Any, kwargs: Any) -> Any:
+    """The attention of `torch.nn.MultiheadAttention`, with the patterns of the whole input."""
+    given = {**dict(zip(MULTI_HEAD, args)), **kwargs}
+    value, heads = given["value"], given["num_heads"]
+    if not isinstance(value, Parted) or given["bias_v"] is not None or given["add_zero_attn"]:
+        return _any_function(func, args, kwargs)
+    whole, shown = _call(func, args, kwargs, plain)
+    asked = {**given, "need_weights": True, "average_attn_weights": False}
+    _, pattern = _call(func, (), asked, plain)  # (batch, head, to, from)
+    weight, bias = given["v_proj_weight"], given["in_proj_bias"]
+    if not given.get("use_separate_proj_weight"):
+        weight = given["in_proj_weight"].chunk(3)[2]
+
+    def mixed(x: Tensor, constant: Any) -> Tensor:
+        read = x @ weight.T if constant is None else x @ weight.T + constant.chunk(3)[2]
+        read = read.unflatten(-1, (heads, -1)).movedim(
+            -2, 0
+        )  # (head, from, batch, entry), without batches (head, from, …)
+        read = read.movedim(-2, 0) if read.dim() == 4 else read  # (batch, head, from, entry)
+        found = (pattern @ read).transpose(-3, -2).flatten(-2)  # (batch, to, features)
+        made: Tensor = (found.transpose(0, 1) if found.dim() == 3 else found) @ given["out_proj_weight"].T
+        return made
+
+    part, base = mixed(value.part, None), mixed(value.base, bias)
+    if given["out_proj_bias"] is not None:
+        base = base + given["out_proj_bias"]
+    return Parted.of(whole, part, base, value.rule), shown
+
+
 def _recurrent(func: Any, args: Any, kwargs: Any) -> Any:
     from kleene.evidence.recurrent_parts import recurrent
 
@@ -323,7 +427,7 @@ def _recurrent(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
-    return args[0] if args else kwargs["input"]  # explanations are of the model in evaluation
+    return args[0] if args else kwargs["input"]  # explanations are of the model in evaluation mode
 
 
 MOVING = frozenset(
@@ -333,9 +437,15 @@ MOVING = frozenset(
     _pad_packed_sequence take_along_dim t""".split()  # noqa: SIM905
 )
 
+AFFINE = ("add", "__add__", "__radd__", "sub", "__sub__", "rsub", "__rsub__", "masked_fill", "where")
+
 HANDLERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     **dict.fromkeys(MOVING, _linear),
-    **dict.fromkeys(("softmax", "log_softmax"), _frozen),
+    **dict.fromkeys(AFFINE, _affine),
+    **dict.fromkeys(("softmax", "rsqrt", "sqrt", "var", "std", "norm", "vector_norm", "linalg_vector_norm"), _frozen),
+    "rms_norm": _rms_norm,
+    "log_softmax": _log_softmax,
+    "multi_head_attention_forward": _multi_head,
     "layer_norm": _layer_norm,
     "scaled_dot_product_attention": _attention,
     "dropout": _dropout,
@@ -393,7 +503,32 @@ class Tokens(Tensor):
             if name == "embedding":
                 mask = found.mask.to(result.dtype).unsqueeze(-1)
                 return Parted.of(result, mask * result, None, found.rule)
-            if name in MOVING and isinstance(result, Tensor) and not result.is_floating_point():
+            if name == "embedding_bag":
+                return _bag(found, *args, **kwargs)
+            if name == "one_hot":
+                return Tokens.of(result, found.mask.unsqueeze(-1).expand_as(result), found.rule)
+            if name in MOVING and isinstance(result, Tensor):
                 moved = func(*_map(args, lambda x: x.mask if isinstance(x, Tokens) else x), **kwargs)
+                if result.is_floating_point():
+                    return Parted.of(result, moved * result, None, found.rule)
                 return Tokens.of(result, moved.bool(), found.rule)
             return result
+
+
+def _bag(tokens: Tokens, _: Tensor, weight: Tensor, offsets: Any = None, **options: Any) -> Parted:
+    """The sum, mean or maximum of embeddings; tokens are (batch, time)."""
+    mode, pad = options.get("mode", "mean"), options.get("padding_idx")
+    if offsets is not None or options.get("per_sample_weights") is not None or tokens.dim() != 2:
+        raise NotSupported("decompose: an EmbeddingBag with offsets or weights; give it tokens as (batch, time)")
+    vectors = torch.nn.functional.embedding(plain(tokens), weight)
+    kept = torch.ones_like(plain(tokens), dtype=torch.bool) if pad is None else plain(tokens) != pad
+
+    def pooled(x: Tensor) -> Tensor:
+        if mode == "max":
+            return x.masked_fill(~kept.unsqueeze(-1), -torch.inf).amax(1)
+        total = (x * kept.unsqueeze(-1)).sum(1)
+        return total / kept.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else total
+
+    found = _any_function(pooled, (Parted.of(vectors, tokens.mask.unsqueeze(-1) * vectors, None, tokens.rule),), {})
+    assert isinstance(found, Parted)
+    return found

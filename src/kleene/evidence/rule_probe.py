@@ -1,4 +1,4 @@
-"""Probe what a stack of language models has learned of rules α Σ^k ω: predictions, decompositions, gradients.
+"""Probe what a stack of language models has learned about rules α Σ^k ω: predictions, decompositions, gradients.
 
 Each model has its own test windows. All measures are read at the conduit's last word, where ω is due.
 """

@@ -173,23 +173,19 @@ def permutation_test(
     by_length: dict[int, list[int]] = {}
     for number in np.unique(pairs.sentence):
         by_length.setdefault(len(sentences[number]), []).append(int(number))
-    distances = {number: sentences[number].distances() for group in by_length.values() for number in group}
+    sizes = np.array([len(sentence) for sentence in sentences])
+    starts = np.concatenate([[0], np.cumsum(sizes**2)[:-1]])  # of each sentence's table of distances
+    distances = np.concatenate([sentence.distances().ravel() for sentence in sentences])
+    within = pairs.left * sizes[pairs.sentence] + pairs.right
     steeper = 0
     for _ in range(permutations):
-        dealt: dict[int, Array] = {}
-        for group in by_length.values():
-            dealt.update({to: distances[of] for to, of in zip(group, random.permutation(group))})
-        tree = np.concatenate([dealt[int(n)][pairs.left[pick], pairs.right[pick]] for n, pick in _runs(pairs.sentence)])
+        dealt = np.arange(len(sentences))  # whose tree each sentence gets
+        for same in by_length.values():
+            dealt[same] = random.permutation(same)
+        tree = distances[starts[dealt][pairs.sentence] + within]
         shuffled = _demean(tree.astype(float), stratum)
         steeper += bool(abs((shuffled * y).sum() / (shuffled * shuffled).sum()) >= abs(observed))
     return observed, (1 + steeper) / (1 + permutations)
-
-
-def _runs(numbers: Array) -> list[tuple[int, slice]]:
-    """Runs of equal numbers, in order."""
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    ends = np.append(starts[1:], len(numbers))
-    return [(int(numbers[a]), slice(int(a), int(b))) for a, b in zip(starts, ends)]
 
 
 def ranks(values: Array) -> Array:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kleene.errors import InputError
+from kleene.files import MAX_PARAMETERS
+from kleene.networks.transformer.files import count_parameters
 from kleene.networks.transformer.model import Transformer
 
 
@@ -27,3 +31,19 @@ def longest_input(net: Transformer, length: int | None) -> int:
     if length is not None and (length < 1 or length > min([*limits, length])):
         raise InputError(f"{net.config.name}: length={length}; it should be 1 … {min(limits, default=length)}")
     return length if length is not None else min(limits)
+
+
+def stored_positions(net: Transformer) -> Transformer:
+    """The network with a position embedding in place of counted positions, which other tools do not have."""
+    if not net.config.counted:
+        return net
+    config = replace(net.config, counted=(), positions=net.longest)
+    count = count_parameters(config)
+    if net.longest is None or count > MAX_PARAMETERS:
+        raise InputError(
+            f"{net.config.name}: it counts positions, and a table of them would make {count:,} parameters, more than "
+            f"{MAX_PARAMETERS:,}; compile it for fewer positions"
+        )
+    made = Transformer(config, net.description, net.dtype)
+    made.load_state_dict({**net.state_dict(), "position_embedding": net.places(0, net.longest)})
+    return made

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""A Kleene network in `transformers`, by itself: this file needs torch and transformers, and not Kleene.
+"""A Kleene network in `transformers`, alone: this file needs torch and transformers, but not Kleene.
 
 It lies beside the weights that it is for. Load them with
 
@@ -119,13 +119,16 @@ class KleeneModel(PreTrainedModel):
         self, input_ids, attention_mask=None, layers=None, max_layers=MAX_LAYERS, return_dict=None,
         output_hidden_states=None, output_attentions=None, **_,
     ):  # fmt: skip
-        """Logits of a batch of tokens (batch, position). `layers` runs exactly so many layers."""
+        """Logits of a batch of tokens (batch, position). `layers` runs exactly this many layers."""
         net, sizes = self.network, self.network.sizes
         mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         fixed = layers if layers is not None else None if sizes["halts"] else sizes["layers"]
         x = net.token_embedding[input_ids]
         if sizes["positions"] is not None:
             x = x + net.position_embedding[: input_ids.shape[1]]
+        for first, bits, offset in sizes.get("counted", ()):
+            place = torch.arange(input_ids.shape[1], device=x.device) + offset
+            x[..., first : first + bits] += (place[:, None] >> torch.arange(bits, device=x.device) & 1).to(x.dtype)
         halted = torch.zeros(len(input_ids), dtype=torch.bool, device=x.device)
         counts, streams, attentions, number = halted.long(), [x], [], 0
         while number < (max_layers if fixed is None else fixed) and not bool(halted.all()):

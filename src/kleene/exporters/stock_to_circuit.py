@@ -1,6 +1,6 @@
 """The ground-truth circuit of a stock model, as JSON: what each dimension, head and neuron of the class is for.
 
-Dimensions that parts read and write are read from the tensors; names come from the claim that the certificate proves.
+The tensors give the dimensions that parts read and write; the proved claim gives the names.
 """
 
 from __future__ import annotations

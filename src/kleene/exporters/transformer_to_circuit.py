@@ -15,6 +15,7 @@ import torch
 
 from kleene.common.output import check_layers
 from kleene.common.residual import Layout, Segment
+from kleene.exporters.export_sizes import stored_positions
 from kleene.exporters.unrolled_circuit import unrolled
 from kleene.files import write_json
 from kleene.lowering.updates import Updates
@@ -29,8 +30,9 @@ HEADS, FIRST, SECOND = 0, 1, 2  # the order in a layer
 def export_circuit(net: Transformer, path: str | Path | None = None, *, layers: int | None = None) -> dict[str, Any]:
     """Return the circuit as plain data; also write it to `path` where one is given.
 
-    layers: also unroll so many layers, with a node for each head and each half of units by its hook name.
+    layers: also unroll this many layers, with a node for each head and each half of units by its hook name.
     """
+    net = stored_positions(net)
     made = circuit(net)
     if layers is not None:
         check_layers(net.config.name, layers, 1)

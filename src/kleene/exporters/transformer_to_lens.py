@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from kleene.errors import InputError, NotSupported
-from kleene.exporters.export_sizes import longest_input, number_of_layers
+from kleene.exporters.export_sizes import longest_input, number_of_layers, stored_positions
 from kleene.files import written_atomically
 from kleene.networks.transformer.model import Block, Transformer
 
@@ -54,7 +54,7 @@ class Lens:
         except (AttributeError, ImportError):  # version 4 says that it is gone
             hooked = False
         if bridge is False and not hooked:
-            raise NotSupported("transformer-lens: version 4 has no HookedTransformer; leave bridge=False out")
+            raise NotSupported("transformer-lens: version 4 has no HookedTransformer; omit bridge=False")
         model = self._hooked() if hooked and not bridge else self._bridge()
         model.requires_grad_(False)
         object.__setattr__(model, "kleene", self.names)
@@ -64,7 +64,7 @@ class Lens:
         from transformer_lens import HookedTransformer, HookedTransformerConfig
 
         config = {**self.config, "dtype": getattr(torch, self.config["dtype"])}
-        with warnings.catch_warnings():  # from 3 on it says that 4 has no HookedTransformer
+        with warnings.catch_warnings():  # version 3 warns that version 4 has no HookedTransformer
             warnings.simplefilter("ignore", DeprecationWarning)
             model = HookedTransformer(HookedTransformerConfig(**config))
         missing, extra = model.load_state_dict(self.weights, strict=False)
@@ -79,7 +79,7 @@ class Lens:
             from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
             from transformer_lens.model_bridge.sources.native import NativeModel
         except ImportError:
-            raise NotSupported("transformer-lens: this version has no model of its own; 3.9 and 4 have") from None
+            raise NotSupported("transformer-lens: this version has no TransformerBridge; use 3.9 or 4") from None
         given = {name: value for name, value in self.config.items() if name not in ("use_attn_scale", "dtype")}
         dtype = getattr(torch, self.config["dtype"])
         config = TransformerBridgeConfig(**given, use_attn_scale=True, attn_scale=SCALE, dtype=dtype)
@@ -150,6 +150,7 @@ def export_lens(
 
 def to_lens(net: Transformer, layers: int | None = None, length: int | None = None) -> Lens:
     """Unroll the weights."""
+    net = stored_positions(net)
     count, longest = number_of_layers(net, layers), longest_input(net, length)
     shape = _Shape(net, longest)
     total = count * shape.steps * (4 * shape.heads * shape.head * shape.dim + 2 * shape.dim * shape.mlp)
@@ -185,7 +186,7 @@ class _Shape:
         self.net, self.length = net, length
         every = [net.block(k) for k in range(len(net.blocks))]
         self.relative = any(bool(block.relative.any()) for block in every)
-        self.steps = 2 if any(len(block.bias1) for block in every) else 1  # blocks a layer
+        self.steps = 2 if any(len(block.bias1) for block in every) else 1  # blocks per layer
         self.sink = net.config.dim  # the dimension; the token is net.config.tokens
         self.dim = net.config.dim + 1 + (length if self.relative else 0)
         self.heads = max(1, *(len(block.heads) for block in every))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kleene.exporters.export_sizes import number_of_layers
+from kleene.exporters.export_sizes import number_of_layers, stored_positions
 from kleene.exporters.onnx_graph import Kind, OnnxGraph, onnx_model
 from kleene.networks.transformer.model import Block, Transformer
 
@@ -30,12 +30,13 @@ def export_onnx(
     """Return the ONNX model.
 
     path: also write the model there.
-    layers: unroll so many layers; by default the model is a Loop.
+    layers: unroll this many layers; by default the model is a Loop.
     max_layers: where the Loop stops a sequence that has not halted.
     """
     layers = None if layers is None else number_of_layers(net, layers)
     # onnxruntime does not compute bfloat16 on a CPU; float32 contains bfloat16
     graph = OnnxGraph(np.float64 if net.dtype == torch.float64 else np.float32)
+    net = stored_positions(net)
     x = _embed(graph, net)
     offsets = _offsets(graph)
     if layers is None:
@@ -167,7 +168,7 @@ def _looped(g: OnnxGraph, net: Transformer, x: str, offsets: str, max_layers: in
 def _halting_layer(
     g: OnnxGraph, net: Transformer, number: int, state: tuple[str, str, str], offsets: str
 ) -> tuple[str, str, str]:
-    """One layer for the sequences that are still running; the others stay as they are."""
+    """One layer for the sequences that are still running; the others stay unchanged."""
     x, counts, halted = state
     active = g.add("And", g.add("Not", halted), g.add("Less", counts, "max_layers"))
     after = _block(g, net.block(number), f"block {number}", x, offsets)

@@ -16,7 +16,7 @@ INPUTS = {"query": "hook_q_input", "key": "hook_k_input", "value": "hook_v_input
 
 
 def unrolled(net: Transformer, nodes: list[dict[str, Any]], lasting: set[int], layers: int) -> dict[str, Any]:
-    """The nodes and edges of so many layers.
+    """The nodes and edges of this many layers.
 
     nodes: the nodes of the looped circuit.
     lasting: the dimensions that outlive a layer.

@@ -31,7 +31,7 @@ PRODUCTS = [a * b for a in range(10) for b in range(10)]
 def calculator_decoder(digits: int = 5, length: int = 250) -> type[TextProgram]:
     """Works out + − × and brackets, step by step: after `2*(3-14)=` it writes `2*-11=-22` and stops.
 
-    Numbers are whole, and may have a sign: `-3*-4`. Where a number on the way has more than so many `digits`, the
+    Numbers are whole, and may have a sign: `-3*-4`. If an intermediate number has more than `digits` digits, the
     answer is `?`. `length`: the longest sequence, the expression with its steps; brackets nest as deep as it allows.
     """
     if not 2 <= digits <= 7:
@@ -62,7 +62,7 @@ class _Calculator:
         self.body["sample"] = staticmethod(self._sample)
 
     def _sample(self, chance: Random, wanted: int) -> list[int]:
-        """A random expression of at most so many characters that the calculator can finish."""
+        """A random expression of at most this many characters that the calculator can finish."""
         while True:
             text = random_expression(chance, max(1, wanted))
             lines = lines_of(text, self.digits)
@@ -175,7 +175,7 @@ class _Calculator:
         return (before, before_that), step
 
     def _multiply(self) -> Any:
-        """Each digit after `*` is multiplied with the digit before `*`; other digits are left as they are."""
+        """Each digit after `*` is multiplied with the digit before `*`; other digits stay."""
         heads = (
             self._latest("times", "parts", "factor", NO_FACTOR),
             self._latest("sign_here", "number_starts", "is_sign"),
@@ -294,7 +294,8 @@ class _Calculator:
         return self._layer("fetch", heads, step)
 
     def _edges(self, z: Any) -> None:
-        """What the result replaces: both numbers, and the brackets around them where nothing else is in these."""
+        """The tokens that the result replaces: both numbers, and the brackets around them if these hold nothing
+        else."""
         z.step_from, z.step_to = z.a_left, z.b_position
         if z.alone:
             z.step_from = z.first
@@ -457,7 +458,7 @@ class _Calculator:
 
 
 def random_expression(chance: Random, size: int) -> str:
-    """A random well-formed expression of at most so many characters."""
+    """A random well-formed expression of at most this many characters."""
     if size < 3 or chance.random() < 0.15:
         sign = "-" if size > 1 and chance.random() < 0.2 else ""
         return sign + str(chance.randrange(10 ** min(4, size - len(sign))))

@@ -29,7 +29,7 @@ Step = Callable[[Any], None]
 
 
 def addition_decoder(digits: int = 3) -> type[TextProgram]:
-    """Adds two numbers of so many digits: after `123+456=` it writes `0579` and stops, without a scratchpad.
+    """Adds two numbers of this many digits: after `123+456=` it writes `0579` and stops, without a scratchpad.
 
     Each place of the second number adds up its two digits: it has the last digit of the sum, and knows whether it
     carries, or passes a carry on. The position that writes a digit sees its place and all lower ones at fixed offsets:
@@ -170,7 +170,7 @@ def _places(n: int) -> list[list[str]]:
 
 
 def multiplication_decoder(digits: int = 2) -> type[TextProgram]:
-    """Multiplies two numbers of so many digits: after `12*34=` it writes `0408` and stops, without a scratchpad.
+    """Multiplies two numbers of this many digits: after `12*34=` it writes `0408` and stops, without a scratchpad.
 
     Every position of the answer fetches all digits, multiplies each pair, adds up the places from the lowest to the
     highest, one layer a place, and writes its own.
@@ -272,7 +272,7 @@ def multiplication_decoder(digits: int = 2) -> type[TextProgram]:
 
 
 def parity_decoder(length: int = 64) -> type[TextProgram]:
-    """Parity: after bits and `=` it writes 1 where the number of ones is odd, else 0, and stops."""
+    """Parity: after bits and `=` it writes 1 if the number of ones is odd, otherwise 0, and stops."""
     equals, end = 2, 3
     body: dict[str, Any] = {
         "odd": cat(2, token=lambda t: int(t == 1)),
@@ -436,7 +436,7 @@ def dyck_decoder(length: int = 64) -> type[TextProgram]:
     """Brackets `()[]` as a language model: it closes what is open, the last bracket first, and stops.
 
     `allowed` is the set of tokens that keep the word well-formed: both opening brackets, and the closing bracket
-    that fits the last open one, or `;` where none is open.
+    that fits the last open one, or `;` if none is open.
     """
     end, bits = 4, doublings(2 * length)
     size = 1 << bits
@@ -578,7 +578,7 @@ def _by_layers(dfa: DFA, length: int) -> dict[str, Any]:
 
 
 def _steps_to_match(dfa: DFA) -> list[int | None]:
-    """How many symbols lead from each state to a match; None where none do."""
+    """The number of symbols from each state to a match; None if there is no match."""
     found: list[int | None] = [0 if accepting else None for accepting in dfa.accepting.tolist()]
     while True:
         rows = dfa.table.tolist()
@@ -600,7 +600,7 @@ def _options(dfa: DFA, steps: list[int | None], state: int) -> frozenset[int]:
 
 
 def _shortest(dfa: DFA, steps: list[int | None], state: int) -> int:
-    """The first token of a shortest completion; the end where there is none left or none at all."""
+    """The first token of a shortest completion; the end if the word is complete or cannot be completed."""
     if not steps[state]:
         return len(dfa.alphabet)
     columns = dfa.table[state].tolist()

@@ -19,7 +19,7 @@ def text_decoder(name: str, about: str, symbols: Sequence[str], stop: int, most:
         parts = text.split() if spaces else list(text)
         for part in parts:
             if part not in listed:
-                raise InputError(f"{name}: {part!r} is none of the symbols {' '.join(listed)}")
+                raise InputError(f"{name}: {part!r} is not one of the symbols {' '.join(listed)}")
         return [listed.index(part) for part in parts]
 
     def decode(outputs: Sequence[int]) -> str:

@@ -27,7 +27,7 @@ REGISTER_TOKEN, PROCESSOR_TOKEN = 256, 256 + REGISTERS
 LUI, AUIPC, JAL, JALR, BRANCH = 0b0110111, 0b0010111, 0b1101111, 0b1100111, 0b1100011
 LOAD, STORE, OP_IMM, OP, FENCE, SYSTEM = 0b0000011, 0b0100011, 0b0010011, 0b0110011, 0b0001111, 0b1110011
 
-# what the fields of an instruction are read as
+# the readings of an instruction's fields
 U, I, S, B, J = range(1, 6)  # the format of the immediate
 IMM, REG, NOT_IMM, NOT_REG = range(1, 5)  # the second operand
 ADD, AND, OR, XOR, SLL, SRL, SRA, SLT, SLTU, UPPER, PC_UPPER, LINK = range(1, 13)  # what becomes the result
@@ -67,7 +67,7 @@ def next_of(opcode: int, f3: int, bit30: int) -> int:
 
 
 def stops(opcode: int, f3: int, bit25: int, bit30: int) -> bool:
-    """Whether an instruction is none of RV32I's, or asks the environment (ecall, ebreak, CSRs)."""
+    """Whether an instruction is not in RV32I, or asks the environment (ecall, ebreak, CSRs)."""
     if opcode in (LUI, AUIPC, JAL, FENCE):
         return False
     known: dict[int, Callable[[], bool]] = {
@@ -146,7 +146,7 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
         jump = cat(9)
         access = cat(9)
         writes = cat(2)
-        stores_1, stores_2, stores_4 = cat(2), cat(2), cat(2)  # stores at least so many bytes
+        stores_1, stores_2, stores_4 = cat(2), cat(2), cat(2)  # stores at least this many bytes
         take = cat(2)
         device = cat(2)
 

@@ -33,7 +33,7 @@ class Boundary:
 def neighbours(middle: Fraction, length: int) -> tuple[Fraction, Fraction]:
     """The two fractions P/q with q ≤ length next to `middle`: the largest not above it and the smallest above it."""
     a, b = middle.numerator, middle.denominator
-    if b <= length:  # `middle` is such a fraction itself; the next one solves p·b − a·q = 1 with the largest q
+    if b <= length:  # `middle` is itself such a fraction; the next one solves p·b − a·q = 1 with the largest q
         inverse = pow(a, -1, b) if b > 1 else 0
         q = length - (length + inverse) % b
         return middle, Fraction((a * q + 1) // b, q)
@@ -77,7 +77,7 @@ def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
     if longest < length:
         less = int(spec.heads[head].counts)
         raise NotExact(
-            f"{spec.name}: {dtype} cannot tell the declared values of '{head}' apart for inputs of length "
+            f"{spec.name}: {dtype} cannot tell the declared values of '{head}' apart on inputs of length "
             f"{length - less}; the largest length that works is {longest - less}"
         )
     return made

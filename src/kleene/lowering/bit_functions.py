@@ -1,4 +1,4 @@
-"""Functions of a few bits: what one bit of a bitwise expression is. A table of zeros and ones, kept small."""
+"""Functions of a few bits, such as one bit of a bitwise expression: a small table of zeros and ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def combined(one: BitFunction, two: BitFunction, table: int) -> BitFunction:
 
 
 def _without_idle(function: BitFunction) -> BitFunction:
-    """The same function without atoms that do not matter."""
+    """The same function without the atoms that it does not depend on."""
     for k, _ in enumerate(function.atoms):
         rest = [i for i in range(1 << len(function.atoms)) if not i >> k & 1]
         if all(function.at(i) == function.at(i | 1 << k) for i in rest):
@@ -98,13 +98,13 @@ def cubes(wanted: Sequence[bool]) -> Iterator[Cube]:
 
 
 def _corners(left: set[int]) -> list[int]:
-    """Places to grow a cube from."""
+    """The seeds to grow a cube from."""
     ordered = sorted(left)
     return ordered if len(ordered) <= 64 else ordered[:: len(ordered) // 64]
 
 
 def _grown(seed: int, left: set[int], bits: int) -> tuple[Cube, set[int]]:
-    """The cube around a seed: bits are freed, one by one, while every member is still to be covered."""
+    """The cube around a seed: free bits one by one, while every member is still to be covered."""
     members, mask = {seed}, (1 << bits) - 1
     for bit in reversed(range(bits)):
         other = {index ^ 1 << bit for index in members}

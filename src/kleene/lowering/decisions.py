@@ -40,7 +40,7 @@ class Node(NamedTuple):
 
 
 Tree = Any  # Leaf, Node, or None: the variable keeps the value that it had before `step`
-Way = tuple[Sequence[Branch], Tree]  # the forks of one path, and what it comes to
+Way = tuple[Sequence[Branch], Tree]  # the forks of one path, and its result
 
 
 def decision_tree(ways: Sequence[Way], depth: int = 0) -> Tree:
@@ -75,7 +75,7 @@ def endings(tree: Tree) -> Iterator[Tree]:
 
 
 def separable(tree: Tree, of_leaf: Any, known: Any) -> Form | None:
-    """The form that has the value of the tree everywhere; None where there is none, or it is not found.
+    """The form that has the value of the tree everywhere; None if there is no such form, or it is not found.
 
     - `of_leaf`: gives the form of a leaf, or None.
     - `known`: gives the number of values of a variable, or None where a form cannot mention it.

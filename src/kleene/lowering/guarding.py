@@ -54,7 +54,8 @@ def _updates_reached(program: ProgramClass, error: KleeneError) -> tuple[Updates
         reached = reached_values(program)
     except NotFollowed:
         raise error from None
-    return tuple(_updates_of(part, values) for part, values in zip(program.by_layer, reached))
+    made = [_updates_of(part, values) for part, values in zip(program.by_layer, reached.before)]
+    return tuple(replace(part, before_layers=reached.by_layer) for part in made)
 
 
 def _updates_of(program: Any, before: ValueSets | None = None) -> Updates:
@@ -98,7 +99,7 @@ def _of_variable(spec: Spec, paths: list[Path], name: str) -> list[GuardedUpdate
 
 
 def _one_sum(path: Path, name: str) -> Tree:
-    """The decisions of a variable as one form, where that has fewer values than they have: flags that are counted."""
+    """The decisions of a variable as one form, if the form has fewer values than the decisions: counted flags."""
     tree = path.assigned.get(name)
     if not isinstance(tree, Node) or len(leaves_of := list(endings(tree))) < 3:
         return tree
@@ -115,7 +116,7 @@ def _one_sum(path: Path, name: str) -> Tree:
 
 
 def _changes(path: Path, name: str, tree: Tree) -> Tree:
-    """The decisions of a variable, without those that no state leads to, and with None where it keeps its value."""
+    """The decisions of a variable, without those that no state leads to; None where the variable keeps its value."""
     if not isinstance(tree, Node):
         if tree is None or _keeps(path, name, tree.assignment):
             return None

@@ -1,7 +1,8 @@
 """What operator overloading cannot see: `is`, `isinstance` and `type` on values that are not known yet.
 
-`isinstance` asks a symbol for its `__class__`, and the symbol raises an error. `is` and `type` ask nobody. So this
-module searches the bytecode of `step` and of every function that it can reach, and watches each use while `step` runs.
+`isinstance` asks a symbol for its `__class__`, and the symbol raises an error. Nothing can intercept `is` and `type`.
+So this module searches the bytecode of `step` and of every function that it can reach, and watches each use while
+`step` runs.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def watched(program: Any) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
-        if found:  # also where step has caught the error
+        if found:  # also if step has caught the error
             raise found[0]
 
 

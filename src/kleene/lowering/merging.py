@@ -41,11 +41,11 @@ class Choice:
 
 
 class Merger:
-    """What rewritten functions ask while they run."""
+    """The questions that rewritten functions ask while they run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.refused: list[ProgramError] = []  # what was asked of symbols; `step` may have caught the errors
+        self.refused: list[ProgramError] = []  # refused questions about symbols; `step` may have caught the errors
 
     def region(
         self, local: Mapping[str, Any], names: Sequence[str], touched: Sequence[str], seen: Sequence[str]
@@ -229,7 +229,7 @@ class Region:
         self.start, self.outer = path.saved(), (path.prefix, path.choices)
 
     def another(self) -> bool:
-        """Begin the next path. Without one, merge what the paths have come to."""
+        """Begin the next path. Without one, merge the results of the paths."""
         if not self.open:
             self._meet()
             return False
@@ -251,7 +251,7 @@ class Region:
 
     def _meet(self) -> None:
         path = self.path
-        if not self.passages:  # a single path: it goes on as it is
+        if not self.passages:  # a single path goes on as it is
             path.events = [*self.start.events, *path.events]
             path.prefix, path.choices = self.outer
             return

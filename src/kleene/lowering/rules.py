@@ -70,7 +70,7 @@ def rules(program: ProgramClass) -> Rules:
 def one_step(updates: Updates | Cycle) -> Updates:
     """The updates of a program with one step for all layers. Raise `NotSupported` for a cycle of layers."""
     if isinstance(updates, Cycle):
-        raise NotSupported(f"{updates.spec.name}: rules speak of one shared step, not of a cycle of layers")
+        raise NotSupported(f"{updates.spec.name}: rules need one shared step; this program has a cycle of layers")
     return updates
 
 
@@ -101,7 +101,7 @@ def lower_to_rules(given: Updates | Cycle) -> Rules:
 
 def _refusal(spec: Spec, count: int) -> str:
     return (
-        f"{spec.name}: about {count:,} transition rules, more than the {MAX_RULES:,} that are made; "
+        f"{spec.name}: about {count:,} transition rules, more than the limit of {MAX_RULES:,}; "
         "lowering='thresholds' has no such limit"
     )
 

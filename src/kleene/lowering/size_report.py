@@ -36,7 +36,7 @@ class SizeReport:
 
     def __str__(self) -> str:
         rules = f"{self.rules:,}" if isinstance(self.rules, int) else self.rules
-        rows = [f"{self.program}: {self.hidden:,} hidden units (one a transition rule would be {rules})"]
+        rows = [f"{self.program}: {self.hidden:,} hidden units (one per transition rule would be {rules})"]
         for cost in self.updates:
             others = ", ".join(f"{way} {units}" for way, units in cost.others.items())
             rows.append(

@@ -86,9 +86,9 @@ class Traces:
                 if dot:
                     groups[group][rest] = array
             if {len(array) for array in arrays.values()} != {len(arrays["count"])}:
-                raise ValueError("its arrays differ in length")
+                raise ValueError("the arrays differ in length")
             if set(groups["before"]) != set(spec.kinds) or set(groups["after"]) != set(spec.variables):
-                raise ValueError("its arrays are not those of its program")
+                raise ValueError("the arrays do not fit its program")
             return cls(spec, *groups.values(), *(arrays[name] for name in PLACES))  # type: ignore[arg-type]
         except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise FileError(f"{path}: not a file of traces ({error})") from None
@@ -106,9 +106,9 @@ def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers
     """
     updates = guarded_updates(program)
     if isinstance(updates, Cycle):
-        raise NotSupported(f"{program.spec.name}: has a cycle of layers; traces are of programs with one step")
+        raise NotSupported(f"{program.spec.name}: has a cycle of layers; only programs with one step have traces")
     if updates.words:
-        raise NotSupported(f"{program.spec.name}: has words, which have no finite list of values to trace")
+        raise NotSupported(f"{program.spec.name}: has words, whose values are too many to trace")
     recorder = _Recorder(updates)
     given = [program.spec.check_input(tokens) for tokens in inputs]
     if program.spec.max_tokens is not None:

@@ -213,7 +213,7 @@ class Path:
         outcomes = list(classes)
         if len(outcomes) == 1:
             return outcomes[0]
-        for value in symbol.form.values:  # put values that this path cannot reach into their class, too, so that
+        for value in symbol.form.values:  # classify also the values that this path cannot reach, so that
             result = symbol.at(value)  # equal branches of different paths are equal data
             if not isinstance(result, Raised) and (outcome := key(result)) in classes:
                 classes[outcome].append(value)
@@ -289,7 +289,7 @@ class Path:
         return self.known(tree, _fresh(self, name)) if isinstance(tree, Node) or tree is None else tree.value
 
     def known(self, tree: Tree, kept: Any = None) -> Any:
-        """What a tree comes to: a form, where one has its value everywhere; otherwise its value on this path.
+        """The result of a tree: a form, if one has its value everywhere; otherwise its value on this path.
 
         - `kept`: the value where the tree has None.
         """
@@ -307,7 +307,14 @@ class Path:
 
     def _separable(self, tree: Tree, kept: Any) -> Form | None:
         kinds = self.program.spec.kinds
-        return separable(tree, lambda leaf: _form_of(kept if leaf is None else leaf.value), kinds.get)
+        kept_form = self._single(_form_of(kept))
+        return separable(tree, lambda leaf: kept_form if leaf is None else _form_of(leaf.value), kinds.get)
+
+    def _single(self, form: Form | None) -> Form | None:
+        """A form; the number, where it can have only one on this path."""
+        if form is None or len(form.terms) != 1 or len(values := list(self.attainable(form))) != 1:
+            return form
+        return Form(values[0], ())
 
     def form_of(self, tree: Tree, name: str) -> Form | None:
         """The form that a variable has everywhere, where there is one."""
@@ -428,7 +435,8 @@ def value_key(value: Any) -> Hashable:
 
 
 def _fill_gaps(table: dict[Number, int], every: Sequence[Number]) -> None:
-    """Give values that no run reaches the result of a neighbour: any would do, and an equal one costs nothing."""
+    """Give values that no run reaches the result of a neighbour: any result is right, and an equal one costs
+    nothing."""
     known = sorted(table)
     for value in every:
         if value not in table:
@@ -588,7 +596,7 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
             continue
         if len(form.values) * len(symbol.form.values) > MAX_TABLE:
             raise ProgramError(
-                f"{path.program.spec.name}: an expression joins ({form.describe()}) and ({symbol.form.describe()}), "
+                f"{path.program.spec.name}: an expression combines ({form.describe()}) and ({symbol.form.describe()}), "
                 f"{len(form.values) * len(symbol.form.values):,} combinations; compute it in parts"
                 f"{_place(path.program)}"
             )

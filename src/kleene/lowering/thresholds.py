@@ -355,9 +355,10 @@ class UnitBuilder:
         return self._width(update.variable) if made.modulus is None else made.modulus.bit_length() - 1
 
     def _limbs(self, update: WordUpdate) -> list[LinearFunction] | None:
-        """A sum in limbs of 16 bits, each 0 … 2^17 − 2 or so, that a carry of one links; None where it has none.
+        """A sum in limbs of 16 bits, each 0 … 2^17 − 2 or so, that a carry of one links; None if the sum has no such
+        limbs.
 
-        What is subtracted is added inverted: −b is Σ (1 − bit)·2^place less all 2^place."""
+        Words that are subtracted are added inverted: −b is Σ (1 − bit)·2^place less all 2^place."""
         made, bits = update.assignment, self._sum_bits(update)
         limbs = [LinearFunction() for _ in range(-(-bits // LIMB))]
         constant = made.constant
@@ -468,7 +469,7 @@ def _digits(spec: Spec, terms: Terms) -> Iterator[tuple[Dim, int, int]]:
 
 
 def _constant_bit(limb: LinearFunction, place: int) -> int:
-    """What is always added at a place of a limb: one for each bit that is subtracted there, and the constant."""
+    """The constant part at a place of a limb: one for each bit that is subtracted there, plus the constant."""
     weights = limb.weights.values()
     inverted = sum(
         -weight >> place for weight in weights if weight < 0 and -weight >> place & 1 and -weight % (1 << place) == 0
@@ -843,7 +844,7 @@ def _cube_tests(spec: Spec, atoms: Sequence[str], cube: tuple[int, int]) -> list
     return [index_test(spec, atom, [values >> k & 1]) for k, atom in enumerate(atoms) if mask >> k & 1]
 
 
-# --- units that can be one ----------------------------------------------------------------------------------
+# --- joining units ------------------------------------------------------------------------------------------
 
 
 def shared(spec: Spec, units: Iterable[ThresholdUnit]) -> list[ThresholdUnit]:

@@ -103,6 +103,7 @@ class Updates:
     predicates: tuple[WordPredicate, ...] = ()  # comparisons of words; guards refer to them by name
     before: ValueSets | None = None  # the values of variables before the layer in some run; None: all that there are
     second: Updates | None = None  # of a layer with two steps: what the second step does, after the first
+    before_layers: tuple[ValueSets, ...] | None = None  # where `before` holds for so many layers: before each of them
 
     @cached_property
     def reached(self) -> ValueSets | None:

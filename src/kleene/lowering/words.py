@@ -713,6 +713,6 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
     if value.modulus is None and not fits:
         raise RangeError(
             f"{spec.name}: step writes {made.describe()} to '{name}', which can be {low + value.constant} … "
-            f"{high + value.constant}, outside 0 … {size - 1}; say what is meant with % {size}"
+            f"{high + value.constant}, outside 0 … {size - 1}; write % {size} if it should wrap"
         )
     return made, value

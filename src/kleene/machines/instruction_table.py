@@ -50,7 +50,7 @@ class InstructionTable:
             raise InputError(f"InstructionTable: {len(self.sizes)} sizes for the {len(self.fields)} {self.fields}")
         for field, size, value in zip(self.fields, self.sizes, most):
             if value >= size:
-                raise InputError(f"InstructionTable: {field} = {value} needs {value + 1} classes; sizes says {size}")
+                raise InputError(f"InstructionTable: {field} = {value} needs {value + 1} classes; sizes say {size}")
         if len(self) * self.longest > MAX_ENTRIES:
             raise InputError(f"InstructionTable: more than {MAX_ENTRIES:,} entries")
 
@@ -72,6 +72,11 @@ class InstructionTable:
     @classmethod
     def of_images(cls, images: Mapping[str, Image], *, fields: Sequence[str] = ("A", "B", "C"), **options: Any) -> Self:
         """Make a table from assembled programs, without their data. SUBLEQ programs get the halt as instruction 0."""
+        if not isinstance(images, Mapping) or not all(isinstance(image, Image) for image in images.values()):
+            raise InputError(
+                "InstructionTable.of_images: give assembled programs by name, such as "
+                "{'clear': kl.subleq.assemble(text, dialect='paper')}"
+            )
         for name, image in images.items():
             if not image.code:
                 raise InputError(

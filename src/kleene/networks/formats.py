@@ -1,4 +1,4 @@
-"""Number formats: refuse to run a network in a format for which nothing is proved.
+"""Number formats: refuse to run a network in a format without a proof.
 
 A format holds whole numbers exactly up to 2 to the power of its precision. Compiled networks rely on that. A
 conversion (`net.half()`), an autocast region and TF32 products change the format without changing the network.
@@ -36,15 +36,15 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def check_format(name: str, parameter: Tensor, made: torch.dtype) -> None:
-    """Raise NotExact where a network made for one format would run in another that does not contain the first."""
+    """Raise NotExact if a network made for one format would run in a format that does not contain it."""
     now = running_format(parameter)
     if now == _name(made) or now == "float64":
         return
-    raise NotExact(f"{name}: it was made for {_name(made)} and would run in {now}, for which nothing is proved")
+    raise NotExact(f"{name}: it was made for {_name(made)} and would run in {now}, without a proof")
 
 
 def check_transformer(net: Any) -> None:
-    """Raise NotExact where a compiled transformer would run in a format without a certificate."""
+    """Raise NotExact if a compiled transformer would run in a format without a certificate."""
     now, made = running_format(net.token_embedding), net.made_for
     if now == _name(made) or (now in ("float32", "float64") and PRECISION[getattr(torch, now)] >= PRECISION[made]):
         return
@@ -56,12 +56,12 @@ def check_transformer(net: Any) -> None:
             )
         return
     if not net.certified_in(now):
-        ask = f"kl.certify(net, dtype={now!r}) proves that it may, or says why not"
+        ask = f"kl.certify(net, dtype={now!r}) proves that it is exact there, or says why not"
         raise NotExact(f"{net.config.name}: it was made for {_name(made)} and has no certificate in {now}; {ask}")
 
 
 def not_in_tf32(net: Any) -> str | None:
-    """Why TF32 products could round: None where every factor of every product has at most 11 significant bits.
+    """Why TF32 products could round: None if every factor of every product has at most 11 significant bits.
 
     Factors are weights, codes (0 and 1), outputs of units (0 and 1), queries and keys. Sums are float32.
     """

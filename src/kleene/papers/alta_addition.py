@@ -113,7 +113,7 @@ def work(kind: str, **arguments: Any) -> dict[str, Any]:
 
 
 def short_sums(count: int | None, seed: int = 1) -> Iterator[str]:
-    """Sums of two numbers of at most 3 digits: so many random ones, or all.
+    """Sums of two numbers of at most 3 digits: `pairs` random ones, or all.
 
     >>> sum(1 for _ in short_sums(None)), len(set(short_sums(10)))
     (1000000, 10)
@@ -127,7 +127,7 @@ def short_sums(count: int | None, seed: int = 1) -> Iterator[str]:
 
 
 def sums_by_digits(longest: int, each: int) -> dict[int, list[str]]:
-    """Random sums of two numbers of exactly so many digits, and two that carry all the way."""
+    """Random sums of two numbers of exactly this many digits, and two that carry all the way."""
     chance = random.Random(2)
     lengths = sorted({*range(1, min(longest, 10) + 1), *range(10, longest + 1, 10), longest})
     return {
@@ -246,7 +246,7 @@ def rows(config: Config) -> list[Row]:
             f"rules of the minimal version, pairs of at most {SHORT} digits",
             count,
             "884 of 16,466",
-            "measured by us from the public code; the paper gives no count",
+            "measured by us from the public code, November 2026; the paper gives no count",
         ),
         Row(
             f"minimal version, 1 to {longest} digits",

@@ -27,10 +27,11 @@ from kleene.papers.alta_parity import (
 )
 from kleene.papers.alta_parity_minimal import answers
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
-from kleene.papers.tasks import Plan, Tasks, fast_device
+from kleene.papers.tasks import Plan, Tasks, Together, fast_device
 from kleene.training.end_to_end import Data, labelled, train_standard
 from kleene.training.loop import seeded
 from kleene.training.options import Storage, TrainingPlan
+from kleene.training.standard_stack import train_standards
 
 Cell = tuple[int, bool, str]  # layers, shared weights, positions
 FULL_STEPS = 50_000
@@ -82,6 +83,7 @@ SCALES: dict[str, dict[str, Any]] = {  # `layers`: few and many, with the steps 
 for _scale, (_trained, _longest) in LENGTHS.items():
     SCALES[_scale] |= {"trained": _trained, "longest": _longest}
 OPTIONS = ("train_each", "test_each", "every", "batch", "rate", "optimiser", "shape")
+PLANNED = ("steps", "every", "batch", "rate", "optimiser")  # of a task's arguments
 
 
 def cells(config: Config) -> dict[Cell, tuple[int, int, int]]:
@@ -147,25 +149,57 @@ def examples(given: list[Bits]) -> Data:
     return labelled(inputs, [[*[0] * len(word), sum(word) % 2] for word in given], "last")
 
 
-def learn_one(
-    layers: int,
-    shared: bool,
-    positions: str,
-    seed: int,
-    trained: int,
-    longest: int,
-    train_each: int,
-    test_each: int,
-    shape: dict[str, int],
-    folder: Path,
-    deadline: float | None,
-    **training: Any,
-) -> dict[str, Any]:
+def learn_one(folder: Path, deadline: float | None, **arguments: Any) -> dict[str, Any]:
     """One transformer, trained on words of up to `trained` bits; what it says of the test words."""
-    plan = TrainingPlan(seed=seed, **training)
-    test = words(longest, test_each, seed=2)
+    net, plan = network(**arguments), plan_of(**arguments)
+    train_standard(net, training_words(**arguments), plan=plan, storage=storage(folder, deadline))
+    return said_by(net, plan, **arguments)
+
+
+def learn_together(
+    tasks: Mapping[str, Mapping[str, Any]], folder: Path, deadline: float | None
+) -> dict[str, dict[str, Any]]:
+    """Transformers of one shape, trained side by side."""
+    each = list(tasks.values())
+    plans = [plan_of(**arguments) for arguments in each]
+    nets = train_standards(
+        [network(**arguments) for arguments in each],
+        training_words(**each[0]),
+        plans=plans,
+        storage=storage(folder, deadline),
+        title=folder.name,
+    )
+    return {
+        name: said_by(net.to(fast_device()), plan, **arguments)
+        for net, plan, (name, arguments) in zip(nets, plans, tasks.items())
+    }
+
+
+def group(arguments: Mapping[str, Any]) -> str | None:
+    """Networks of one depth learn side by side, those that share their weights apart from those that do not."""
+    if "layers" not in arguments:
+        return None
+    return f"together-{arguments['layers']}-{'shared' if arguments['shared'] else 'own'}"
+
+
+def storage(folder: Path, deadline: float | None) -> Storage:
+    return Storage(folder=folder, save_seconds=60, deadline=deadline, device=fast_device())
+
+
+def plan_of(seed: int, **arguments: Any) -> TrainingPlan:
+    return TrainingPlan(seed=seed, **{key: arguments[key] for key in PLANNED})
+
+
+def training_words(trained: int, train_each: int, **_: Any) -> Data:
+    return examples(words(trained, train_each, seed=1))
+
+
+def network(
+    layers: int, shared: bool, positions: str, seed: int, longest: int, shape: dict[str, int], **_: Any
+) -> StandardTransformer:
+    """A network with its first weights."""
     torch.manual_seed(seeded(seed, -1))
-    net = StandardTransformer(
+    return StandardTransformer(
         StandardConfig(
             tokens=3,
             classes=2,
@@ -177,12 +211,11 @@ def learn_one(
             **shape,
         )
     )
-    train_standard(
-        net,
-        examples(words(trained, train_each, seed=1)),
-        plan=plan,
-        storage=Storage(folder=folder, save_seconds=60, deadline=deadline, device=fast_device()),
-    )
+
+
+def said_by(net: StandardTransformer, plan: TrainingPlan, longest: int, test_each: int, **_: Any) -> dict[str, Any]:
+    """What a trained network says of the test words, and how it was trained."""
+    test = words(longest, test_each, seed=2)
     said = "".join(str(output[-1]) for output in net.run_batch([[START, *word] for word in test]))
     last = net.metrics[-1] if net.metrics else {"step": 0}
     parameters = sum(p.numel() for p in net.parameters())
@@ -413,4 +446,6 @@ def draw(folder: Path, config: Config, runs: Runs) -> None:
     figure("-figure11", "Figure 11: mean prediction", said, "share of 1")
 
 
-END_TO_END = Experiment("alta.parity-end-to-end", SCALES, (tasks,), work, rows, draw)
+END_TO_END = Experiment(
+    "alta.parity-end-to-end", SCALES, (tasks,), work, rows, draw, together=Together(group, learn_together)
+)

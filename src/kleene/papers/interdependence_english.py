@@ -7,9 +7,12 @@ read at the sentence's end, both bias rules, and a probe for syntax; and a trans
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +36,15 @@ from kleene.evidence.statistics import (
 from kleene.evidence.syntax_probe import attachment, chain, less_proximity, maximum_spanning_tree
 from kleene.evidence.transformer_decomposition import transformer_interdependence
 from kleene.evidence.treebank import Sentence, read_treebank
-from kleene.networks.trained.lstm import LanguageModel
+from kleene.networks.trained.lstm import LanguageModel, load
 from kleene.networks.trained.transformer_lm import TransformerLanguageModel
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.report import plot
-from kleene.papers.tasks import Plan, Tasks, fast_device
+from kleene.papers.tasks import Plan, Tasks, Together, fast_device
 from kleene.papers.wikitext import WikiText, data_folder
-from kleene.training.language_model import Stack, columns, train_stack
+from kleene.training.language_model import Stack, StackPlan, columns, train_stack
 from kleene.training.loop import shuffled, train
-from kleene.training.options import Evaluation, Storage
+from kleene.training.options import Evaluation, GradientStep, Storage
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -108,47 +111,67 @@ def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
     return {**lstms, "transformer": {"what": "transformer", "seed": 3, **shared}}
 
 
-def learn(
-    what: str, seed: int, data: Path | None, settings: dict[str, Any], folder: Path, deadline: float | None
-) -> dict[str, Any]:
+def learn(what: str, folder: Path, deadline: float | None, **arguments: Any) -> dict[str, Any]:
     """Train on WikiText-2 and measure on a treebank (the whole of English-EWT, or any CoNLL-U file)."""
-    sentences = read_sentences(data, settings["treebank"], settings["sentences"])
-    wiki = WikiText(data, tokens=settings["tokens"], types=settings["types"])
-    work = learn_lstm if what == "lstm" else learn_transformer
-    return work(sentences, wiki, settings, seed, folder, deadline)
+    if what == "transformer":
+        return learn_transformer(**arguments, folder=folder, deadline=deadline)
+    (made,) = train_lstms([arguments["seed"]], arguments["data"], arguments["settings"], folder, deadline)
+    return made if made.get("finished") is False else made | on_treebank(**arguments, folder=folder)
+
+
+def learn_together(
+    tasks: Mapping[str, Mapping[str, Any]], folder: Path, deadline: float | None
+) -> dict[str, dict[str, Any]]:
+    """LSTMs of several seeds, trained side by side; each is measured in a process of its own."""
+    each = list(tasks.values())
+    data, settings, seeds = each[0]["data"], each[0]["settings"], [one["seed"] for one in each]
+    made = train_lstms(seeds, data, settings, folder, deadline)
+    if any(one.get("finished") is False for one in made):
+        return dict(zip(tasks, made))
+    workers = min(len(seeds), os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        found = [pool.submit(on_treebank, seed, data, settings, folder) for seed in seeds]
+        return {name: one | future.result() for name, one, future in zip(tasks, made, found)}
+
+
+def group(arguments: Mapping[str, Any]) -> str | None:
+    """The LSTMs learn side by side."""
+    return "together-lstm" if arguments["what"] == "lstm" else None
 
 
 # --- LSTM language models, one a seed, and an untrained one -------------------------------------------------
 
 
-def learn_lstm(
-    sentences: list[Sentence], wiki: WikiText, settings: dict[str, Any], seed: int, folder: Path, deadline: float | None
-) -> dict[str, Any]:
-    """What a trained model and its controls say about the treebank."""
-    device = fast_device()
-    stack = Stack(1, len(wiki.vocabulary), embedding=settings["hidden"], hidden=settings["hidden"], seeds=[seed])
-    stack = stack.to(device)
-    untrained = stack.take(0, vocabulary=wiki.vocabulary)
+def train_lstms(
+    seeds: list[int], data: Path | None, settings: dict[str, Any], folder: Path, deadline: float | None
+) -> list[dict[str, Any]]:
+    """Train the models of these seeds side by side, and save each, trained and untrained, to the folder."""
+    device, wiki = fast_device(), read_wiki(data, settings)
+    sizes = {"embedding": settings["hidden"], "hidden": settings["hidden"]}
+    stack = Stack(len(seeds), len(wiki.vocabulary), seeds=seeds, **sizes).to(device)
+    untrained = [stack.take(n, vocabulary=wiki.vocabulary) for n in range(len(seeds))]
     run = train_stack(
         stack,
-        columns([torch.as_tensor(wiki.train)], 20, device),
-        epochs=settings["epochs"],
-        rate=settings["rate"],
-        valid=columns([torch.as_tensor(wiki.valid)], 40, device),
-        anneal=4.0,
-        seed=seed,
-        settings={"config": settings, "seed": seed},
+        columns([torch.as_tensor(wiki.train)] * len(seeds), 20, device),
+        StackPlan(settings["epochs"], settings["rate"], anneal=4.0, seed=seeds[0]),
+        valid=columns([torch.as_tensor(wiki.valid)] * len(seeds), 40, device),
+        settings={"config": settings, "seeds": seeds},
         storage=Storage(folder=folder, deadline=deadline),
         title="WikiText-2",
     )
-    made: dict[str, Any] = {"perplexity": [epoch["perplexity"][0] for epoch in run.metrics]}
-    made["words"] = len(wiki.vocabulary)
-    if len(run.metrics) < settings["epochs"]:
-        return {**made, "finished": False}
-    model = stack.take(0, vocabulary=wiki.vocabulary)
-    model.save(folder / "model")
-    made |= _on_treebank(sentences, model, untrained, wiki, settings)
-    return {**made, "movement": _movement(sentences, model, wiki)}
+    done = len(run.metrics) == settings["epochs"] and (deadline is None or time.monotonic() < deadline)
+    for n, seed in enumerate(seeds if done else []):
+        stack.take(n, vocabulary=wiki.vocabulary).save(folder / f"trained-{seed}")
+        untrained[n].save(folder / f"untrained-{seed}")
+    return [
+        {"perplexity": [epoch["perplexity"][n] for epoch in run.metrics], "words": len(wiki.vocabulary)}
+        | ({} if done else {"finished": False})
+        for n in range(len(seeds))
+    ]
+
+
+def read_wiki(data: Path | None, settings: dict[str, Any]) -> WikiText:
+    return WikiText(data, tokens=settings["tokens"], types=settings["types"])
 
 
 def measure(
@@ -174,14 +197,10 @@ def measure(
 VARIANTS = ("trained", "read at the end", "bias rule murdoch", "untrained", "shuffled sentences")
 
 
-def _on_treebank(
-    sentences: list[Sentence],
-    model: LanguageModel,
-    untrained: LanguageModel,
-    wiki: WikiText,
-    settings: dict[str, Any],
-) -> dict[str, Any]:
-    """All pairs of words under every rule and control, and the statistics of them."""
+def on_treebank(seed: int, data: Path | None, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """All pairs of words under every rule and control, and the statistics of them, of a saved model."""
+    sentences, wiki = read_sentences(data, settings["treebank"], settings["sentences"]), read_wiki(data, settings)
+    model, untrained = (load(folder / f"{name}-{seed}") for name in ("trained", "untrained"))
     words, device = [sentence.words for sentence in sentences], fast_device()
     unknown = sum(word not in wiki.vocabulary.index for sentence in words for word in sentence)
     random = np.random.default_rng(0)
@@ -207,6 +226,7 @@ def _on_treebank(
         "slopes": {name: _slope(sentences, name, table, settings["permutations"]) for name, table in tables.items()},
         "frequency": _frequency(words, trained, wiki),
         "attachment": _attachment(sentences[: settings["trees"]], found),
+        "movement": _movement(sentences, model, wiki),
     }
 
 
@@ -291,9 +311,10 @@ def _movement(sentences: list[Sentence], model: LanguageModel, wiki: WikiText) -
 
 
 def learn_transformer(
-    sentences: list[Sentence], wiki: WikiText, settings: dict[str, Any], seed: int, folder: Path, deadline: float | None
+    seed: int, data: Path | None, settings: dict[str, Any], folder: Path, deadline: float | None
 ) -> dict[str, Any]:
     """The same measurements on a transformer, before and after training."""
+    sentences, wiki = read_sentences(data, settings["treebank"], settings["sentences"]), read_wiki(data, settings)
     torch.manual_seed(seed)
     config, length, batch, device = settings["transformer"], 64, 32, fast_device()
     model = TransformerLanguageModel(
@@ -329,9 +350,8 @@ def learn_transformer(
         loss,
         lambda step: windows[order(step).to(device)],
         steps=steps,
-        clip=1.0,
         seed=seed,
-        schedule=lambda step: 1e-3 * min(1, (step + 1) / 200) * (1 - step / steps),
+        gradient=GradientStep(lambda step: 1e-3 * min(1, (step + 1) / 200) * (1 - step / steps), clip=1.0),
         settings={"config": config},
         title="transformer",
         evaluation=Evaluation(measure=evaluate, every=max(1, steps // 4)),
@@ -588,4 +608,6 @@ def draw(folder: Path, config: Config, runs: Runs) -> None:
             axes[0].legend(fontsize=7)
 
 
-ENGLISH = Experiment("interdependence.english", SCALES, (tasks,), learn, rows, draw)
+ENGLISH = Experiment(
+    "interdependence.english", SCALES, (tasks,), learn, rows, draw, together=Together(group, learn_together)
+)

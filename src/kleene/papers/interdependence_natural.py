@@ -18,7 +18,7 @@ from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row,
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.papers.wikitext import END, WikiText, by_sentences, natural_corpus, natural_windows, pair_windows
-from kleene.training.language_model import Stack, columns, train_stack
+from kleene.training.language_model import Stack, StackPlan, columns, train_stack
 from kleene.training.loop import seeded
 from kleene.training.options import Storage
 
@@ -82,10 +82,8 @@ def learn(
     run = train_stack(
         stack,
         columns([torch.as_tensor(text[:length]) for text in texts], 20, device),
-        epochs=settings["epochs"],
-        rate=settings["rate"],
+        StackPlan(settings["epochs"], settings["rate"], anneal=4.0),
         valid=columns([torch.as_tensor(wiki.valid)] * len(texts), 40, device),
-        anneal=4.0,
         evaluate=evaluate,
         settings={"config": settings},
         storage=Storage(folder=folder, deadline=deadline),

@@ -21,7 +21,7 @@ from kleene.evidence.rule_probe import ERRORS, gradients, probe
 from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row, Runs
 from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks
-from kleene.training.language_model import Stack, columns, train_stack
+from kleene.training.language_model import Stack, StackPlan, columns, train_stack
 from kleene.training.options import Storage
 
 SCALES: dict[str, dict[str, Any]] = {
@@ -176,10 +176,7 @@ def train_length(k: int, config: dict[str, Any], folder: Path, deadline: float |
     run = train_stack(
         stack,
         columns([torch.as_tensor(corpus.tokens) for corpus in texts], 20, device),
-        epochs=config["epochs"],
-        rate=config["rate"],
-        clip=config["clip"],
-        seed=config["seeds"][0],
+        StackPlan(config["epochs"], config["rate"], config["clip"], seed=config["seeds"][0]),
         evaluate=evaluate,
         settings={"k": k, "config": config},
         storage=Storage(folder=folder, deadline=deadline),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kleene.papers.report import Result
-from kleene.papers.tasks import Plan, Tasks, Work, at_scale, run_tasks
+from kleene.papers.tasks import Plan, Tasks, Together, Work, at_scale, run_tasks
 
 Config = Mapping[str, Any]
 Runs = Mapping[str, dict[str, Any]]  # the results of tasks, by name
@@ -90,6 +90,7 @@ class Experiment:
 
     draw: makes the plots, from folder, configuration and runs.
     default: the tasks that are run unless a plan names others; all, if not given.
+    together: how tasks can be done side by side, where a plan asks for that.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Experiment:
     rows: Callable[[Config], Sequence[Row]]
     draw: Callable[[Path, Config, Runs], None] | None = None
     default: Callable[[Config], Sequence[str]] | None = None
+    together: Together | None = None
 
     def config(self, scale: str) -> dict[str, Any]:
         """The settings of a scale, with its name."""
@@ -131,6 +133,7 @@ class Experiment:
                 progress=progress,
                 title=self.name,
                 declared=declared,
+                together=self.together,
             )
         plan.check_named(names)
         result.runs = runs

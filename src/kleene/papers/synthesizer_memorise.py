@@ -23,7 +23,7 @@ from kleene.papers.protocol import Config, Criterion, Experiment, Measured, Row,
 from kleene.papers.tasks import Plan, Tasks, Work, fast_device
 from kleene.training.loop import shuffled, train
 from kleene.training.memorise import accuracies, memorise
-from kleene.training.options import Evaluation, Metrics, Storage
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -191,7 +191,7 @@ def vector_run(
         lambda model, some: model.loss(*some),  # type: ignore[operator]
         lambda step: _questions(arrays["seen"], order(step).to(device)),
         steps=steps,
-        schedule=lambda step: 1e-3 * min(1.0, (step + 1) / 100),
+        gradient=GradientStep(schedule=lambda step: 1e-3 * min(1.0, (step + 1) / 100)),
         settings={"programs": programs, "length": length, "addresses": addresses, "batch": batch, "hidden": hidden},
         evaluation=Evaluation(
             every=100, measure=evaluate, until=lambda metrics: min(metrics["seen"], metrics["new"]) == 1.0

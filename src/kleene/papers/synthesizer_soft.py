@@ -25,7 +25,7 @@ from kleene.papers.sst2 import read_sst2, vocabulary_file
 from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.bert_stack import Batch, Descent, adamw, endless
 from kleene.training.loop import train
-from kleene.training.options import Evaluation, Metrics, Storage
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage
 
 PAPER = {"classifier": "81.9 ± 0.5", "instruction": "81.9 ± 0.5", "imperative": "80.7 ± 1.3"}
 TITLES = {
@@ -357,7 +357,7 @@ def train_kind(
         lambda model, some: torch.zeros(()),  # `descend` makes the steps
         batches,
         steps=steps,
-        descend=Descent(stack, optimiser, sizes, clip=1.0),
+        gradient=GradientStep(descend=Descent(stack, optimiser, sizes, clip=1.0)),
         seed=seeds[0],
         settings={"kind": kind, "seeds": seeds, "config": config},
         evaluation=Evaluation(measure=evaluate, every=config["every"]),

@@ -24,7 +24,7 @@ from kleene.papers.report import plot
 from kleene.papers.tasks import Plan, Tasks, fast_device
 from kleene.training.bert_stack import Batch, Descent, RateEach, endless
 from kleene.training.loop import train
-from kleene.training.options import Evaluation, Metrics, Storage
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage
 
 PAPER = {16: (1030, 74), 32: (1366, 95), 64: (1907, 153), 128: (2991, 72)}  # Table 1: mean, standard deviation
 SHAPE = {"hidden": 256, "intermediate": 1024, "heads": 4}
@@ -179,7 +179,7 @@ def train_models(
         lambda model, batch: torch.zeros(()),  # `descend` makes the steps
         batches,
         steps=steps,
-        descend=Descent(stack, optimiser, operands, padded=False),
+        gradient=GradientStep(descend=Descent(stack, optimiser, operands, padded=False)),
         seed=seeds[0],
         evaluation=Evaluation(measure=evaluate, every=10, until=until),
         storage=Storage(deadline=deadline),

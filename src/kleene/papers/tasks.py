@@ -25,15 +25,17 @@ from kleene.papers.report import device
 
 Work = Callable[..., dict[str, Any]]
 Tasks = Mapping[str, Mapping[str, Any]]
+SHOWN = ("loss", "accuracy", "test")  # metrics beside a task's bar
 MEANING = ("library/", "machines/", "lowering/")  # what programs say and mean: a result of another program is none
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What of an experiment is run now: `only` tasks by pattern, for `limit` seconds, with so many `workers`.
+    """The part of an experiment to run now: `only` tasks by pattern, for `limit` seconds, with `workers` processes.
 
     Workers are processes; without a number there are as many as cores on a CPU, and one on a GPU. `steps` stands
-    in for every task's own number of steps. With a `cluster` the tasks run there instead.
+    in for every task's own number of steps. With a `cluster` the tasks run there instead. `together` does the tasks of
+    a group in one training run, where an experiment can.
     """
 
     only: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class Plan:
     workers: int | None = None
     steps: int | None = None
     cluster: Cluster | None = None
+    together: bool = False
     begun: float = field(default_factory=time.monotonic)
 
     @property
@@ -80,6 +83,18 @@ class Plan:
         return steps if self.steps is None else self.steps
 
 
+@dataclass(frozen=True)
+class Together:
+    """How the tasks of an experiment can be done side by side.
+
+    group: a task's group, from its arguments; tasks of one group are done together.
+    work: `work(tasks, folder=…, deadline=…)` does a group, and returns each task's result by its name.
+    """
+
+    group: Callable[[Mapping[str, Any]], str | None]
+    work: Callable[..., dict[str, dict[str, Any]]]
+
+
 def at_scale(scales: Mapping[str, dict[str, Any]], scale: str) -> dict[str, Any]:
     """The settings of a scale, by name."""
     if scale not in scales:
@@ -97,6 +112,7 @@ def run_tasks(
     progress: bool = True,
     title: str = "tasks",
     declared: tuple[str, ...] = (),
+    together: Together | None = None,
 ) -> dict[str, dict[str, Any]]:
     """`work(**arguments)` for each task by name; what it returns is written to `folder`/name.json as it arrives.
 
@@ -110,18 +126,47 @@ def run_tasks(
     names = plan.chosen(tasks, default)
     saved = {name: _saved(folder, name, tasks[name]) for name in tasks}
     open_ = [name for name in names if not saved[name].get("finished")]
-    jobs = {name: (work, name, dict(tasks[name]), folder, plan, declared) for name in open_}
-    with _bars(title, folder, {name: tasks[name].get("steps") for name in open_}, progress) as started:
+    jobs = {name: Job(work, name, {name: dict(tasks[name])}, folder, plan, declared) for name in open_}
+    if plan.together and together is not None and plan.cluster is None:
+        jobs = _grouped(jobs, together)
+    steps = {label: next(iter(job.tasks.values())).get("steps") for label, job in jobs.items()}
+    with _bars(title, folder, steps, progress) as started:
         if plan.cluster is not None:
             _run_on_cluster(plan, jobs, saved, started)
         elif (workers := _workers(plan, len(jobs))) == 1:
-            for name, job in jobs.items():
+            for label, job in jobs.items():
                 if not plan.late:
-                    started(name)
-                    saved[name] = _run(*job)
+                    started(label)
+                    saved |= _run(job)
         else:
             _run_apart(jobs, workers, saved, started)
     return {name: entry["result"] for name, entry in saved.items() if entry}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one process does in one go: a task, or with `together` a group of them, and where it is kept."""
+
+    work: Work
+    label: str
+    tasks: dict[str, dict[str, Any]]
+    folder: Path
+    plan: Plan
+    declared: tuple[str, ...]
+    together: bool = False
+
+
+def _grouped(jobs: Mapping[str, Job], together: Together) -> dict[str, Job]:
+    """The same work with the tasks of a group in one job, which has the group's name."""
+    made: dict[str, Job] = {}
+    for name, job in jobs.items():
+        group = together.group(job.tasks[name])
+        if group is None:
+            made[name] = job
+        else:
+            tasks = made[group].tasks if group in made else {}
+            made[group] = replace(job, work=together.work, label=group, tasks=tasks | job.tasks, together=True)
+    return made
 
 
 def _workers(plan: Plan, jobs: int) -> int:
@@ -131,24 +176,24 @@ def _workers(plan: Plan, jobs: int) -> int:
 
 
 def _run_apart(
-    jobs: Mapping[str, Any], workers: int, saved: dict[str, dict[str, Any]], started: Callable[[str], None]
+    jobs: Mapping[str, Job], workers: int, saved: dict[str, dict[str, Any]], started: Callable[[str], None]
 ) -> None:
     """Run jobs in processes of their own, each with one thread."""
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_alone) as pool:
-        futures: dict[str, Future[dict[str, Any]]] = {}
-        for name, job in jobs.items():
-            futures[name] = pool.submit(_run, *job)
-            started(name)
+        futures: list[Future[dict[str, dict[str, Any]]]] = []
+        for label, job in jobs.items():
+            futures.append(pool.submit(_run, job))
+            started(label)
         try:
-            for name, future in futures.items():
-                saved[name] = future.result()
+            for future in futures:
+                saved |= future.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # tasks that run end, and are kept; no other begins
+            pool.shutdown(wait=False, cancel_futures=True)  # running tasks end and are kept; no new task begins
             raise
 
 
 def _run_on_cluster(
-    plan: Plan, jobs: Mapping[str, Any], saved: dict[str, dict[str, Any]], started: Callable[[str], None]
+    plan: Plan, jobs: Mapping[str, Job], saved: dict[str, dict[str, Any]], started: Callable[[str], None]
 ) -> None:
     """Run jobs on a cluster. Only this process writes results, one for each task, as they arrive."""
     assert plan.cluster is not None
@@ -156,12 +201,11 @@ def _run_on_cluster(
         return
     limit = None if plan.deadline is None else plan.deadline - time.monotonic()
     calls: dict[str, Call] = {}
-    for name, (work, _, arguments, _, _, _) in jobs.items():
-        calls[name] = (run_remotely, (work, name, arguments, limit, plan.cluster.storage))
+    for name, job in jobs.items():
+        calls[name] = (run_remotely, (job.work, name, job.tasks[name], limit, plan.cluster.storage))
         started(name)
     for name, (result, origin) in gather(plan.cluster, calls.items()):
-        _, _, arguments, folder, _, declared = jobs[name]
-        saved[name] = _keep(name, arguments, folder, declared, saved[name], result, origin)
+        saved[name] = _keep(jobs[name], name, saved[name], result, origin)
 
 
 def run_remotely(
@@ -195,44 +239,42 @@ def _alone() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _run(
-    work: Work, name: str, arguments: dict[str, Any], folder: Path, plan: Plan, declared: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def _run(job: Job) -> dict[str, dict[str, Any]]:
+    """Do a job, unless it is too late; what is kept of its tasks, by name."""
     from kleene.training.loop import spent
 
-    saved = _saved(folder, name, arguments)
-    if plan.late:
+    saved = {name: _saved(job.folder, name, arguments) for name, arguments in job.tasks.items()}
+    if job.plan.late:
         return saved
-    if not saved and (folder / f"{name}.json").exists():
-        shutil.rmtree(folder / name, ignore_errors=True)  # checkpoints of another task
-    begin, before = time.monotonic(), spent(folder / name)
-    result = work(**arguments, folder=folder / name, deadline=plan.deadline)
-    before = max(before, saved["result"]["seconds"] if saved else 0.0)  # the first also counts a run that was killed
-    seconds = round(before + time.monotonic() - begin, 1)
+    at = job.folder / job.label
+    if not any(saved.values()) and any((job.folder / f"{name}.json").exists() for name in job.tasks):
+        shutil.rmtree(at, ignore_errors=True)  # checkpoints of other tasks
+    begin, before = time.monotonic(), spent(at)
+    if job.together:
+        results = job.work(job.tasks, folder=at, deadline=job.plan.deadline)
+    else:
+        results = {job.label: job.work(**job.tasks[job.label], folder=at, deadline=job.plan.deadline)}
+    known = sum(entry["result"]["seconds"] for entry in saved.values() if entry)
+    spent_in_all = max(before, known) + time.monotonic() - begin  # `before` also counts a run that was killed
+    seconds = round(spent_in_all / len(results), 1)
     origin = {"seconds": seconds, "device": device(), "commit": commit(), "code": loaded_code()}
-    return _keep(name, arguments, folder, declared, saved, result, origin)
+    return {name: _keep(job, name, saved[name], result, origin) for name, result in results.items()}
 
 
 def _keep(
-    name: str,
-    arguments: Mapping[str, Any],
-    folder: Path,
-    declared: tuple[str, ...],
-    saved: Mapping[str, Any],
-    result: dict[str, Any],
-    origin: Mapping[str, Any],
+    job: Job, name: str, saved: Mapping[str, Any], result: dict[str, Any], origin: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Write what a task made, with where it came from."""
     finished = bool(result.pop("finished", True))
-    criteria = [d for d in declared if not saved or d in saved["result"].get("criteria", ())]
+    criteria = [d for d in job.declared if not saved or d in saved["result"].get("criteria", ())]
     made = {**result, **origin, "criteria": criteria}
-    entry = {"arguments": _plain(arguments), "finished": finished, "result": made}
-    write_json(folder / f"{name}.json", entry, indent=None)
+    entry = {"arguments": _plain(job.tasks[name]), "finished": finished, "result": made}
+    write_json(job.folder / f"{name}.json", entry, indent=None)
     return entry
 
 
 def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What is saved of a task, and whether that is all that is asked for."""
+    """The saved part of a task, and whether it is complete."""
     path = folder / f"{name}.json"
     if not path.exists():
         return {}
@@ -253,18 +295,9 @@ def _saved(folder: Path, name: str, arguments: Mapping[str, Any]) -> dict[str, A
 @contextmanager
 def _bars(title: str, folder: Path, steps: Mapping[str, Any], shown: bool) -> Iterator[Callable[[str], None]]:
     """A bar for all tasks and one for each that trains, which is read off its metrics."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from kleene.training.loop import progress_bars
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[state]}"),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not shown or not console.is_terminal) as bar:
+    with progress_bars(shown) as bar:
         whole = bar.add_task(title, total=len(steps), state="")
         rows: dict[str, Any] = {}
         ended = threading.Event()
@@ -274,7 +307,7 @@ def _bars(title: str, folder: Path, steps: Mapping[str, Any], shown: bool) -> It
                 bar.update(whole, completed=sum((folder / f"{name}.json").exists() for name in rows))
                 for name, row in list(rows.items()):
                     last = _last(folder / name / "metrics.jsonl")
-                    state = "  ".join(f"{k} {v:.4g}" for k, v in last.items() if k in ("loss", "accuracy", "test"))
+                    state = "  ".join(f"{k} {v:.4g}" for k, v in last.items() if k in SHOWN and isinstance(v, float))
                     bar.update(row, completed=last.get("step", 0), state=state, visible=bool(last))
 
         def started(name: str) -> None:
@@ -298,7 +331,7 @@ def _last(path: Path) -> dict[str, Any]:
 
 
 def fast_device() -> str:
-    """A GPU where there is one, with products in TF32."""
+    """A GPU if there is one, with products in TF32."""
     import torch
 
     if not torch.cuda.is_available():

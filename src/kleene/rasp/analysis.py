@@ -302,6 +302,8 @@ class Analysis:
         one, two = first.function.atoms[0], second.function.atoms[0]
         if not (isinstance(one, Averaged) and isinstance(two, Averaged) and one.exact_mean and two.exact_mean):
             return None
+        if first.domain != one.domain or second.domain != two.domain:
+            return None  # a function of the mean that only numbers its values alike
         if one.selection.key != two.selection.key or (one.default is None) != (two.default is None):
             return None
         factors = sop.factors or _linear_factors(sop.f, one.domain, two.domain)
@@ -480,7 +482,7 @@ class Analysis:
         return Selection(smaller.keys, smaller.queries, smaller.runs[0][2], offsets)
 
     def _possible_counts(self, family: Family, most: int) -> np.ndarray:
-        """(index, count): whether so many positions can be selected at an index."""
+        """(index, count): whether this many positions can be selected at an index."""
         here = np.arange(self.length)[:, None]
         counts = np.arange(most + 1)[None, :]
         runs = family.matching
@@ -640,7 +642,7 @@ class Analysis:
     def _possible_means(
         self, domain: list[Any], default: Any, counts: np.ndarray, numbers: list[Fraction]
     ) -> np.ndarray:
-        """(index, mean): whether so many selected positions can have that mean."""
+        """(index, mean): whether this many selected positions can have that mean."""
         scale = lcm(*(number.denominator for number in numbers))
         mask = np.zeros((self.length, len(domain)), dtype=bool)
         for place, mean in enumerate(domain):
@@ -665,7 +667,7 @@ class Analysis:
                 if after is not None and after - code > 2 * gap:
                     levels += [(code + gap, domain.place(None)), (after - gap, domain.place(None))]
         else:
-            self.note(sop, "may select several positions; values that are no numbers must then be equal")
+            self.note(sop, "may select several positions; values that are not numbers must then be equal")
             codes = tuple(Fraction(place) for place in range(len(value.domain)))
             levels = [(code, domain.place(v)) for code, v in zip(codes, value.domain)]
         nothing = min(codes) - 1

@@ -134,7 +134,8 @@ def aggregated(sop: Aggregate, values: list[Value]) -> Value:
     if all(is_number(value) for value in values):
         return mean(values)
     raise ProgramError(
-        f"'{sop.name}' aggregates different values that are no numbers, {values[:6]!r}; select one position, or numbers"
+        f"'{sop.name}' aggregates different values that are not numbers, {values[:6]!r}; select one position, "
+        "or numbers"
     )
 
 

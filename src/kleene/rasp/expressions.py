@@ -21,7 +21,7 @@ E = TypeVar("E", bound="RASPExpr")
 S = TypeVar("S", bound="SOp")
 
 Annotator = Callable[[Any], Any]
-DEFAULT_ANNOTATORS: dict[str, Annotator] = {}  # annotation → the function that gives its value where none was set
+DEFAULT_ANNOTATORS: dict[str, Annotator] = {}  # annotation → the function that gives its default value
 
 _numbers = count(1)
 
@@ -183,7 +183,7 @@ class SOp(RASPExpr):
         return _binary(either, self, other)
 
     def __ror__(self, other: Any) -> SOp:
-        return _binary(either, other, self)
+        return _binary(either, self, other)  # in this order, as in Tracr
 
     def __invert__(self) -> SOp:
         return Map(operator.not_, self)
@@ -270,9 +270,10 @@ def _check_function(where: str, function: Any) -> None:
 class Map(SOp):
     """A function of one s-op, element by element.
 
-    - `f`: the function; None stays None without a call.
+    - `f`: the function; None from the s-op stays None without a call.
     - `inner`: the s-op.
-    - `simplify`: join two maps, one after the other, into one.
+    - `simplify`: join two maps, one after the other, into one. As in Tracr, the second function is then called with a
+      None that the first gives; where it raises because of that, None stays None.
     """
 
     default_name = "map"
@@ -284,15 +285,21 @@ class Map(SOp):
         self.f, self.inner = f, inner
         if simplify and type(inner) is Map:
             before = inner.f
-            self.f, self.inner = lambda x: _after(f, before(x)), inner.inner
+            self.f, self.inner = lambda x: after(f, before(x)), inner.inner
 
     @property
     def children(self) -> Sequence[RASPExpr]:
         return [self.inner]
 
 
-def _after(function: Callable[[Any], Any], value: Any) -> Any:
-    return None if value is None else function(value)
+def after(function: Callable[[Any], Any], value: Any) -> Any:
+    """function(value); None where the value is None and the function raises."""
+    try:
+        return function(value)
+    except Exception:
+        if value is None:
+            return None
+        raise
 
 
 class SequenceMap(SOp):
@@ -507,7 +514,7 @@ class SelectorWidth(SOp):
 class Aggregate(SOp):
     """What the selected positions hold.
 
-    One selected position gives its value. Several give the mean of their numbers; values that are no numbers must then
+    One selected position gives its value. Several give the mean of their numbers; values that are not numbers must then
     be equal. None selected gives `default`.
     """
 

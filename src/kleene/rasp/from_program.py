@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import reduce
 from math import lcm
 from types import ModuleType
-from typing import Any
+from typing import Any, overload
 
 from kleene.common.means import exact
 from kleene.errors import NotSupported
@@ -16,10 +16,15 @@ from kleene.machines.kinds import Numerical, Subset, Word
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput
+from kleene.rasp.expressions import SOp
 
 UNDEFINED = "undefined"  # what a head reads where it is not defined
 
 
+@overload
+def to_rasp(program: ProgramClass, *, layers: int | None = None, module: None = None) -> SOp: ...
+@overload
+def to_rasp(program: ProgramClass, *, layers: int | None = None, module: ModuleType) -> Any: ...
 def to_rasp(program: ProgramClass, *, layers: int | None = None, module: ModuleType | None = None) -> Any:
     """Write an attention program as an s-op: the same tokens in, the same outputs out.
 

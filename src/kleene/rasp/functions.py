@@ -1,4 +1,5 @@
-"""Functions of atoms. An atom is something that a position knows: its token, its index, or what a head has read there.
+"""Functions of atoms. An atom is something that a position knows: its token, its index, or a value that a head has
+read.
 
 Every s-op is a function of atoms, tabulated exactly: maps between two attention layers cost nothing until a head or the
 output needs their result.

@@ -213,7 +213,7 @@ def _sums(table: np.ndarray, sources: tuple[Source, ...]) -> Iterable[Piece]:
 
 
 def _numbers(source: Source) -> np.ndarray | None:
-    """The whole numbers that a source's raw values stand for; None where there are none."""
+    """The whole numbers that a source's raw values stand for; None if there are none."""
     if source.summed:
         return np.arange(source.low, source.low + len(source.places))
     values = [source.atom.domain[place] for place in source.places]

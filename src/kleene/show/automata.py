@@ -119,7 +119,7 @@ def graph_of(thing: Any) -> Graph:
     for cls in type(thing).__mro__:
         if cls.__name__ in makers:
             return makers[cls.__name__](thing)
-    raise NotSupported(f"picture: {a_type(thing)} has none; there are pictures of {', '.join(makers)}")
+    raise NotSupported(f"picture: {a_type(thing)} has no picture; give one of: {', '.join(makers)}")
 
 
 def nfa_to_dot(nfa: NFA) -> str:

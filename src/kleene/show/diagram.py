@@ -1,4 +1,4 @@
-"""Where the states, arrows and labels of a diagram go, so that none lies on another; and the diagram as SVG."""
+"""Places for the states, arrows and labels of a diagram, without overlaps; and the diagram as SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of tokens and values: those of the program's alphabet and labels, else the values themselves."""
+"""The names of tokens and values: those of the program's alphabet and labels, otherwise the values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kleene.show.page import Numbered
 
 
 class Labels:
-    """Number the texts of values: the program's `labels` where it has them, else the values."""
+    """Number the texts of values: the program's `labels` if it has them, otherwise the values."""
 
     def __init__(self, trace: Trace) -> None:
         labels = getattr(trace.origin, "labels", None) if isinstance(trace.origin, ProgramClass) else None

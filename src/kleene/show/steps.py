@@ -182,7 +182,7 @@ def save_page(pattern: str, dfa: DFA, path: Path) -> None:
 
 
 def small_nfa(pattern: str, dfa: DFA) -> NFA | None:
-    """Thompson's automaton without its empty moves' detours; None where the pattern has none."""
+    """Thompson's automaton without its empty moves' detours; None if the pattern has none."""
     from kleene.errors import KleeneError
     from kleene.machines.automata.regex import thompson
 

@@ -15,19 +15,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
+LARGE = 2**20  # entries of a stack that is updated where it is
 FACTORED = 128  # the smallest side of a matrix whose second moment is kept by rows and columns
 
 
 class Adafactor(torch.optim.Optimizer):
     """Adafactor with a constant rate, no momentum, and updates clipped to root mean square 1.
 
+    stacked: each parameter is a stack along its first axis, of parameters that are updated apart.
+
     >>> weight = torch.nn.Parameter(torch.ones(2)); optimiser = Adafactor([weight], lr=0.1)
     >>> weight.sum().backward(); optimiser.step(); [round(w, 3) for w in weight.tolist()]
     [0.9, 0.9]
     """
 
-    def __init__(self, params: Iterable[Tensor], lr: float, decay: float = 0.8, smallest: float = 1e-3) -> None:
-        super().__init__(params, {"lr": lr, "decay": decay, "smallest": smallest})
+    def __init__(
+        self, params: Iterable[Tensor], lr: float, decay: float = 0.8, smallest: float = 1e-3, stacked: bool = False
+    ) -> None:
+        super().__init__(params, {"lr": lr, "decay": decay, "smallest": smallest, "stacked": stacked})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -38,12 +43,24 @@ class Adafactor(torch.optim.Optimizer):
                 if parameter.grad is not None:
                     by_shape.setdefault(parameter.shape, []).append(parameter)
             for parameters in by_shape.values():
-                self._update(parameters, group["lr"], group["decay"], group["smallest"])
+                settings = group["lr"], group["decay"], group["smallest"]
+                if not group["stacked"]:
+                    weights = torch.stack(parameters)
+                    self._update(parameters[0], weights, torch.stack(_grads(parameters)), *settings)
+                    torch._foreach_copy_(parameters, list(weights.unbind()))
+                elif parameters[0].numel() > LARGE:  # not worth a copy
+                    for parameter, grad in zip(parameters, _grads(parameters)):
+                        self._update(parameter, parameter, grad, *settings)
+                else:
+                    weights = torch.cat(parameters)
+                    self._update(parameters[0], weights, torch.cat(_grads(parameters)), *settings)
+                    torch._foreach_copy_(parameters, list(weights.chunk(len(parameters))))
 
-    def _update(self, parameters: list[Tensor], lr: float, decay: float, smallest: float) -> None:
-        weights = torch.stack(parameters)
-        grads = torch.stack([p.grad for p in parameters if p.grad is not None])
-        state = self.state[parameters[0]]
+    def _update(
+        self, parameter: Tensor, weights: Tensor, grads: Tensor, lr: float, decay: float, smallest: float
+    ) -> None:
+        """Move a stack of weights in place; its state is kept under `parameter`."""
+        state = self.state[parameter]
         sides = grads.shape[1:]
         factored = len(sides) == 2 and min(sides) >= FACTORED
         if not state:
@@ -55,20 +72,23 @@ class Adafactor(torch.optim.Optimizer):
         state["count"] += 1
         fresh = state["count"].pow(-decay)  # 1 in the first step
         moments = [state[name] for name in ("row", "column", "square") if name in state]
-        moved = (_compiled() if grads.is_cuda else _moved)(weights, grads, moments, fresh, lr, smallest)
-        torch._foreach_copy_(parameters, list(moved.unbind()))
+        (_compiled() if grads.is_cuda else _move)(weights, grads, moments, fresh, lr, smallest)
+
+
+def _grads(parameters: list[Tensor]) -> list[Tensor]:
+    return [p.grad for p in parameters if p.grad is not None]
 
 
 @cache
-def _compiled() -> Callable[..., Tensor]:
+def _compiled() -> Callable[..., None]:
     from torch._dynamo import config
 
     config.recompile_limit = max(config.recompile_limit, 64)  # one for each shape of parameters
-    return torch.compile(_moved, dynamic=False)
+    return torch.compile(_move, dynamic=False)
 
 
-def _moved(weights: Tensor, grads: Tensor, moments: list[Tensor], fresh: Tensor, lr: float, smallest: float) -> Tensor:
-    """The weights after an update; the moments are brought up to date in place."""
+def _move(weights: Tensor, grads: Tensor, moments: list[Tensor], fresh: Tensor, lr: float, smallest: float) -> None:
+    """Update weights and moments in place."""
     squares = grads.square() + 1e-30
     if len(moments) == 2:
         row, column = moments
@@ -80,7 +100,7 @@ def _moved(weights: Tensor, grads: Tensor, moments: list[Tensor], fresh: Tensor,
         update = grads * moments[0].lerp_(squares, fresh).rsqrt()
     inner = tuple(range(1, grads.dim()))
     scale = _size(weights, inner).clamp(min=smallest) * lr / _size(update, inner).clamp(min=1)
-    return weights - update * scale
+    weights -= update * scale
 
 
 def _size(values: Tensor, inner: tuple[int, ...]) -> Tensor:

@@ -127,7 +127,7 @@ class Descent:
         return loss
 
     def _capture(self, shape: tuple[int, ...], tokens: Tensor, labels: Tensor) -> bool:
-        """Capture the step for a shape; False where this machine cannot, so that steps stay as they are, slower."""
+        """Capture the step for a shape; Return False if this machine cannot; steps then run uncaptured, and slower."""
         if self.refused:
             return False
         at_tokens, at_labels = tokens.clone(), labels.clone()

@@ -79,8 +79,8 @@ class CudaGraphStep:
         return [*model.parameters(), *model.buffers(), *states]
 
 
-def make_optimiser(name: str, model: nn.Module, rate: float) -> torch.optim.Optimizer:
-    """ "adafactor" or "adam", in a form that a CUDA graph can hold."""
+def make_optimiser(name: str, model: nn.Module, rate: float, *, stacked: bool = False) -> torch.optim.Optimizer:
+    """ "adafactor" or "adam", in a form that a CUDA graph can hold; `stacked`: the first axis counts networks."""
     from kleene.errors import InputError, NotSupported
     from kleene.training.adafactor import Adafactor
 
@@ -88,7 +88,7 @@ def make_optimiser(name: str, model: nn.Module, rate: float) -> torch.optim.Opti
         raise InputError(f"rate={rate}: a learning rate is above 0")
     trained = [p for p in model.parameters() if p.requires_grad]
     if name == "adafactor":
-        return Adafactor(trained, lr=rate)
+        return Adafactor(trained, lr=rate, stacked=stacked)
     if name == "adam":
         on_gpu = bool(trained) and trained[0].is_cuda
         return torch.optim.Adam(trained, lr=rate, capturable=on_gpu, fused=on_gpu or None)

@@ -16,7 +16,7 @@ from kleene.networks.trained.encoder_decoder import StandardBlock, StandardConfi
 from kleene.training.cuda_graph import CudaGraphStep, make_optimiser
 from kleene.training.from_traces import reference
 from kleene.training.loop import fingerprint, seeded, train
-from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
+from kleene.training.options import GradientStep, Metrics, Storage, TrainingPlan
 
 IGNORED = -100  # the label of a position that is not learned
 READS = ("all", "last")
@@ -60,8 +60,8 @@ def learn_end_to_end(
 ) -> StandardTransformer:
     """Train a standard transformer on a program's inputs and outputs.
 
-    Metrics: the loss, and the share of (up to 1,024) training inputs that are right wherever they are read; with `test`
-    also of those inputs.
+    Metrics: the loss, and the share of (up to 1,024) training inputs that are right at every position that is read;
+    with `test` also of those inputs.
     read: learn the output at "all" positions, or at the "last" alone.
     """
     if read not in READS:
@@ -112,7 +112,7 @@ def train_standard(
     storage: Storage,
     title: str | None = None,
 ) -> StandardTransformer:
-    """Train in place on examples; `targets` (example, position) is what the decoder reads, where there is one.
+    """Train in place on examples; `targets` (example, position) is what the decoder reads, if there is one.
 
     `extra(model, layers, indices)` adds to the loss from the residual stream of every layer (probes).
     """
@@ -160,12 +160,8 @@ def train_standard(
         batches,
         steps=plan.steps,
         seed=plan.seed,
-        evaluation=Evaluation(
-            evaluate,
-            plan.every or max(1, plan.steps // 10),
-            None if plan.target is None else lambda metrics: metrics["accuracy"] >= plan.target,
-        ),
-        descend=CudaGraphStep(descent, loss, half=use_half),
+        evaluation=plan.evaluation(evaluate, "accuracy", 10),
+        gradient=GradientStep(descend=CudaGraphStep(descent, loss, half=use_half)),
         storage=storage,
         settings=settings,
         title=title or f"{model.config.name} end to end",
@@ -194,5 +190,5 @@ def right(model: StandardTransformer, data: Data, targets: Tensor | None = None,
 
 
 def share_right(model: StandardTransformer, data: Data, targets: Tensor | None = None) -> float:
-    """The share of examples that are right wherever they are read."""
+    """The share of examples that are right at every position that is read."""
     return right(model, data, targets).double().mean().item()

@@ -23,7 +23,7 @@ from kleene.machines.program import ProgramClass
 from kleene.networks.trained.learned_mlp import LearnedTransformer, mlp
 from kleene.training.cuda_graph import CudaGraphStep, make_optimiser
 from kleene.training.loop import fingerprint, seeded, train
-from kleene.training.options import Evaluation, Metrics, Storage, TrainingPlan
+from kleene.training.options import GradientStep, Metrics, Storage, TrainingPlan
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,8 @@ def learn_from_traces(
         batches,
         steps=plan.steps,
         seed=plan.seed,
-        evaluation=Evaluation(
-            evaluate,
-            plan.every or max(1, plan.steps // 20),
-            None if plan.target is None else lambda metrics: metrics["accuracy_noisy"] >= plan.target,
-        ),
-        descend=CudaGraphStep(descent, loss, half=bool(plan.half)),
+        evaluation=plan.evaluation(evaluate, "accuracy_noisy", 20),
+        gradient=GradientStep(descend=CudaGraphStep(descent, loss, half=bool(plan.half))),
         storage=storage,
         settings=settings,
         title=f"{program.spec.name} from traces",
@@ -141,7 +137,7 @@ def vectors(found: Traces, layout: Layout) -> tuple[Tensor, Tensor]:
 
 
 def accuracy(net: Any, program: ProgramClass, inputs: Sequence[Sequence[int]], read: str = "all") -> float:
-    """The share of inputs on which a network gives what the program does: at "all" positions or the "last"."""
+    """The share of inputs on which a network and the program give the same: at "all" positions or the "last"."""
     wanted = reference(program, inputs)
     made = net.run_batch(inputs)
     same = [a[-1] == b[-1] if read == "last" else list(a) == list(b) for a, b in zip(made, wanted)]

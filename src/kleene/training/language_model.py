@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 from kleene.errors import InputError
 from kleene.networks.trained.lstm import LanguageModel
 from kleene.training.loop import Run, fingerprint, seeded, train
-from kleene.training.options import Evaluation, Metrics, Storage
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage
 
 
 def _cell(z: Tensor, drive: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -291,36 +292,52 @@ class _Descent:
         return self.loss.mean()
 
 
+@dataclass(frozen=True)
+class StackPlan:
+    """How a stack is trained: plain SGD, each model's gradient clipped by itself.
+
+    epochs: passes over the text.
+    rate: the first learning rate.
+    clip: the largest norm of a model's gradient.
+    bptt: tokens in a window of backpropagation through time.
+    anneal: divide a model's rate by this after an epoch without a better perplexity.
+    seed: of the dropout.
+    """
+
+    epochs: int = 40
+    rate: float = 1.0
+    clip: float = 0.25
+    bptt: int = 35
+    anneal: float = 1.0
+    seed: int = 1111
+
+
 def train_stack(
     stack: Stack,
     text: Tensor,
+    plan: StackPlan,
     *,
-    epochs: int = 40,
-    rate: float = 1.0,
-    clip: float = 0.25,
-    bptt: int = 35,
-    seed: int = 1111,
     valid: Tensor | None = None,
-    anneal: float = 1.0,
     evaluate: Callable[[Stack], Metrics] | None = None,
     settings: dict[str, Any] | None = None,
     title: str = "language models",
     storage: Storage | None = None,
 ) -> Run:
-    """Train on columns of text (time, models, batch), evaluated after every epoch.
+    """Train on columns of text (time, models, batch), and evaluate after every epoch.
 
-    With `valid` each model's perplexity on it is measured, and its learning rate divided by `anneal` when
-    that did not become better.
+    valid: columns on which each model's perplexity is measured; without them no rate is annealed.
+    evaluate: more metrics of an epoch.
     """
+    bptt = plan.bptt
     per_epoch = (len(text) - 1) // bptt
     if per_epoch < 1:
-        raise InputError(f"text: {len(text)} tokens a column; one window of {bptt} needs {bptt + 1}")
-    stack.rate.fill_(rate)
+        raise InputError(f"text: {len(text)} tokens per column; one window of {bptt} needs {bptt + 1}")
+    stack.rate.fill_(plan.rate)
     descent: list[_Descent] = []  # made when first used: after a checkpoint was loaded
 
     def descend(model: nn.Module, batch: tuple[Tensor, bool]) -> Tensor:
         if not descent:
-            descent.append(_Descent(stack, bptt, clip))
+            descent.append(_Descent(stack, bptt, plan.clip))
         return descent[0](model, batch)
 
     def batches(step: int) -> tuple[Tensor, bool]:
@@ -332,20 +349,20 @@ def train_stack(
         stack.epoch += 1
         if valid is not None:
             perplexity = stack.perplexities(valid)
-            stack.rate[perplexity >= stack.best] /= anneal
+            stack.rate[perplexity >= stack.best] /= plan.anneal
             stack.best.copy_(torch.minimum(stack.best, perplexity))
             found["perplexity"] = perplexity.tolist()
         return {**found, **(evaluate(stack) if evaluate else {})}
 
     return train(
         stack,
-        torch.optim.SGD(stack.parameters(), lr=rate),
+        torch.optim.SGD(stack.parameters(), lr=plan.rate),
         lambda m, b: torch.zeros(()),
         batches,
-        steps=epochs * per_epoch,
-        seed=seed,
-        descend=descend,
-        settings={**(settings or {}), "text": fingerprint(text), "rate": rate, "clip": clip, "bptt": bptt},
+        steps=plan.epochs * per_epoch,
+        seed=plan.seed,
+        gradient=GradientStep(descend=descend),
+        settings={**(settings or {}), "text": fingerprint(text), "rate": plan.rate, "clip": plan.clip, "bptt": bptt},
         title=title,
         evaluation=Evaluation(measure=measure, every=per_epoch),
         storage=storage or Storage(),

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -27,9 +28,9 @@ from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError, KleeneError
 from kleene.files import read_json, read_text, write_text, written_atomically
-from kleene.training.options import Evaluation, Metrics, Storage
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage
 
-MEASURE_LOSS, NOWHERE = Evaluation(), Storage()
+MEASURE_LOSS, PLAIN, NOWHERE = Evaluation(), GradientStep(), Storage()
 
 
 @dataclass
@@ -105,21 +106,17 @@ def train(
     steps: int,
     seed: int = 0,
     evaluation: Evaluation = MEASURE_LOSS,
-    schedule: Callable[[int], float] | None = None,
-    clip: float | None = None,
-    descend: Callable[[nn.Module, Any], Tensor] | None = None,
+    gradient: GradientStep = PLAIN,
     storage: Storage = NOWHERE,
     settings: Mapping[str, Any] | None = None,
     title: str = "training",
 ) -> Run:
     """Train `model` in place: `loss(model, batches(step))` downhill, until `steps` or `evaluation.until`.
 
-    evaluation: every so many steps (and at the end) the mean loss since the last time and what it measures become one
-    line of `metrics.jsonl` in the folder, and a checkpoint is written: the first time, and when `save_seconds` have
-    passed since the last.
-    schedule: the learning rate of a step.
-    clip: the largest norm of the gradient.
-    descend: makes a whole step of its own (a captured CUDA graph, say) and returns the loss.
+    evaluation: every `evaluation.every` steps, and at the end, the mean loss since the last time and the measured
+    metrics become one line of `metrics.jsonl` in the folder, and a checkpoint is written: the first time, and when
+    `save_seconds` have passed since the last.
+    gradient: how one step moves the weights: schedule, clipping, or a step of its own.
     storage: the folder of checkpoints. Calling again with the same folder goes on where the last one was. Past the
     deadline the run stops at the next evaluation, with a checkpoint, and `run.step` says how far it came.
     settings: compared with those stored, so that a folder never mixes two runs.
@@ -143,13 +140,13 @@ def train(
         late = _late(storage)  # looked at where a checkpoint can be written
         while run.step < steps and not run.reached and not late:
             torch.manual_seed(seeded(seed, run.step))
-            _set_rate(optimiser, schedule, run.step)
+            _set_rate(optimiser, gradient.schedule, run.step)
             model.train()
             batch = batches(run.step)
-            if descend is None:
-                total += _descend(model, optimiser, loss(model, batch), clip)
+            if gradient.descend is None:
+                total += _descend(model, optimiser, loss(model, batch), gradient.clip)
             else:
-                total += descend(model, batch)
+                total += gradient.descend(model, batch)
             counted += 1
             run.step += 1
             if run.step % evaluation.every and run.step < steps:
@@ -195,11 +192,8 @@ def _measure(model: nn.Module, evaluate: Callable[[nn.Module], Metrics] | None, 
         return {"step": step, "loss": loss, **(evaluate(model) if evaluate else {})}
 
 
-@contextmanager
-def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics], None]]:
-    """A progress bar on standard error, and the function that moves it."""
-    from rich.console import Console
-
+def progress_bars(shown: bool) -> Progress:
+    """Bars on standard error with a `state` each. Without a terminal there are none: they would fill a file."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -207,8 +201,14 @@ def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics
         TimeRemainingColumn(),
         TextColumn("{task.fields[state]}"),
     )
-    console = Console(stderr=True)  # a bar that does not move is not shown: it would leave empty lines in a file
-    with Progress(*columns, console=console, disable=not shown or not console.is_terminal, transient=True) as bar:
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, disable=not shown or not console.is_terminal, transient=True)
+
+
+@contextmanager
+def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics], None]]:
+    """A progress bar on standard error, and the function that moves it."""
+    with progress_bars(shown) as bar:
         task = bar.add_task(title, total=steps, state="")
 
         def show(step: int, metrics: Metrics) -> None:
@@ -283,7 +283,7 @@ class _Checkpoints:
             lines.write(json.dumps(run.last) + "\n")
 
     def resume(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> Run:
-        """Load the newest checkpoint, if there is one, and drop metrics that are later than it."""
+        """Load the newest checkpoint, if any, and drop later metrics."""
         found = self._all()
         if not found:
             self.folder.mkdir(parents=True, exist_ok=True)

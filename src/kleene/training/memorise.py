@@ -14,7 +14,7 @@ from kleene.machines.instruction_table import InstructionTable
 from kleene.networks.synthesizer.descriptions import PAD
 from kleene.networks.synthesizer.synthesizer import Synthesizer
 from kleene.training.loop import Run, fingerprint, shuffled, train
-from kleene.training.options import Evaluation, Metrics, Storage
+from kleene.training.options import Evaluation, GradientStep, Metrics, Storage
 
 
 def examples(synthesizer: Synthesizer, table: InstructionTable, descriptions: Sequence[Any]) -> tuple[Tensor, Tensor]:
@@ -51,18 +51,18 @@ def memorise(
 
     `run.reached` says whether all are right, `run.step` after how many steps.
 
-    - `descriptions`: what the Synthesizer is told of each program; by default the program's number.
+    - `descriptions`: how each program is described to the Synthesizer; by default the program's number.
     - `steps`: the most steps of gradient descent.
     - `batch`: the batch size; by default a twentieth of the table, as in the paper.
     - `rate`: the learning rate.
     - `warmup`: how many steps the learning rate takes to rise.
     - `every`: how many steps lie between two measurements.
-    - `sample`: measure so many entries first, and all others only when these are right.
+    - `sample`: measure this many entries first, and the others only when these are right.
     - `seed`: the seed of the batches.
     - `folder`: keep checkpoints here; the same call goes on from the last one.
     - `save_seconds`: how many seconds lie between two checkpoints.
     - `progress`: show a progress bar.
-    - `title`: what the progress bar says.
+    - `title`: the text of the progress bar.
     """
     device = next(synthesizer.parameters()).device
     given = list(range(len(table))) if descriptions is None else descriptions
@@ -89,7 +89,7 @@ def memorise(
         lambda model, some: model.loss(*some),  # type: ignore[operator]
         batches,
         steps=steps,
-        schedule=lambda step: rate * min(1.0, (step + 1) / max(warmup, 1)),
+        gradient=GradientStep(schedule=lambda step: rate * min(1.0, (step + 1) / max(warmup, 1))),
         seed=seed,
         settings={"rate": rate, "warmup": warmup, "batch": size, "entries": fingerprint(inputs, labels)},
         title=title,

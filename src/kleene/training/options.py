@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from kleene.errors import NotSupported
 
@@ -37,6 +37,12 @@ class TrainingPlan:
     every: int | None = None
     target: float | None = None
     half: bool | None = None
+
+    def evaluation(self, measure: Callable[[nn.Module], Metrics], metric: str, times: int) -> Evaluation:
+        """Measure every `every` steps, by default `times` times, until a metric reaches the target."""
+        target = self.target
+        until = None if target is None else lambda metrics: bool(metrics[metric] >= target)
+        return Evaluation(measure, self.every or max(1, self.steps // times), until)
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,22 @@ class Evaluation:
     until: Callable[[Metrics], bool] | None = None
 
 
+@dataclass(frozen=True)
+class GradientStep:
+    """How one step moves the weights.
+
+    schedule: the learning rate of a step; by default the optimiser's own.
+    clip: the largest norm of the gradient.
+    descend: does the whole step instead (for instance a captured CUDA graph), and returns the loss.
+    """
+
+    schedule: Callable[[int], float] | None = None
+    clip: float | None = None
+    descend: Callable[[nn.Module, Any], Tensor] | None = None
+
+
 def take(default: Options, options: dict[str, Any]) -> Options:
-    """`default` with the fields that are among the options, which are taken out of them."""
+    """Replace fields of `default` by options of the same name, and remove these from `options`."""
     names = [field.name for field in fields(default)]  # type: ignore[arg-type]
     return replace(default, **{name: options.pop(name) for name in names if name in options})  # type: ignore[type-var]
 

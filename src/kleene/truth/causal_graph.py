@@ -18,7 +18,7 @@ from kleene.machines.kinds import Kind, Value
 from kleene.machines.program import LayerProgram, ProgramClass
 from kleene.machines.spec import HeadSpec
 from kleene.machines.trace import HeadOutput, States
-from kleene.truth.games import tokens_of
+from kleene.truth.games import Input, tokens_of
 
 MAX_VALUES = 16  # interventions on one node; a wider range is sampled evenly
 MAX_NODES = 20_000
@@ -214,12 +214,12 @@ class _Builder:
         return moved / max(1, len(others)), {target: n / len(others) for target, n in found.items()}
 
 
-def causal_graph(program: ProgramClass, input: Any, *, max_layers: int = 10_000) -> CausalGraph:
+def causal_graph(program: ProgramClass, input: Input, *, max_layers: int = 10_000) -> CausalGraph:
     """The causal graph of a program on an input: its variables and heads by layer and position.
 
     - `program`: an attention program.
     - `input`: tokens, or text where the program takes text.
-    - `max_layers`: raise `DidNotHalt` after so many layers.
+    - `max_layers`: raise `DidNotHalt` after this many layers.
 
     >>> from kleene.library.parity import parity_relative
     >>> graph = causal_graph(parity_relative, [2, 1, 0])

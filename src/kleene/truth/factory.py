@@ -1,6 +1,6 @@
 """The factory: networks whose mechanism is known, with the truth about them in a file.
 
-Each model is a random automaton, minimal and of a size that is asked for, or a random attention program. Levels, from
+Each model is a random automaton, minimal and of a requested size, or a random attention program. Levels, from
 artificial to real:
 
 - compiled: the automaton compiled to an LSTM or a GRU, the program to a transformer; certified;
@@ -8,7 +8,7 @@ artificial to real:
 - interchange (programs): a small transformer trained so that its circuit is the program's;
 - softened: the same with all weights of the cell divided, so that gates are open to five digits only and gradients
   pass; its answers are compared with the automaton's on 2,000 random words;
-- trained: an LSTM trained end to end on the language, or a small transformer on what the program gives. Many train at
+- trained: an LSTM trained end to end on the language, or a small transformer on the program's outputs. Many train at
   once, in one batch.
 
 `truth.json` holds the automaton, the units of each state, and words with their exact Shapley values and interactions;
@@ -42,9 +42,9 @@ from kleene.networks.trained.stacked_transformer import load_stacked
 from kleene.networks.transformer.files import load_transformer
 from kleene.truth.interchange import effects_of
 from kleene.truth.program_models import (
-    INPUTS,
     VERSION,
     drawn_program,
+    exact_effects,
     tasks_of,
     train_models,
     truth_about,
@@ -52,7 +52,6 @@ from kleene.truth.program_models import (
 )
 from kleene.truth.program_tables import Tables
 from kleene.truth.random_programs import superposed
-from kleene.truth.shapley import interactions, shapley
 
 LEVELS = {
     "automaton": ("compiled", "softened", "trained"),
@@ -106,7 +105,7 @@ class Order:
 
 
 def random_automaton(rng: np.random.Generator, states: int, symbols: int) -> DFA:
-    """A random automaton that is minimal, has exactly so many states, and accepts some words and not others."""
+    """A random automaton that is minimal, has exactly this many states, and accepts some words and not others."""
     alphabet = "abcdefghijklmnopqrstuvwxyz"[:symbols]
     while True:
         table = rng.integers(states, size=(states, symbols))
@@ -130,15 +129,7 @@ def random_words(rng: np.random.Generator, dfa: DFA, order: Order) -> list[str]:
 
 def truth_of(dfa: DFA, words: list[str]) -> list[dict[str, Any]]:
     """The exact effects of the symbols of each word."""
-    return [
-        {
-            "word": word,
-            "accepted": bool(dfa.accepts(word)),
-            "shapley": shapley(dfa, word).tolist(),
-            "interactions": interactions(dfa, word).tolist(),
-        }
-        for word in words
-    ]
+    return [{"word": word, "accepted": bool(dfa.accepts(word)), **exact_effects(dfa, word)} for word in words]
 
 
 def circuit_of(dfa: DFA) -> dict[str, Any]:
@@ -160,7 +151,7 @@ def circuit_of(dfa: DFA) -> dict[str, Any]:
 def _program(order: Order, index: int, folder: Path) -> dict[str, Any]:
     """Make one transformer of a random program, certify it, and save it with its truth."""
     program, rng = drawn_program(order.seed, index, order.depth, order.length[0])
-    inputs = rng.integers(program.spec.tokens, size=(INPUTS, order.length[0])).tolist()
+    inputs = rng.integers(program.spec.tokens, size=(order.words, order.length[0])).tolist()
     tables = Tables.of([program], order.length[0])
     net, error = compile_program(program), 0.0
     certified = bool(certify_transformer(net).holds)
@@ -367,7 +358,7 @@ def _build_stacks(order: Order, target: Path, runner: Runner) -> list[dict[str, 
     others = [path for path in target.iterdir() if path.name != "training"] if target.is_dir() else []
     if (target.exists() and not target.is_dir()) or (others and not (target / "training").is_dir()):
         raise FileError(f"{target}: not a new or empty folder, nor one that this command began")
-    asked = {name: getattr(order, name) for name in ("level", "seed", "depth", "steps", "batch")}
+    asked = {name: getattr(order, name) for name in ("level", "seed", "depth", "steps", "batch", "words")}
     tasks = tasks_of({**asked, "length": order.length[0]}, order.count, order.together)
     done, made = runner(train_models, tasks, target / "training"), []
     for name, result in done.items():

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from kleene.common.alphabet import encode
+from kleene.common.alphabet import Word, encode
 from kleene.errors import InputError, KleeneError, NotSupported
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
@@ -36,6 +36,21 @@ Chances = Mapping[Any, float] | Sequence[Mapping[Any, float]] | None
 MAX_CELLS = 50_000_000  # numbers in the matrices of an automaton
 MAX_WORDS = 1_000_000  # words of a table
 BLOCK = 4_000_000  # numbers that one block of values of t makes
+
+
+class AnswersWords(Protocol):
+    """Anything that can say which words over its alphabet it accepts."""
+
+    @property
+    def alphabet(self) -> Sequence[str] | None:
+        """The symbols."""
+
+    def accepts_batch(self, words: Sequence[Word]) -> Any:
+        """Whether each word is accepted."""
+
+
+Machine = ProgramClass | DFA | NFA | AFA | WeightedAutomaton | Transducer | AnswersWords
+Input = Sequence[str] | Sequence[int]  # a word, or an attention program's tokens or text
 
 
 @dataclass(frozen=True)
@@ -172,7 +187,7 @@ class TableGame:
         return table
 
     def _singles(self, table: Array, places: list[int], t: float) -> list[tuple[int, float]]:
-        """(position, effect) of every axis of a table: one half is averaged while the other is looked at."""
+        """(position, effect) of every axis of a table: average one half while looking at the other."""
         if len(places) == 1:
             return [(places[0], float(table @ self._change(places[0])))]
         if not places:
@@ -244,7 +259,7 @@ def chances_of(given: Chances, symbols: Sequence[Any], length: int) -> Array:
     return chances
 
 
-def game_of(machine: Any, word: Any, distribution: Chances = None, position: int | None = None) -> Game:
+def game_of(machine: Machine, word: Input, distribution: Chances = None, position: int | None = None) -> Game:
     """The game of a machine on a word.
 
     machine: an automaton, a weighted automaton, a transducer, an attention program, or anything with an `alphabet` and

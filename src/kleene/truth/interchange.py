@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 from kleene.networks.trained.stacked_transformer import Shape, StackedTransformer
 from kleene.training.cuda_graph import CudaGraphStep
 from kleene.training.loop import Run, fingerprint, train
-from kleene.training.options import Evaluation, Storage
+from kleene.training.options import Evaluation, GradientStep, Storage
 from kleene.truth.program_tables import Tables
 
 MOST_PAIRS = 1024  # of inputs, where the effects of nodes are found
@@ -295,7 +295,7 @@ def train_stack(
         steps=schedule.steps,
         seed=schedule.seed,
         evaluation=Evaluation(_summary(tables, circuit), every or max(1, schedule.steps // 20)),
-        descend=step,
+        gradient=GradientStep(descend=step),
         storage=storage or Storage(),
         settings={**asdict(schedule), "shape": asdict(shape), "programs": fingerprint(tables.step, tables.looks)},
         title="training",

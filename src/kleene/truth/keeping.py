@@ -1,4 +1,4 @@
-"""Faithfulness and completeness: what becomes of an answer where only some parts are kept, or some are taken away.
+"""Faithfulness and completeness: how an answer changes if only some parts are kept, or some are removed.
 
 The parts with the largest scores are kept, and all others are drawn anew (symbols) or interchanged (nodes, edges): the
 share of answers that stay is the faithfulness. The same parts are drawn anew or interchanged, and all others are kept:
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from kleene.evidence.circuit_graph import CircuitGraph
-from kleene.evidence.methods import Array, Reading
+from kleene.evidence.readings import Array, Reading
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of nodes and edges
 DRAWS = 16  # of symbols
@@ -34,7 +34,7 @@ def _largest(scores: Array, count: int) -> Array:
 
 
 def _both(stays: Callable[[Array], float], choices: list[Array]) -> Measured:
-    """From the share of answers that stay where a mask of parts is changed, for each choice of parts that are kept."""
+    """From the share of answers that stay if a mask of parts is changed, for each choice of kept parts."""
     lost = 1 - stays(np.ones_like(choices[0]))
     if lost <= 0:
         return NOTHING_KEPT
@@ -68,7 +68,7 @@ def keep_edges(graph: CircuitGraph, scores: Array) -> Measured:
 
 
 def _symbols(reading: Reading, choices: list[Array]) -> Measured:
-    """For symbols that are drawn anew, for each choice of symbols that are kept; all words run in one batch."""
+    """For redrawn symbols, for each choice of kept symbols. All words run in one batch."""
     own, size = np.array(reading.codes), len(reading)
     drawn = np.random.default_rng(0).integers(reading.symbols, size=(DRAWS, size))
     masks = [np.ones(size, dtype=bool), *(~choice for choice in choices), *choices]

@@ -3,7 +3,7 @@
 - compiled: certified weights;
 - superposed: the same rotated, in fewer dimensions than there are features;
 - interchange: a small transformer trained so that its circuit is the program's (`kleene.truth.interchange`);
-- trained: the same small transformer trained end to end on what the program gives.
+- trained: the same small transformer trained end to end on the program's outputs.
 
 A node is a head or a variable of the program, in a layer. It is in the circuit where some interchange of it changes the
 program's output: its value at all positions becomes what it is on another input.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,9 @@ from kleene.truth.circuit_lists import interpbench_lists, mib_graph
 from kleene.truth.interchange import Schedule, edge_effects_of, effects_of, measure, train_stack
 from kleene.truth.program_tables import Tables
 from kleene.truth.random_programs import Size, random_program
+from kleene.truth.shapley import interactions, shapley
 
-VERSION = 2
-INPUTS = 4  # in a truth file
+VERSION = 3
 DRAWS = 1000  # of a program, before giving up
 FEW_PAIRS = 256  # where a program is drawn
 LEAST = 0.01  # a head with a smaller effect does not make a layer count
@@ -46,7 +47,7 @@ def drawn_program(seed: int, index: int, depth: int, length: int) -> tuple[Progr
         effects = effects_of(tables, FEW_PAIRS)[0].view(depth, -1)
         if bool((effects[:, : tables.heads] > LEAST).any(1).all()) and _rewrites(program):
             return program, rng
-    raise InputError(f"depth {depth}: none of {DRAWS:,} random programs uses so many layers; ask for fewer")
+    raise InputError(f"depth {depth}: none of {DRAWS:,} random programs uses this many layers; ask for fewer")
 
 
 def _rewrites(program: ProgramClass) -> bool:
@@ -73,6 +74,22 @@ def nodes_of(tables: Tables, effects: Tensor) -> list[dict[str, Any]]:
     ]
 
 
+def exact_effects(machine: Any, word: Any) -> dict[str, Any]:
+    """The exact Shapley values and interactions of a word, as plain data."""
+    return {"shapley": shapley(machine, word).tolist(), "interactions": interactions(machine, word).tolist()}
+
+
+def output_effects(tables: Tables, word: list[int]) -> dict[str, Any]:
+    """Of one program, on its output at the last position: whether it is what it is on the word."""
+
+    def outputs(words: Any) -> Any:
+        return tables.run(torch.tensor(words)[None])[1][0, :, -1].numpy()
+
+    own = int(outputs([word])[0])
+    same = SimpleNamespace(alphabet=tuple(range(tables.tokens)), accepts_batch=lambda words: outputs(words) == own)
+    return {"output": own, **exact_effects(same, word)}
+
+
 def truth_about(
     level: str, seed: int, index: int, program: ProgramClass, tables: Tables, effects: Tensor, inputs: list[list[int]]
 ) -> dict[str, Any]:
@@ -85,7 +102,7 @@ def truth_about(
         "index": index,
         "states": tables.layers,
         "certified": False,
-        "inputs": inputs,
+        "words": [{"word": word, **output_effects(tables, word)} for word in inputs],
         "nodes": nodes_of(tables, effects),
         "edges": [
             {"from": a, "to": b, "effect": round(effect, 6)} for (a, b), effect in edge_effects_of(tables).items()
@@ -110,6 +127,7 @@ def train_models(
     length: int,
     steps: int,
     batch: int,
+    words: int,
     folder: Path,
     deadline: float | None = None,
     device: str | None = None,
@@ -119,9 +137,10 @@ def train_models(
     - `level`: "interchange" or "trained".
     - `seed`, `first`, `count`, `depth`, `length`: which programs.
     - `steps`, `batch`: of training; a call with the same folder goes on.
+    - `words`: how many words with exact effects each truth file has.
     - `folder`: for the checkpoint, and for `models`.
     - `deadline`: of `time.monotonic`.
-    - `device`: by default a GPU where there is one.
+    - `device`: by default a GPU if there is one.
     """
     on = device or ("cuda" if torch.cuda.is_available() else "cpu")
     drawn = [drawn_program(seed, index, depth, length) for index in range(first, first + count)]
@@ -135,7 +154,7 @@ def train_models(
     found = []
     for k, (program, rng) in enumerate(drawn):
         alone = Tables.of([program], length)
-        inputs = rng.integers(program.spec.tokens, size=(INPUTS, length)).tolist()
+        inputs = rng.integers(program.spec.tokens, size=(words, length)).tolist()
         about = truth_about(level, seed, first + k, program, alone, effects[k].cpu(), inputs)
         about |= {"cell": "small transformer", "agreement": reached[k]["accuracy"], "reached": reached[k]}
         place = folder / "models" / f"{first + k:05d}"

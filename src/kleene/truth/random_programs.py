@@ -1,4 +1,4 @@
-"""Random attention programs of a size and depth that is asked for; and networks rotated into fewer dimensions.
+"""Random attention programs of a requested size and depth, and networks rotated into fewer dimensions.
 
 Every variable is rewritten in every layer from another variable and a head. Only some of them reach the output: the
 others are decoys, and a head that matters in the first layer may not matter in the last.

@@ -1,14 +1,15 @@
 """The scoreboard: how well methods find what is true.
 
-For each word of each model a method's scores are compared with the exact Shapley values of the automaton, or with the
-sizes of its exact interactions; for a program, with the effects of interchanging its nodes or edges. Five numbers:
+For each word of each model a method's scores are compared with the exact Shapley values of the automaton or program, or
+with the sizes of its exact interactions; nodes and edges of a program with the effects of interchanging them. Five
+numbers:
 
 - rank correlation with the truth: of signed scores for symbols, of sizes for pairs, nodes and edges;
 - AUROC: whether the sizes of scores find the symbols (pairs) whose true size is above the word's median, or the nodes
   (edges) of a program's circuit; where a network was trained end to end, those above the median;
 - top: whether the largest score is a largest true one;
-- faithfulness: how much of the answer stays where only the parts with the largest scores are kept;
-- completeness: how much of the answer is lost where these parts are taken away (`kleene.truth.keeping`).
+- faithfulness: how much of the answer stays if only the parts with the largest scores are kept;
+- completeness: how much of the answer is lost if these parts are removed (`kleene.truth.keeping`).
 
 A method that gives every symbol the same score has no opinion: correlation 0, AUROC ½. The numbers of a model are means
 over its words and seeds; intervals are of the mean over models, by bootstrap of models.
@@ -29,9 +30,10 @@ import numpy as np
 import torch
 
 from kleene.errors import InputError
-from kleene.evidence import circuit_methods  # noqa: F401  (registers methods for nodes and edges)
+from kleene.evidence import circuit_methods, installed_methods  # noqa: F401  (these register methods)
 from kleene.evidence.circuit_graph import CircuitGraph, parts_of
-from kleene.evidence.methods import EDGES, NODES, PAIRS, TOKENS, Array, Method, Reading, method_named
+from kleene.evidence.methods import EDGES, NODES, PAIRS, TOKENS, Method, method_named
+from kleene.evidence.readings import Array, Reading
 from kleene.evidence.statistics import ranks, spearman
 from kleene.files import read_json, write_json, write_text
 from kleene.truth.factory import Model, folders_in, models_in, one_thread
@@ -235,15 +237,15 @@ def graph_of(model: Model, batch: int = BATCH, seed: int = 0) -> CircuitGraph:
     truth = model.truth
     tokens, names = truth["program"]["spec"]["tokens"], [node["of"] for node in truth["nodes"] if node["layer"] == 1]
     rng = np.random.default_rng([truth["index"], seed])
-    inputs, others = torch.from_numpy(rng.integers(tokens, size=(2, batch, len(truth["inputs"][0]))))
+    inputs, others = torch.from_numpy(rng.integers(tokens, size=(2, batch, len(truth["words"][0]["word"]))))
     return CircuitGraph(parts_of(model.network, names), inputs, others, tokens)
 
 
 STEADY = ("exact", "position", "nearness", "weight norm")  # do not depend on the pairs of inputs
 
 
-def _score_program(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
-    """The entries of a program's network: each seed has pairs of inputs of its own."""
+def _score_graphs(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
+    """The entries of a program's network for nodes and edges: each seed has pairs of inputs of its own."""
     graphs = [graph_of(model, seed=seed) for seed in range(seeds)]
     fresh, entries = graph_of(model, 64, seed=KEPT_SEED), []
     truths = {kind: truth_of_graph(model, graphs[0], kind) for kind in {kind for kind, _, _ in methods}}
@@ -253,50 +255,50 @@ def _score_program(model: Model, methods: list[tuple[str, str, Method]], seeds: 
         measured: list[dict[str, float | None]] = []
         for run in range(seeds * (NULL_DRAWS if name == "random" else 1) if name not in STEADY else 1):
             scores = method(graphs[run % seeds], np.random.default_rng([run, model.truth["index"]]))
-            found = compare(scores, effect, False, inside)
-            if found is not None:
+            found = None if scores is None else compare(scores, effect, False, inside)
+            if found is not None and scores is not None:
                 measured.append({**found, **(keep(fresh, scores) if run < MOST_KEPT else NOTHING_KEPT)})
         if measured:
-            about = {"model": model.name, **{key: model.truth[key] for key in ("level", "cell", "states")}}
-            about |= {"kind": kind, "method": name, "length": fresh.inputs.shape[1], "words": len(measured)}
-            entries.append({**about, **_means(measured)})
+            entries.append(_entry(model, kind, name, fresh.inputs.shape[1], measured))
     return entries
 
 
-def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
-    """The entries of one model."""
-    methods = [one for one in methods if (one[0] in ("nodes", "edges")) == (model.truth["kind"] == "program")]
-    if model.truth["kind"] == "program":
-        return _score_program(model, methods, seeds)
-    number = {symbol: code for code, symbol in enumerate(model.network.alphabet)}
+def _score_words(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
+    """The entries of a network for symbols and pairs of the words in its truth file."""
+    number = {symbol: code for code, symbol in enumerate(getattr(model.network, "alphabet", ()))}
     kept: dict[tuple[str, str, int], list[dict[str, float | None]]] = {}
     for place, word in enumerate(model.truth["words"]):
-        codes = tuple(number[symbol] for symbol in word["word"])
-        reading = Reading.of(model.network, codes)
-        upper = np.triu_indices(len(codes), 1)
+        reading = Reading.of(model.network, [number.get(symbol, symbol) for symbol in word["word"]])
+        upper = np.triu_indices(len(reading), 1)
         truths = {"tokens": np.array(word["shapley"]), "pairs": np.array(word["interactions"])[upper]}
         for kind, name, method in methods:
-            for seed in range(_runs(name, seeds)):
-                found = method(reading, np.random.default_rng([seed, model.truth["index"], place]))
-                scores = found if kind == "tokens" else found[upper]
-                measured = compare(scores, truths[kind], kind == "tokens")
+            for run in range(_runs(name, seeds)):
+                found = method(reading, np.random.default_rng([run, model.truth["index"], place]))
+                if found is None:
+                    break
+                measured = compare(found if kind == "tokens" else found[upper], truths[kind], kind == "tokens")
                 if measured is not None:
                     keep = keep_symbols if kind == "tokens" else keep_pairs
-                    kept.setdefault((kind, name, len(codes)), []).append(
-                        {**measured, **(keep(reading, found) if seed < MOST_KEPT else NOTHING_KEPT)}
+                    kept.setdefault((kind, name, len(reading)), []).append(
+                        {**measured, **(keep(reading, found) if run < MOST_KEPT else NOTHING_KEPT)}
                     )
+    return [_entry(model, kind, name, length, measured) for (kind, name, length), measured in kept.items()]
+
+
+def _entry(
+    model: Model, kind: str, method: str, length: int, measured: list[dict[str, float | None]]
+) -> dict[str, Any]:
     about = {"model": model.name, **{key: model.truth[key] for key in ("level", "cell", "states")}}
-    return [
-        {
-            **about,
-            "kind": kind,
-            "method": name,
-            "length": length,
-            "words": len(measured),
-            **_means(measured),
-        }
-        for (kind, name, length), measured in kept.items()
-    ]
+    about |= {"kind": kind, "method": method, "length": length, "words": len(measured)}
+    return {**about, **_means(measured)}
+
+
+def score_model(model: Model, methods: list[tuple[str, str, Method]], seeds: int) -> list[dict[str, Any]]:
+    """The entries of one model; automata have no nodes and edges to score."""
+    graphs = [one for one in methods if one[0] in ("nodes", "edges") and model.truth["kind"] == "program"]
+    words = [one for one in methods if one[0] in ("tokens", "pairs")]
+    entries = _score_graphs(model, graphs, seeds) if graphs else []
+    return entries + (_score_words(model, words, seeds) if words else [])
 
 
 ROOMS = ("evidence", "networks", "truth")
@@ -355,7 +357,7 @@ def score(
     - `methods`: names (`kleene.evidence.methods`), and "exact" for the planted one.
     - `folder`: what `kleene factory` made; folders in it may be of several levels.
     - `seeds`: how often methods that draw at random are run; methods for nodes and edges get other inputs each time.
-    - `limit`: at most so many models of each folder of models.
+    - `limit`: at most this many models of each folder of models.
     - `workers`: processes.
     - `keep`: a folder for what is measured of each model. A second call with the same code goes on from it.
     - `progress`: called with the number of models done.

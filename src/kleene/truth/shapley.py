@@ -1,4 +1,4 @@
-"""Exact effects of the symbols of a word on what a machine says: Shapley values, interactions, interventions.
+"""Exact effects of a word's symbols on a machine's answer: Shapley values, interactions, interventions.
 
 A coalition keeps its symbols; the others are drawn. Let V(t) be the expected value where each symbol is kept with
 probability t. The Shapley value of symbol i is the mean over t in [0, 1] of its effect at t, because a coalition of
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kleene.errors import InputError, NotSupported
-from kleene.truth.games import Array, Chances, Game, game_of
+from kleene.truth.games import Array, Chances, Game, Input, Machine, game_of
 
 INDICES = ("shapley", "banzhaf", "taylor")
 Index = Literal["shapley", "banzhaf", "taylor"]
@@ -43,8 +43,8 @@ def _summed(game: Game, index: str, at: Callable[[Array], Array], pairs: bool) -
 
 
 def shapley(
-    machine: Any,
-    word: Any,
+    machine: Machine,
+    word: Input,
     *,
     distribution: Chances = None,
     position: int | None = None,
@@ -76,8 +76,8 @@ def shapley(
 
 
 def interactions(
-    machine: Any,
-    word: Any,
+    machine: Machine,
+    word: Input,
     *,
     distribution: Chances = None,
     position: int | None = None,
@@ -103,7 +103,7 @@ def interactions(
     return _summed(game, index, game.pairs, True) if len(game) else np.zeros((0, 0))
 
 
-def effects(machine: Any, word: Any, *, distribution: Chances = None, position: int | None = None) -> Array:
+def effects(machine: Machine, word: Input, *, distribution: Chances = None, position: int | None = None) -> Array:
     """The effect of each intervention on one symbol: what the value becomes, less what it is: (symbol, replacement).
 
     `machine`, `word`, `distribution` and `position`: as for `shapley`. An entry is NaN where the distribution of an
@@ -123,7 +123,7 @@ def effects(machine: Any, word: Any, *, distribution: Chances = None, position: 
 class Truth:
     """What is true of a machine on a word.
 
-    `value` is what the machine says; `expected` what it says on average where every symbol is drawn. The Shapley
+    `value` is the machine's answer; `expected` is its mean when every symbol is drawn. The Shapley
     values sum to the difference.
     """
 

@@ -319,3 +319,28 @@ def test_files_are_utf_8_whatever_they_say_and_a_byte_order_mark_is_no_text(tmp_
         text = path.read_text(encoding="utf-8").replace('encoding="UTF-8"', 'encoding="ISO-8859-1"')
         path.write_text("\ufeff" + text, encoding="utf-8")
         assert kl.DFA.load(path).equivalent(dfa), name
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "said"),
+    [
+        (lambda: kl.DFA([[0, 0]], [0], "a"), kl.InputError, "one row per state and 1 columns"),
+        (lambda: kl.DFA([[0]], [0], "a", start=2), kl.InputError, "start state 2 is outside"),
+        (lambda: kl.DFA([[0]], [0], "a", names=["p", "q"]), kl.InputError, "2 names for 1 states"),
+        (lambda: kl.DFA.build("p", ["x"], {"p": {"a": "p"}}), kl.InputError, "'x' has no row"),
+        (lambda: kl.DFA.build("p", [], {"p": {"a": "x"}}), kl.InputError, "goes to 'x', which has no row"),
+        (lambda: kl.DFA.build("p", [], {"p": {"a": "p", "b": "p"}}, "a"), kl.InputError, "reads 'b', which is not"),
+        (lambda: kl.NFA([(0, "a", 0)], [0], "a").accepts_batch("a"), kl.InputError, "give a list of words"),
+        (lambda: kl.NFA([(0, "a", 0)], [0], "a") | 3, kl.InputError, "give an NFA"),
+        (
+            lambda: kl.NFA([(0, "a", 0), (0, "b", 0), (0, "a", 1)], [1], "ab").determinise(limit=1),
+            kl.NotSupported,
+            "determinise: more than 1 states; raise limit=",
+        ),
+        (lambda: kl.regex(3), kl.InputError, "pattern 3: an int; it should be a string"),
+        (lambda: kl.regex("a", alphabet=["ab"]), kl.InputError, "symbols of a regular expression are single"),
+    ],
+)
+def test_wrong_parts_are_named(work, error, said) -> None:
+    with pytest.raises(error, match=said):
+        work()

@@ -82,3 +82,46 @@ def test_errors() -> None:
     ):
         with pytest.raises(kl.InputError, match=says):
             work()
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (lambda: kl.Transducer([[0]], [["x"]], "ab"), "one row per state and 2 columns"),
+        (lambda: kl.Transducer([[0]], [["x"]], "a", start=3), "start state 3 is outside"),
+        (lambda: kl.Transducer([[0]], [["x"]], "a", last=["", ""]), "2 last outputs for 1 states"),
+    ],
+)
+def test_a_wrong_part_is_named(work, said):
+    with pytest.raises(kl.InputError, match=said):
+        work()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("m.xyz", "", "unknown suffix ..xyz.; use .json, .jff or .att"),
+        ("m.json", "[]", "not a transducer of version 1"),
+        ("m.att", "0 1 a b 3.5\n1\n", "it has weights; read it with kl.WeightedAutomaton.load"),
+        ("m.att", "0 1 <eps> b\n1\n", "line 1: an empty input"),
+        ("m.att", "0 1 a b\n0 0 a a\n1\n", "line 2: a second move from '0' on 'a'; give one"),
+        ("m.att", "0\n", "no transitions, so no alphabet"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path, file, content, said):
+    (tmp_path / file).write_text(content)
+    with pytest.raises(kl.FileError, match=said):
+        kl.Transducer.load(tmp_path / file)
+
+
+def test_files_that_cannot_hold_an_output(tmp_path):
+    moore = kl.Transducer.moore([[0]], ["x"], "a")
+    with pytest.raises(kl.FileError, match="cannot write before the first symbol"):
+        moore.save(tmp_path / "m.att")
+    long = kl.Transducer([[0]], [["xy"]], "a")
+    with pytest.raises(kl.FileError, match="in one move; AT&T files write at most one symbol"):
+        long.save(tmp_path / "m.att")
+    with pytest.raises(kl.FileError, match="write only on moves and may end anywhere"):
+        moore.save(tmp_path / "m.jff")
+    with pytest.raises(kl.FileError, match=r"unknown suffix '\.txt'"):
+        long.save(tmp_path / "m.txt")

@@ -95,3 +95,46 @@ def test_errors() -> None:
     ):
         with pytest.raises(kl.InputError, match=says):
             work()
+
+
+ONE = kl.WeightedAutomaton([1], {"a": [[2]]}, [1])
+CHEAP = kl.WeightedAutomaton([0], {"a": [[2]]}, [0], semiring="tropical")
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (lambda: kl.WeightedAutomaton([1], [[[2]]], [1]), "matrices should be a mapping"),
+        (lambda: kl.WeightedAutomaton(["x"], {"a": [[2]]}, [1]), "weights should be numbers"),
+        (lambda: ONE + 3, "give a WeightedAutomaton"),
+        (lambda: ONE + CHEAP, "the same semiring and alphabet"),
+        (lambda: CHEAP.equivalent(CHEAP), "equality of tropical automata is undecidable"),
+    ],
+)
+def test_a_wrong_operand_is_named(work, said):
+    with pytest.raises(kl.InputError, match=said):
+        work()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("m.xyz", "", "unknown suffix ..xyz.; use .json or .att"),
+        ("m.json", "[]", "not a weighted automaton of version 1"),
+        ("m.json", '{"version": 1, "kind": "weighted automaton"}', "not a weighted automaton"),
+        ("m.att", "0 1 a b 1\n1\n", "line 1: it has outputs"),
+        ("m.att", "0 1 <eps>\n1\n", "it has empty moves"),
+        ("m.att", "0\n", "no transitions, so no alphabet"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path, file, content, said):
+    (tmp_path / file).write_text(content)
+    with pytest.raises(kl.FileError, match=said):
+        kl.WeightedAutomaton.load(tmp_path / file)
+
+
+def test_files_that_cannot_hold_weights(tmp_path):
+    with pytest.raises(kl.FileError, match=r"use \.json or \.att"):
+        ONE.save(tmp_path / "m.txt")
+    with pytest.raises(kl.FileError, match=r"save real weights as \.json"):
+        ONE.save(tmp_path / "m.att")

@@ -210,7 +210,7 @@ def test_torch_module_follows_its_weights() -> None:
 
 
 def test_torch_refuses_to_round() -> None:
-    with pytest.raises(kl.NotExact, match="not all integers"):
+    with pytest.raises(kl.NotExact, match="some weights are not integers"):
         majority.rational_slu().torch()
     with pytest.raises(kl.NotExact, match="no bound"):
         majority.integer_relu().torch()

@@ -92,8 +92,7 @@ def test_every_class(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_decoder_in_every_class(family: str, tmp_path: Path) -> None:
-    fitting = [name for name in DECODERS if (name, family) != ("scan", "gpt2")]  # refused
-    check(cases([(name, family) for name in fitting], tmp_path))
+    check(cases([(name, family) for name in DECODERS], tmp_path))
 
 
 def test_the_environment_lacks_everything_else() -> None:

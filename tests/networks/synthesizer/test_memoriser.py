@@ -103,7 +103,7 @@ def test_saved_and_loaded(tmp_path):
         assert net.method == method and kl.decompile(net) == table
     description = (tmp_path / "grid" / "kleene.json").read_text()
     (tmp_path / "grid" / "kleene.json").write_text(description.replace('"lengths": [2', '"lengths": [1000000000'))
-    with pytest.raises(FileError, match="lengths of more than the 16,777,216 instructions"):
+    with pytest.raises(FileError, match="lengths of more than 16,777,216 instructions"):
         kl.load(tmp_path / "grid")
     (tmp_path / "grid" / "kleene.json").write_text(description.replace('"widths": [[2', '"widths": [[2000000'))
     with pytest.raises(FileError, match="not a description of a memoriser"):

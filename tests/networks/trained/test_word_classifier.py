@@ -56,8 +56,8 @@ def test_an_answer_does_not_depend_on_the_batch() -> None:
 @pytest.mark.parametrize(
     "key, value, says",
     [
-        ("cell", "perceptron", "cell='perceptron'; it should be one of rnn"),
-        ("hidden", 10**9, "hidden=1000000000; it should be 1 … 4096"),
+        ("cell", "perceptron", "cell='perceptron'; it must be one of rnn"),
+        ("hidden", 10**9, "hidden=1000000000; it must be 1 … 4096"),
         ("hidden", 24, "does not fit"),
         ("layers", 2, "does not fit"),
         ("alphabet", ["a"], "does not fit"),

@@ -112,7 +112,7 @@ def test_a_wrong_name_is_said(parity):
 
 def test_other_networks_say_what_they_are():
     rnn = kl.compile(kl.regex("(0|10*1)*", alphabet="01"))
-    assert repr(rnn) == "ExactRNN(4 relu units, integer weights, 16 not zero, alphabet {0, 1}, by scalar)"
+    assert repr(rnn) == "ExactRNN(4 relu units, integer weights, 16 non-zero, alphabet {0, 1}, by scalar)"
     assert "4 relu units, alphabet {0, 1}" in repr(rnn.torch())
     assert repr(kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ"))).startswith("Decider(28 relu units, rational")
     table = kl.InstructionTable.of_images(memorised.subleq_images())

@@ -184,3 +184,39 @@ def test_a_decoder_that_runs_out_of_positions_says_so(evaluator):
 def test_a_decoder_runs_dense_or_sparse():
     with pytest.raises(kl.NotSupported, match="'dense' or 'sparse', not 'rows'"):
         kl.compile(Follows).run([0], evaluator="rows")
+
+
+class Placed(kl.Program):
+    """Where a position is, in binary, from 5 on."""
+
+    tokens = 2
+    positions = 9
+    place = kl.word(4, position=kl.counting(5))
+    third = kl.cat(3, position=lambda p: p % 3)
+    result = kl.cat(16)
+    output, layers = result, 1
+
+    def step(z):
+        z.result = z.place[0:4] if z.third else 0
+
+
+class Continues(Placed):
+    """A decoder that appends where it is."""
+
+    tokens = 16
+    causal, stop, max_tokens = True, 13, 3
+
+    def step(z):
+        z.result = z.place[0:4]
+
+
+@pytest.mark.parametrize("evaluator", ["dense", "sparse"])
+def test_counted_positions_run_on_every_evaluator(evaluator):
+    """Nothing in the weights says where positions are counted from: the config does."""
+    net, wanted = kl.compile(Placed), [0, 6, 7, 0, 9, 10, 0, 12, 13]
+    for size in range(1, 10):
+        assert net.run([1] * size, evaluator=evaluator) == Placed.run([1] * size) == wanted[:size]
+    batch = [[0] * size for size in (1, 9, 3)]
+    assert net.run_batch(batch, evaluator=evaluator) == [Placed.run(row) for row in batch]
+    decoder = kl.compile(Continues)
+    assert decoder.run([3, 3], evaluator=evaluator) == Continues.run([3, 3]) == [6, 7, 8]

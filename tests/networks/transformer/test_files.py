@@ -312,5 +312,5 @@ def test_only_standard_transformers_are_saved(tmp_path):
         pass
 
     config = StandardConfig(tokens=2, classes=2, width=4, hidden=4, heads=1, head_size=4, layers=1)
-    with pytest.raises(NotSupported, match="an Other is not saved"):
+    with pytest.raises(NotSupported, match="an Other cannot be saved"):
         Other(config).save(tmp_path / "x")

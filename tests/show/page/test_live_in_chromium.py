@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks.chromium import chromium, find_chromium
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -21,11 +20,10 @@ from kleene.evidence.program_page import program_page
 from kleene.show.page import Page, _asset
 from kleene.show.page.weights import weights_data
 from lowering.test_rule_machine import Bits, TwoSteps
+from screens import SCREENS, needs_chromium
 from test_random_programs import Cycled, Guarded, Moved, Source, Worded
 
-pytestmark = pytest.mark.skipif(
-    find_chromium() is None, reason="Chromium is not installed (Debian: apt-get install chromium); .ci/run installs it"
-)
+pytestmark = needs_chromium
 LAYERS = 40  # the most that a run is followed
 LIBRARY = [
     kl.library.addition,
@@ -67,27 +65,19 @@ def test_every_program_of_the_library_is_here():
     assert programs == {program.__name__ for program in LIBRARY}
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
-
-
 @pytest.fixture
-def opened(browser, tmp_path):
+def opened(quiet, tmp_path):
     """Open a page; afterwards nothing was complained about, and nothing asked of the network."""
 
     def open_page(thing: Any, **how: Any) -> Any:
         path = tmp_path / "page.html"
         page = thing if isinstance(thing, Page) else program_page(thing)
         page.write(path)
-        browser.open(path, **how)
-        browser.wait("document.documentElement.dataset.compared")
-        return browser
+        quiet.open(path, **how)
+        quiet.wait("document.documentElement.dataset.compared")
+        return quiet
 
-    yield open_page
-    assert browser.complaints == []
-    assert all(url.startswith(("file:", "about:", "data:")) for url in browser.requests)
+    return open_page
 
 
 # --- the evaluator -----------------------------------------------------------------------------------------
@@ -275,11 +265,6 @@ def test_bits_of_words_and_layers_with_two_steps(opened, evaluator, program):
 
 # --- typing ----------------------------------------------------------------------------------------------------
 
-SIZES = {
-    "laptop": {"width": 1280, "height": 820},
-    "tablet": {"width": 820, "height": 1180, "phone": True},
-    "phone": {"width": 390, "height": 844, "phone": True},
-}
 GRID = "Object.fromEntries(view.rows.map((row, r) => [row.name, view.grid.cells[r].map((cell) => cell.textContent)]))"
 
 
@@ -289,9 +274,9 @@ def type_input(page: Any, text: str) -> None:
     page.wait("document.documentElement.dataset.busy === undefined")
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SCREENS)
 def test_another_input_is_typed_and_runs(opened, size):
-    page = opened(kl.library.addition.trace("34+58"), **SIZES[size])
+    page = opened(kl.library.addition.trace("34+58"), **SCREENS[size])
     assert page.do("document.querySelector('#typed').value") == "34+58"
     assert page.do("[view.layer, view.data.heads[view.head].name]") == [1, "token_right"]
     type_input(page, "7+995")
@@ -355,9 +340,9 @@ def test_a_decoder_appends_its_tokens(opened):
 # --- switching off -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SCREENS)
 def test_a_head_is_switched_off_by_a_click(opened, size):
-    page = opened(kl.library.addition.trace("34+58"), **SIZES[size])
+    page = opened(kl.library.addition.trace("34+58"), **SCREENS[size])
     row = page.do("view.data.heads.findIndex((head) => head.name === 'ptr_b_token')")
     page.click(f"th[data-row='{row}'] button")
     page.click(".detail .switch")

@@ -11,26 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks.chromium import chromium, find_chromium
 
 import kleene as kl
 from kleene.networks.trained.lstm import LanguageModel, Vocabulary
+from screens import SCREENS, needs_chromium
 
-pytestmark = pytest.mark.skipif(
-    find_chromium() is None, reason="Chromium is not installed (Debian: apt-get install chromium); .ci/run installs it"
-)
-SIZES = {
-    "laptop": {"width": 1280, "height": 820},
-    "laptop-dark": {"width": 1280, "height": 820, "dark": True},
-    "tablet": {"width": 820, "height": 1180, "phone": True},
-    "phone": {"width": 390, "height": 844, "phone": True},
-}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
+pytestmark = needs_chromium
+SIZES = SCREENS | {"laptop-dark": {"width": 1280, "height": 820, "dark": True}}
 
 
 @pytest.fixture(scope="module")

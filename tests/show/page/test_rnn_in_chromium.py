@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchmarks.chromium import chromium, find_chromium
 
 import kleene as kl
 from kleene.evidence.rnn_traces import RnnTrace
@@ -17,38 +16,24 @@ from kleene.networks.rnn.matrix import Matrix
 from kleene.show.page import Page
 from kleene.show.page.rnn import rnn_page
 from random_machines import random_dfa, random_slu_rnn, random_turing, random_two_tape
+from screens import SCREENS, needs_chromium
 
-pytestmark = pytest.mark.skipif(
-    find_chromium() is None, reason="Chromium is not installed (Debian: apt-get install chromium); .ci/run installs it"
-)
-SIZES = {
-    "laptop": {"width": 1280, "height": 820},
-    "tablet": {"width": 820, "height": 1180, "phone": True},
-    "phone": {"width": 390, "height": 844, "phone": True},
-}
+pytestmark = needs_chromium
 EVEN = kl.regex("(0|10*1)*", "01")
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
-
-
 @pytest.fixture
-def opened(browser, tmp_path):
+def opened(quiet, tmp_path):
     """Open a page; afterwards nothing was complained about, and nothing asked of the network."""
 
     def open_page(thing: RnnTrace | Page, **how: Any) -> Any:
         path = tmp_path / "page.html"
         (thing if isinstance(thing, Page) else rnn_page(thing)).write(path)
-        browser.open(path, **how)
-        browser.wait("document.documentElement.dataset.compared")
-        return browser
+        quiet.open(path, **how)
+        quiet.wait("document.documentElement.dataset.compared")
+        return quiet
 
-    yield open_page
-    assert browser.complaints == []
-    assert all(url.startswith(("file:", "about:", "data:")) for url in browser.requests)
+    return open_page
 
 
 def type_word(page: Any, word: str) -> None:
@@ -157,12 +142,12 @@ def test_the_badge_says_where_they_differ(opened, part):
     assert said[part] in found.text(".badge")
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SCREENS)
 @pytest.mark.parametrize("kind", ["automaton", "machine"])
 def test_another_word_is_typed_and_runs(opened, kind, size):
     """Type, step, and see diagram, tape and table go together."""
     net = kl.compile(EVEN if kind == "automaton" else kl.library.turing_machines.POWERS_OF_TWO)
-    page = opened(kl.explain(net, "11"), **SIZES[size])
+    page = opened(kl.explain(net, "11"), **SCREENS[size])
     assert page.do("document.querySelector('#typed').value") == "11" and page.text("#answer") == "→ accepts"
     type_word(page, "111")
     assert page.text("#answer") == "→ rejects" and "run by this page's network" in page.text(".facts")
@@ -184,11 +169,11 @@ def test_another_word_is_typed_and_runs(opened, kind, size):
     page.wait("document.querySelector('#answer').textContent === '→ accepts'")
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SCREENS)
 def test_a_unit_is_switched_off_by_a_click(opened, size):
     """The page breaks as the network breaks in Python with that unit's weights at zero."""
     net = kl.compile(EVEN, method="minsky")
-    page = opened(kl.explain(net, "0110"), **SIZES[size])
+    page = opened(kl.explain(net, "0110"), **SCREENS[size])
     for unit in range(net.units):
         row = page.do(f"view.rows.findIndex((row) => row.part === 'hidden' && row.index === {unit})")
         page.do(f"view.choose({row}, 1)")
@@ -234,9 +219,9 @@ def test_a_broken_machine_says_so(opened):
     assert broken > 1
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SCREENS)
 def test_weights_by_name(opened, size):
-    page = opened(kl.explain(kl.compile(EVEN, method="minsky"), "01"), **SIZES[size])
+    page = opened(kl.explain(kl.compile(EVEN, method="minsky"), "01"), **SCREENS[size])
     page.click("#tab-weights")
     page.do("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     page.wait("document.querySelectorAll('.terms > div').length > 5")
@@ -249,7 +234,7 @@ def test_weights_by_name(opened, size):
 
 
 def test_on_a_phone_the_chosen_value_comes_up_as_a_sheet(opened):
-    page = opened(kl.explain(kl.compile(EVEN), "0110"), **SIZES["phone"])
+    page = opened(kl.explain(kl.compile(EVEN), "0110"), **SCREENS["phone"])
     fixed = "getComputedStyle(document.querySelector('.detail')).position"
     assert page.do(fixed) == "static"
     page.click("#c1-2")

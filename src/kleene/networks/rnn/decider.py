@@ -19,17 +19,17 @@ from kleene.networks.rnn.matrix import Number, Vector
 from kleene.networks.rnn.whole_numbers import WholeNumbers, vector_of
 
 END, NUL = "EOS", "NUL"
-MAX_BASE = 128  # of the number system of stacks: digits are kept in a byte
+MAX_BASE = 128  # the largest base of stacks: a digit fits into a byte
 NOTHING, ACCEPT, REJECT = range(3)  # the rows of the output
 ANSWERS = (None, "accept", "reject")
-MARK = ""  # stands for $, the bottom of a stack: no symbol is empty
+MARK = ""  # stands for $, the bottom of a stack; real symbols are not empty
 CHUNK = 20_000_000  # steps between two reports of progress
 Progress = Callable[[int], None] | None
 
 
 @dataclass(frozen=True, repr=False)
 class Decider(ExactRNN):
-    """An `ExactRNN` with outputs NUL, ACC and REJ. `about` names the values, so that tapes can be read."""
+    """An `ExactRNN` with outputs NUL, ACC and REJ. `about` names the values from which tapes are read."""
 
     kind = "decider"
 
@@ -46,13 +46,13 @@ class Decider(ExactRNN):
 
         word: the input.
         max_steps: the most steps of the machine.
-        tape: return the tape, too.
+        tape: also return the tape.
         evaluator: "patterns" evaluates the weights once for every pattern of leading digits, and then moves digits;
             "plain" multiplies by every weight at every step. Both are exact.
         progress: called with the number of steps from time to time.
         """
         if max_steps < 0:
-            raise InputError(f"decide: max_steps={max_steps}; it should be at least 0")
+            raise InputError(f"decide: max_steps={max_steps}; it must be at least 0")
         if evaluator not in ("patterns", "plain"):
             raise InputError(f"decide: evaluator {evaluator!r}; it should be 'patterns' or 'plain'")
         inputs = [*encode(word, self._letters), self._index[END]]
@@ -66,7 +66,7 @@ class Decider(ExactRNN):
         return Decision(done.answer, done.steps, state, text, head)
 
     def lead(self, length: int) -> int:
-        """How many steps the network takes before the machine's first, on a word of this length."""
+        """The number of network steps before the machine's first step, on a word of this length."""
         each, more = self.about["lead"]
         return int(each * length + more)
 
@@ -75,7 +75,7 @@ class Decider(ExactRNN):
         return {s: i for s, i in self._index.items() if s not in (END, NUL)}
 
     def run_inputs(self, word: Word) -> Iterator[Vector]:
-        """The hidden vectors on w, EOS, NUL, NUL, …, without end; the initial one first."""
+        """The hidden vectors on w, EOS, NUL, NUL, …, without end, after the initial one."""
         g = self.s
         yield g
         for symbol in [*encode(word, self._letters), self._index[END]]:
@@ -90,7 +90,7 @@ class Decider(ExactRNN):
         return self.values(g), answer, steps
 
     def _patterns(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
-        """Read the input by plain steps, since it goes deep into a number; then follow patterns."""
+        """Read the input by plain steps, since it becomes many digits of a number; then follow patterns."""
         g, answer, steps = self._read(inputs[:limit])
         h = self.values(g)
         try:
@@ -104,7 +104,7 @@ class Decider(ExactRNN):
         return h, answer, steps
 
     def _read(self, inputs: list[int]) -> tuple[Vector, int, int]:
-        """Hidden vector, answer and steps after the input, or at the first answer."""
+        """The hidden vector, answer and steps after the input, or at the first answer."""
         steps, answer = -1, 0
         for numbers, scale in self._whole_numbers.run(inputs):
             steps += 1
@@ -118,7 +118,7 @@ class Decider(ExactRNN):
         return WholeNumbers(self)
 
     def _advance(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
-        """Hidden vector, answer and steps after at most `limit` plain steps."""
+        """The hidden vector, answer and steps after at most `limit` plain steps."""
         g, steps, nul = self.s, 0, self._index[NUL]
         answer = self.answer(g)
         while not answer and steps < limit:
@@ -146,7 +146,7 @@ class Decider(ExactRNN):
             )
         return y.index(1)
 
-    # Reading what the hidden vector stands for
+    # Reading the configuration from the hidden vector
 
     def values(self, g: Vector) -> Vector:
         """h = R g: the named values."""
@@ -165,7 +165,7 @@ class Decider(ExactRNN):
         return h
 
     def configuration(self, h: Vector) -> tuple[str, list[str], str, list[str]]:
-        """State, cells to the left (nearest first), symbol, cells to the right."""
+        """The state, the cells to the left (nearest first), the symbol, the cells to the right."""
         state = symbol = ""
         stacks: dict[str, dict[str, Number]] = {"l": {}, "r": {}}
         for i, role in enumerate(self.about["roles"]):
@@ -194,7 +194,7 @@ class Decider(ExactRNN):
 
 
 def code(cells: Sequence[str], symbols: Iterable[str], base: int, zero: str | None) -> dict[str, Fraction]:
-    """Equations (4.27), (4.28): each symbol's number, $ at the bottom where there is one.
+    """Equations (4.27), (4.28): the number of each symbol, with $ at the bottom if there is one.
 
     Symbol `zero` is digit 0 of all numbers.
     """
@@ -214,16 +214,16 @@ def load(folder: Path) -> Decider:
     about = net.about
     roles = about.get("roles")
     if net.readout is None or not isinstance(roles, list) or len(roles) != len(net.readout.names):
-        raise FileError(f"{where} → 'roles': should name what each of the readout's values is")
+        raise FileError(f"{where} → 'roles': must name each value of the readout")
     if not all(isinstance(r, list) and r and all(isinstance(part, str) for part in r) for r in roles):
-        raise FileError(f"{where} → 'roles': each should be a list of texts")
+        raise FileError(f"{where} → 'roles': each must be a list of strings")
     lead = about.get("lead")
     if not isinstance(lead, list | tuple) or len(lead) != 2 or not all(type(n) is int for n in lead):
-        raise FileError(f"{where} → 'lead': should be two integers")
+        raise FileError(f"{where} → 'lead': must be two integers")
     if type(about.get("base")) is not int or not 3 <= about["base"] <= MAX_BASE:
-        raise FileError(f"{where}: 'base' should be a whole number from 3 to {MAX_BASE}")
+        raise FileError(f"{where}: 'base' must be a whole number from 3 to {MAX_BASE}")
     if not isinstance(about.get("blank"), str) or not isinstance(about.get("two_way", True), bool):
-        raise FileError(f"{where}: 'blank' should be a symbol, and 'two_way' true or false")
+        raise FileError(f"{where}: 'blank' must be a symbol, and 'two_way' true or false")
     if net.out_W.rows != 3 or END not in net.alphabet or NUL not in net.alphabet:
         raise FileError(f"{folder}/weights.json: a decider reads EOS and NUL and has three outputs")
     return net

@@ -34,7 +34,9 @@ from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.matrix import Number, Vector, exact
 
 MAX_PLACES = 5
-Window = tuple[int | None, bool]  # a slot's first digits as one number (None: not taken yet); whether these are all
+Window = tuple[
+    int | None, bool
+]  # a slot's first digits as one number (None: not taken yet); whether the slot has no more digits
 
 
 class _MoreDigits(Exception):
@@ -62,7 +64,7 @@ class PatternEngine:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget all patterns: the slots or the places have changed."""
+        """Forget all patterns, since the slots or the places have changed."""
         self.rest = [i for i in range(self.size) if i not in self.slots]
         self.whole_ids: dict[tuple[Number, ...], int] = {}
         self.wholes: list[tuple[Number, ...]] = []
@@ -90,7 +92,9 @@ class PatternEngine:
                 self.slots = sorted([*self.slots, found.args[0]])
             except _MoreDigits:
                 if self.places >= MAX_PLACES:
-                    raise NotExact("patterns: a unit's sign hangs on too many digits; use evaluator='plain'") from None
+                    raise NotExact(
+                        "patterns: the sign of a unit depends on too many digits; use evaluator='plain'"
+                    ) from None
                 self.places += 1
             self._forget()
 
@@ -122,7 +126,7 @@ class PatternEngine:
         return {i: v for i, v in h.items() if v != 0}, answer, time
 
     def _take_digits(self, slots: Slots, sources: dict[int, Iterator[int]]) -> bool:
-        """Take one digit more of each lazy number that has fewer than a pattern; false where there is none."""
+        """Take one more digit of each lazy number that has fewer than a pattern. Return whether there was one."""
         short = [s for s in range(len(self.slots)) if slots.high[s] - slots.low[s] < self.places]
         for s in short:
             slots.low[s] -= 1
@@ -130,7 +134,7 @@ class PatternEngine:
         return bool(short)
 
     def _windows(self, slots: Slots) -> list[Window]:
-        """The window of every slot, as they are now."""
+        """The current window of every slot."""
         result: list[Window] = []
         for s in range(len(self.slots)):
             first = digits_of(slots, s)
@@ -156,7 +160,7 @@ class PatternEngine:
 
     @staticmethod
     def _answer(outputs: list[list[Number]]) -> int:
-        """The output that is 1; `outputs` is the constant and then the part that hangs on each slot."""
+        """The output that is 1; `outputs` is the constant and then the part that depends on each slot."""
         if any(v != 0 for part in outputs[1:] for v in part) or sorted(outputs[0]) != [0] * (len(outputs[0]) - 1) + [1]:
             raise NotExact("patterns: the output is not one of the answers")
         return outputs[0].index(1)
@@ -204,7 +208,7 @@ class PatternEngine:
         for s, (i, (window, closed)) in enumerate(zip(self.slots, windows)):
             if not closed:
                 opened[i] = 1 + s
-            elif window:  # all its digits are seen: a known number
+            elif window:  # all digits are in the window: a known number
                 value[i] = exact(Fraction(window, scale))
         base = self.rnn._base[symbol][0]
         active: dict[int, list[Number]] = {}
@@ -234,10 +238,10 @@ class PatternEngine:
         stay."""
         factor, constant = form[1 + slot], form[0]
         if any(v for s, v in enumerate(form[1:]) if s != slot):
-            raise NotExact("patterns: a number hangs on another one; use evaluator='plain'")
+            raise NotExact("patterns: a number depends on another one; use evaluator='plain'")
         if factor == 0:
             if self.slots[slot] in self.lazy:
-                raise NotExact("patterns: a lazy number is forgotten; use evaluator='plain'")
+                raise NotExact("patterns: the network drops a lazy number; use evaluator='plain'")
             return True, to_digits(constant, self.base, self.places)
         if factor == 1 and constant == 0:
             return None
@@ -251,7 +255,7 @@ class PatternEngine:
         count = self.places - shift
         first = window[0] + constant * Fraction(self.base) ** (self.places - 1 - shift)
         if rest != 1 or count < 0 or first.denominator != 1 or not 0 <= first < self.base**count:
-            raise NotExact("patterns: a number is not moved by whole digits; use evaluator='plain'")
+            raise NotExact("patterns: a number does not move by whole digits; use evaluator='plain'")
         digits, number = [], int(first)
         for _ in range(count):
             number, digit = divmod(number, self.base)
@@ -259,7 +263,7 @@ class PatternEngine:
         return False, digits[::-1]
 
     def _enter(self, whole: int, symbol: int, windows: list[Window], move: int) -> None:
-        """Write the pattern into the trie: a node a slot, and the move at its end."""
+        """Write the pattern into the trie: one node per slot, and the move at the end."""
         table, at = self.roots, (whole, symbol)
         for window, closed in windows:
             if table[at] < 0:

@@ -21,11 +21,11 @@ class Slots(NamedTuple):
     digits: np.ndarray  # (slot, room)
     low: np.ndarray
     high: np.ndarray
-    lazy: np.ndarray  # whether the number has more digits than are here
+    lazy: np.ndarray  # whether the number has more digits than the array
 
 
 class Patterns(NamedTuple):
-    """The patterns known so far, as a trie with a node a slot, and the move at the end of each path."""
+    """The patterns known so far, as a trie with one node per slot, and the move at the end of each path."""
 
     base: int
     places: int  # digits in a pattern
@@ -56,7 +56,7 @@ def follow_patterns(
         for s in range(count):
             if node < 0:
                 break
-            if high[s] - low[s] < places:  # a lazy number, its digits not asked for yet
+            if high[s] - low[s] < places:  # a lazy number whose digits are not computed yet
                 code = trie.shape[1] - 1
             else:
                 window = 0

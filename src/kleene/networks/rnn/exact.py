@@ -54,8 +54,8 @@ class ExactRNN:
     out_W: Matrix
     out_b: Vector = field(default_factory=dict)
     activation: str = "relu"  # or "slu": min(max(x, 0), 1)
-    criterion: str = "one"  # accept when the output is 1, or when it is "positive"
-    largest: int | None = None  # no hidden value is above this; None: not known
+    criterion: str = "one"  # accept if the output is 1, or if it is "positive"
+    largest: int | None = None  # a bound on hidden values; None: unknown
     readout: Readout | None = None
     about: dict[str, Any] = field(default_factory=dict)  # plain data: method, sizes, the machine compiled
 
@@ -70,32 +70,30 @@ class ExactRNN:
             ("out_W", self.out_W, (self.out_W.rows, units)),
         ):
             if (matrix.rows, matrix.columns) != shape:
-                raise InputError(
-                    f"RNN: {name} is {matrix.rows} × {matrix.columns}; it should be {shape[0]} × {shape[1]}"
-                )
+                raise InputError(f"RNN: {name} is {matrix.rows} × {matrix.columns}; it must be {shape[0]} × {shape[1]}")
         if self.activation not in ("relu", "slu"):
-            raise InputError(f"RNN: activation {self.activation!r}; it should be 'relu' or 'slu'")
+            raise InputError(f"RNN: activation {self.activation!r}; it must be 'relu' or 'slu'")
         if self.criterion not in ("one", "positive"):
-            raise InputError(f"RNN: criterion {self.criterion!r}; it should be 'one' or 'positive'")
+            raise InputError(f"RNN: criterion {self.criterion!r}; it must be 'one' or 'positive'")
         if self.largest is not None and (type(self.largest) is not int or self.largest < 1):
-            raise InputError(f"RNN: largest={self.largest!r}; it should be an integer of at least 1, or None")
+            raise InputError(f"RNN: largest={self.largest!r}; it must be an integer of at least 1, or None")
 
     # Sizes
 
     @property
     def units(self) -> int:
-        """How many hidden units there are."""
+        """The number of hidden units."""
         return self.V.rows
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Units, non-zero weights, and the sizes of the other constructions where they are known."""
+        """Units, non-zero weights, and the sizes of the other constructions if known."""
         nonzero = len(self.V.entries) + len(self.W.entries) + len(self.b) + len(self.s) + len(self.out_W.entries)
         return {"units": self.units, "nonzero": nonzero + len(self.out_b), **self.about.get("sizes", {})}
 
     @property
     def weights_each_way(self) -> dict[str, int]:
-        """About how many weights that are not zero each construction of the automaton would have."""
+        """An estimate of the non-zero weights in each construction of the automaton."""
         found: dict[str, int] = self.about.get("weights", {})
         return found
 
@@ -110,20 +108,20 @@ class ExactRNN:
         numbers, made = "integer" if self.integer else "rational", self.about.get("method") or self.about.get("form")
         return (
             f"{type(self).__name__}({self.units} {self.activation} units, {numbers} weights, {self.sizes['nonzero']} "
-            f"not zero, alphabet {{{letters}}}{f', by {made}' if made else ''})"
+            f"non-zero, alphabet {{{letters}}}{f', by {made}' if made else ''})"
         )
 
     def __str__(self) -> str:
         weights = "integer" if self.integer else "rational"
         lines = [
             f"RNN: {self.units} {self.activation.upper() if self.activation == 'slu' else 'ReLU'} units, "
-            f"{weights} weights, {self.sizes['nonzero']} of them not zero"
+            f"{weights} weights, {self.sizes['nonzero']} of them non-zero"
         ]
         if self.about.get("sizes"):
-            lines.append("units each way: " + ", ".join(f"{k} {v:,}" for k, v in self.about["sizes"].items()))
+            lines.append("units by construction: " + ", ".join(f"{k} {v:,}" for k, v in self.about["sizes"].items()))
         if self.weights_each_way:
             each = ", ".join(f"{k} {v:,}" for k, v in self.weights_each_way.items())
-            lines.append(f"weights each way, about: {each}")
+            lines.append(f"weights by construction, about: {each}")
         return "\n".join(lines)
 
     # Running
@@ -142,7 +140,7 @@ class ExactRNN:
 
     @cached_property
     def _base(self) -> list[tuple[dict[int, Number], dict[int, Number]]]:
-        """For each symbol W x + b: all of it, and the positive part."""
+        """For each symbol W x + b, whole and without its negative part."""
         result = []
         for column in self.W.by_column():
             base = dict(self.b)
@@ -152,11 +150,11 @@ class ExactRNN:
         return result
 
     def step(self, g: Vector, symbol: int) -> Vector:
-        """The next hidden vector, on the code of a symbol; where V = A·R, V g is computed as A (R g)."""
+        """The next hidden vector, given the code of a symbol. If V = A·R, V g is computed as A (R g)."""
         return self.step_from(g if self._named is None else _combine(self._named, g), symbol)
 
     def step_from(self, h: Vector, symbol: int) -> Vector:
-        """The next hidden vector, from the named values h = R g (from g itself where there is no readout)."""
+        """The next hidden vector, from the named values h = R g (from g itself without a readout)."""
         base, positive = self._base[symbol]
         sums = dict(positive)
         for j, value in h.items():
@@ -203,7 +201,7 @@ class ExactRNN:
         return self.accepting(self.run(word))
 
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
-        """Whether each word is accepted; uses the torch module where it is exact."""
+        """Whether each word is accepted; uses the torch module if that is exact."""
         try:
             return self._module.accepts_batch(words)
         except NotExact:
@@ -211,14 +209,14 @@ class ExactRNN:
 
     @cached_property
     def _module(self) -> SimpleRNN:
-        """The torch module; it raises NotExact where a hidden value exceeds `largest`."""
+        """The torch module; it raises NotExact if a hidden value exceeds `largest`."""
         module = self.torch()
         if self.activation == "relu" and self.largest is not None:
             module.watch(self.largest)
         return module
 
     def torch(self, **options: Any) -> SimpleRNN:
-        """The same network as a torch module, a `SimpleRNN`; raises NotExact where it would round."""
+        """The same network as a torch module, a `SimpleRNN`; raises NotExact if it would round."""
         from kleene.networks.rnn.torch_rnn import SimpleRNN
 
         return SimpleRNN.from_exact(self, **options)
@@ -249,7 +247,7 @@ class ExactRNN:
     # Files
 
     def save(self, folder: str | Path) -> None:
-        """Write a folder with kleene.json (what it is) and weights.json (every number, exactly)."""
+        """Write a folder with kleene.json (the description) and weights.json (every number, exactly)."""
         from kleene.networks.rnn.files import save
 
         save(self, Path(folder))

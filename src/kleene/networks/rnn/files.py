@@ -56,19 +56,19 @@ def load(folder: Path, cls: type[ExactRNN] = ExactRNN) -> Any:
         raise FileError(f"{folder}/kleene.json: version {description.get('version')!r}; this Kleene reads {VERSION}")
     about = description.get("about")
     if not isinstance(about, dict):
-        raise FileError(f"{folder}/kleene.json, 'about': should be an object")
+        raise FileError(f"{folder}/kleene.json, 'about': must be an object")
     where = f"{folder}/weights.json"
     data = read_json(folder / "weights.json")
     if not isinstance(data, dict):
-        raise FileError(f"{where}: should be an object")
+        raise FileError(f"{where}: must be an object")
     units, outputs, alphabet = data.get("units"), data.get("outputs"), data.get("alphabet")
     if type(units) is not int or not 0 <= units <= MAX_UNITS or type(outputs) is not int or not 0 < outputs <= 1000:
-        raise FileError(f"{where}: 'units' is {units!r} and 'outputs' {outputs!r}; they should be counts")
+        raise FileError(f"{where}: 'units' is {units!r} and 'outputs' {outputs!r}; they must be counts")
     if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
-        raise FileError(f"{where}, 'alphabet': should be a list of symbols")
+        raise FileError(f"{where}, 'alphabet': must be a list of symbols")
     largest = data.get("largest")
     if largest is not None and type(largest) is not int:
-        raise FileError(f"{where}, 'largest': {largest!r} should be an integer or null")
+        raise FileError(f"{where}, 'largest': {largest!r} must be an integer or null")
 
     def matrix(key: str, rows: int, columns: int) -> Matrix:
         return matrix_from_json(data.get(key), rows, columns, f"{where}, {key!r}")
@@ -78,7 +78,7 @@ def load(folder: Path, cls: type[ExactRNN] = ExactRNN) -> Any:
 
     readout = _readout(data, units, where)
     if readout is not None and (readout.A @ readout.R).entries != matrix("V", units, units).entries:
-        raise FileError(f"{where}, 'readout': V = A·R does not hold; the numbers were changed")
+        raise FileError(f"{where}, 'readout': V = A·R does not hold; the numbers have changed")
     try:
         return cls(
             tuple(alphabet),
@@ -107,7 +107,7 @@ def _readout(data: dict[str, Any], units: int, where: str) -> Readout | None:
         or not isinstance(part.get("names"), list)
         or not all(isinstance(n, str) for n in part["names"])
     ):
-        raise FileError(f"{where}, 'readout': should be an object with 'names', 'R', 'c' and 'A'")
+        raise FileError(f"{where}, 'readout': must be an object with 'names', 'R', 'c' and 'A'")
     size = len(part["names"])
     return Readout(
         tuple(part["names"]),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
@@ -17,13 +17,13 @@ from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, write_json, written_atomically
 from kleene.networks.formats import check_format
 from kleene.networks.rnn.packing import Packed
-from kleene.networks.trained.lstm import check_shapes
+from kleene.networks.weight_files import with_saved_weights
 
 VERSION = 1
 CELLS: dict[str, tuple[Any, int]] = {"lstm": (nn.LSTM, 4), "gru": (nn.GRU, 3)}
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SEGMENT = 4096  # symbols of each word in one call of the cell
-CALL = 4_000_000  # numbers that one call of the cell makes, about
+CALL = 4_000_000  # about as many numbers as one call of the cell makes
 
 
 class GatedRNN(nn.Module):
@@ -49,7 +49,7 @@ class GatedRNN(nn.Module):
         cell: "lstm" or "gru".
         units: the hidden size.
         dtype: the number format.
-        about: plain data that is saved with the network: the machine that it was compiled from.
+        about: plain data to save with the network, such as the machine that it was compiled from.
         """
         super().__init__()
         self.alphabet, self.cell, self.units, self.dtype = check_alphabet(alphabet), cell, units, dtype
@@ -67,7 +67,7 @@ class GatedRNN(nn.Module):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Units, parameters, and how many of them are not zero."""
+        """Units, parameters and non-zero parameters."""
         return {
             "units": self.units,
             "parameters": sum(p.numel() for p in self.parameters()),
@@ -91,7 +91,7 @@ class GatedRNN(nn.Module):
 
     @torch.no_grad()
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
-        """Whether each word is accepted; words of all lengths run in one pack."""
+        """Whether each word is accepted; words of all lengths run in one packed batch."""
         check_format("gated RNN", self.out.weight, DTYPES[self.dtype])
         codes, offsets = encode_batch(words, self.alphabet)
         packed = Packed(codes, offsets)
@@ -163,18 +163,10 @@ def load(folder: Path) -> GatedRNN:
     if cell not in CELLS or dtype not in DTYPES or type(units) is not int or units < 1 or not isinstance(about, dict):
         raise FileError(f"{path}: needs a 'cell' ({', '.join(CELLS)}), 'units', a 'dtype' and 'about'")
     if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
-        raise FileError(f"{path}, 'alphabet': should be a list of symbols")
+        raise FileError(f"{path}, 'alphabet': must be a list of symbols")
     gates = CELLS[cell][1]
     if gates * units * (units + len(alphabet) + 3) > MAX_PARAMETERS:
         raise FileError(f"{path}: {units:,} units need more than {MAX_PARAMETERS:,} parameters")
-    try:
-        check_shapes(folder / "weights.safetensors", shapes(len(alphabet), units, gates))
-        net = GatedRNN(alphabet, cell, units, dtype, about)
-        net.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{path}: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library has its own kinds
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return net.eval()
+    return with_saved_weights(
+        folder, lambda: shapes(len(alphabet), units, gates), lambda: GatedRNN(alphabet, cell, units, dtype, about)
+    )

@@ -1,7 +1,7 @@
 """Linear RNNs: h⁽ᵗ⁾ = A(x⁽ᵗ⁾) h⁽ᵗ⁻¹⁾ + b(x⁽ᵗ⁾), with matrices that depend on the input, and a parallel scan.
 
-A layer reads the symbol and what the layers below held before it. One ReLU layer, `rules`, makes units of these; A and
-b are linear in the units (a symbol's unit is its own where there is one layer). Three forms of A:
+A layer reads the symbol and the earlier states of the layers below. One ReLU layer, `rules`, makes units of these; A
+and b are linear in the units (with one layer, each symbol is a unit). A has one of three forms:
 
 - "diagonal": 1 + gate · units, a number per dimension, as in Mamba.
 - "products": (I − l_m r_mᵀ) … (I − l_1 r_1ᵀ) with l and r linear in the units. With l = r this is DeltaNet's (one
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from kleene.common.alphabet import Word, check_alphabet, encode_batch
@@ -27,7 +27,7 @@ from kleene.files import MAX_PARAMETERS, check_version, read_json, write_json, w
 from kleene.networks.formats import check_format
 from kleene.networks.rnn.packing import Packed
 from kleene.networks.rnn.scanning import Step, after, before
-from kleene.networks.trained.lstm import check_shapes
+from kleene.networks.weight_files import with_saved_weights
 
 VERSION = 1
 FORMS = ("diagonal", "products", "dense")
@@ -36,7 +36,7 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.
 
 @dataclass(frozen=True)
 class LayerShape:
-    """The sizes of a layer: its state, the units of its rules, and its factors where A is a product."""
+    """The sizes of a layer: its state, the units of its rules, and its factors if A is a product."""
 
     form: str
     size: int
@@ -45,7 +45,7 @@ class LayerShape:
 
 
 class LinearLayer(nn.Module):
-    """One layer. `features` is how many numbers its rules read: the symbols, then the states of the layers below."""
+    """One layer. `features` is the number of inputs of its rules: the symbols, then the states of the layers below."""
 
     def __init__(self, shape: LayerShape, features: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class LinearLayer(nn.Module):
 class LinearRNN(nn.Module):
     """Layers, and a read-out of their last states: linear, or with one ReLU layer. A positive output means accept.
 
-    `weight(word)` is the output itself, which is what a weighted automaton's network is for.
+    `weight(word)` is the output itself: the weight, for a weighted automaton.
     """
 
     kind = "linear"
@@ -115,7 +115,7 @@ class LinearRNN(nn.Module):
         layers: the shapes of the layers, lowest first.
         read_units: ReLU units of the read-out; 0 for a linear read-out.
         dtype: the number format.
-        about: plain data that is saved with the network.
+        about: plain data to save with the network.
         """
         super().__init__()
         self.alphabet, self.dtype = check_alphabet(alphabet), dtype
@@ -146,7 +146,7 @@ class LinearRNN(nn.Module):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Layers, dimensions of the state, factors, parameters, and how many of them are not zero."""
+        """Layers, dimensions of the state, factors, parameters and non-zero parameters."""
         return {
             "layers": len(self.shapes),
             "state": sum(shape.size for shape in self.shapes),
@@ -177,7 +177,7 @@ class LinearRNN(nn.Module):
     def scanned(self, codes: Tensor) -> Tensor:
         """All layers' states after a word, each layer by one parallel scan over the time."""
         symbols = self.one_hot(torch.arange(len(self.alphabet), device=codes.device))
-        below: list[Tensor] = []  # (time, d): what the layers below held before each symbol
+        below: list[Tensor] = []  # (time, d): the states of the layers below before each symbol
         ends: list[Tensor] = []
         for number, layer in enumerate(self.stack):
             if number == 0:
@@ -292,23 +292,13 @@ def load(folder: Path) -> LinearRNN:
         read_units = content["read_units"]
         counts = [read_units, *(n for s in layers for n in (s.size - 1, s.units, s.factors))]
         if not all(type(n) is int and n >= 0 for n in counts) or not isinstance(about, dict) or dtype not in DTYPES:
-            raise ValueError("sizes should be counts, and there should be a format and 'about'")
+            raise ValueError("sizes must be counts; a format and 'about' are needed")
         if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
-            raise ValueError("'alphabet' should be a list of symbols")
+            raise ValueError("'alphabet' must be a list of symbols")
         wanted = all_shapes(len(alphabet), layers, read_units)
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a description of a linear RNN ({error})") from None
     total = sum(int(np.prod([float(n) for n in sizes])) for sizes in wanted.values())
     if total > MAX_PARAMETERS:
-        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
-    try:
-        check_shapes(folder / "weights.safetensors", wanted)
-        net = LinearRNN(alphabet, layers, read_units, dtype, about)
-        net.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{path}: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library has its own kinds
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return net.eval()
+        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that Kleene loads")
+    return with_saved_weights(folder, lambda: wanted, lambda: LinearRNN(alphabet, layers, read_units, dtype, about))

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 
 def exact(value: Any) -> Number:
-    """An integer where it is one, else a fraction."""
+    """An integer if the number is whole, otherwise a fraction."""
     fraction = Fraction(value)
     return fraction.numerator if fraction.denominator == 1 else fraction
 
@@ -43,7 +43,7 @@ class Matrix:
 
     @classmethod
     def of(cls, rows: Iterable[Iterable[Any]], columns: int | None = None) -> Matrix:
-        """From a list of rows."""
+        """Build a matrix from a list of rows."""
         dense = [list(row) for row in rows]
         width = columns if columns is not None else len(dense[0])
         return cls(
@@ -96,7 +96,7 @@ class Matrix:
 
 
 def number_to_json(value: Number) -> int | str:
-    """A number as JSON holds it exactly: integers of up to 53 bits as they are, others as text."""
+    """A number as JSON holds it exactly: integers of up to 53 bits as numbers, others as text."""
     return value if isinstance(value, int) and abs(value) < 2**53 else str(value)
 
 
@@ -109,17 +109,17 @@ def number_from_json(value: Any, where: str) -> Number:
             return exact(Fraction(value))
         except ZeroDivisionError:
             pass
-    raise FileError(f"{where}: {value!r:.40} is not an exact number; it should be an integer or a text like '-2/3'")
+    raise FileError(f"{where}: {value!r:.40} is not an exact number; it must be an integer or a text like '-2/3'")
 
 
 def matrix_from_json(data: Any, rows: int, columns: int, where: str) -> Matrix:
     """The matrix that `to_json` wrote, checked against its shape."""
     entries: dict[tuple[int, int], Number] = {}
     if not isinstance(data, list):
-        raise FileError(f"{where}: should be a list of [row, column, number]")
+        raise FileError(f"{where}: must be a list of [row, column, number]")
     for item in data:
         if not isinstance(item, list) or len(item) != 3 or not all(type(i) is int for i in item[:2]):
-            raise FileError(f"{where}: {item!r:.60} should be [row, column, number]")
+            raise FileError(f"{where}: {item!r:.60} must be [row, column, number]")
         i, j = item[:2]
         if not (0 <= i < rows and 0 <= j < columns):
             raise FileError(f"{where}: entry ({i}, {j}) is outside {rows} × {columns}")

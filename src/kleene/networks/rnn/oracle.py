@@ -15,7 +15,7 @@ from kleene.networks.rnn.matrix import Vector
 
 
 class SymbolStream:
-    """An endless string; it keeps the part that was read."""
+    """An endless string that keeps the part read so far."""
 
     def __init__(self, make: Callable[[], Iterator[str]]) -> None:
         self.known: list[str] = []
@@ -43,13 +43,13 @@ class OracleRNN(Decider):
     kind = "oracle"
 
     def attach(self, stream: SymbolStream, lazy: dict[int, str]) -> None:
-        """Set which values are real: value → the symbol of the stream that its digits mark."""
+        """Set the real values: value → the symbol of the stream that its digits mark."""
         object.__setattr__(self, "stream", stream)
         object.__setattr__(self, "lazy", lazy)
 
     @property
     def symbols_read(self) -> int:
-        """How many symbols of ⟨L⟩ were read so far."""
+        """The number of symbols of ⟨L⟩ read so far."""
         return len(self.stream.known)  # type: ignore[attr-defined]
 
     def weight(self, symbol: str, symbols: int) -> tuple[Fraction, Fraction]:
@@ -63,7 +63,7 @@ class OracleRNN(Decider):
 
     def _plain(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
         raise InputError(
-            "decide: real weights have no end, so evaluator='plain' cannot multiply them out; cut them off first"
+            "decide: real weights have endless digits, which evaluator='plain' cannot multiply; truncate them first"
         )
 
     def _patterns(self, inputs: list[int], limit: int, progress: Progress) -> tuple[Vector, int, int]:
@@ -83,4 +83,4 @@ class OracleRNN(Decider):
 
     def save(self, folder: str | Path) -> None:
         """Raise NotSupported: a real weight has endless digits."""
-        raise NotSupported("save: this network has real weights; save the one that oracle_to_rnn.truncated makes")
+        raise NotSupported("save: this network has real weights; save the network that oracle_to_rnn.truncated returns")

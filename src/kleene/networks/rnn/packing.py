@@ -1,4 +1,4 @@
-"""Words of many lengths side by side: sorted by length, so that one run over time takes them all."""
+"""Words of many lengths side by side: sorted by length, so that one run takes them all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 class Packed:
     """Words sorted by length, longest first.
 
-    `order[i]` is the place of the i-th of them in the list that was given; `at(t)` are their symbols at time t, of the
+    `order[i]` is the place of the i-th word in the given list; `at(t)` gives the symbols at time t of the
     `counts[t]` words that are longer than t.
 
     >>> packed = Packed(np.array([0, 1, 1]), np.array([0, 2, 2, 3]))        # "ab", "", "b"

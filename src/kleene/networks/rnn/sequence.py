@@ -37,7 +37,7 @@ class SequenceRNN:
 
         cell: the recurrent network; its output after a symbol is a number k, and outputs[k] is written.
         outputs: the symbols that can be written.
-        about: plain data that is saved with the network: the machine, and what `run` needs of the program.
+        about: plain data to save with the network: the machine, and what `run` needs from the program.
         """
         self.cell, self.outputs = cell, tuple(outputs)
         self.about: dict[str, Any] = {} if about is None else about
@@ -54,14 +54,14 @@ class SequenceRNN:
 
     @property
     def name(self) -> str:
-        """The program's name, or what the network is."""
+        """The name of the program, or a description of the network."""
         return str(self.about.get("program", {}).get("name", "sequence network"))
 
     def __repr__(self) -> str:
         return f"SequenceRNN({self.cell!r}, writes {{{', '.join(self.outputs[:8])}}})"
 
     def numbers(self, codes: Sequence[int]) -> Iterator[int]:
-        """The cell's output after each symbol; `codes` may grow meanwhile."""
+        """The cell's output after each symbol; `codes` may grow during the run."""
         cell = self.cell
         if isinstance(cell, ExactRNN):
             g = cell.s
@@ -76,7 +76,7 @@ class SequenceRNN:
                 yield round(float(cell.output(torch.cat(states, dim=1))[0]))
 
     def write(self, word: Word) -> list[str]:
-        """What it writes, a symbol for each that it reads."""
+        """The output, one symbol for each symbol of the word."""
         index = {symbol: code for code, symbol in enumerate(self.alphabet)}
         return [self.outputs[number] for number in self._checked(encode(word, index))]
 
@@ -84,7 +84,7 @@ class SequenceRNN:
         for place, number in enumerate(self.numbers(codes)):
             if number == NO_MOVE or not 0 <= number < len(self.outputs):
                 symbol = self.alphabet[codes[place]]
-                raise InputError(f"{self.name}: it has no move for {symbol!r} at position {place}, so it raises there")
+                raise InputError(f"{self.name}: no move for {symbol!r} at position {place}")
             yield number
 
     # --- programs ---
@@ -154,12 +154,12 @@ def load(folder: Path) -> SequenceRNN:
     check_version(path, content, VERSION)
     outputs, about = content.get("outputs"), content.get("about")
     if not isinstance(outputs, list) or len(outputs) > MAX_OUTPUTS or not all(isinstance(s, str) for s in outputs):
-        raise FileError(f"{path}, 'outputs': should be a list of symbols")
+        raise FileError(f"{path}, 'outputs': must be a list of symbols")
     if not isinstance(about, dict):
-        raise FileError(f"{path}, 'about': should be an object")
+        raise FileError(f"{path}, 'about': must be an object")
     inner = read_json(folder / "cell" / "kleene.json")
     kind = inner.get("kind") if isinstance(inner, dict) else None
     if kind not in ("rnn", "linear"):
-        raise FileError(f"{folder}/cell/kleene.json: kind {kind!r}; it should be 'rnn' or 'linear'")
+        raise FileError(f"{folder}/cell/kleene.json: kind {kind!r}; it must be 'rnn' or 'linear'")
     cell = exact_files.load(folder / "cell") if kind == "rnn" else linear.load(folder / "cell")
     return SequenceRNN(cell, outputs, about)

@@ -48,14 +48,14 @@ class SimpleRNN(nn.Module):
     def from_exact(
         cls, rnn: ExactRNN, dtype: torch.dtype | None = None, device: str | torch.device = "cpu"
     ) -> SimpleRNN:
-        """Copy an exact network; raise NotExact where a number or a sum would be rounded."""
+        """Copy an exact network; raise NotExact if a number or a sum would be rounded."""
         bound = _largest_sum(rnn)
         if dtype is None:
             dtype = torch.float32 if bound <= EXACT_INTEGERS[torch.float32] else torch.float64
         if bound > EXACT_INTEGERS.get(dtype, 0):
             raise NotExact(f"RNN: sums reach {bound:,}, more than {dtype} holds exactly")
         if rnn.units > MAX_DENSE_UNITS:
-            raise NotExact(f"RNN: {rnn.units:,} units, more than the {MAX_DENSE_UNITS:,} that are made dense")
+            raise NotExact(f"RNN: {rnn.units:,} units, more than the {MAX_DENSE_UNITS:,} of a dense network")
         module = cls(rnn.alphabet, rnn.units, rnn.out_W.rows, rnn.activation, rnn.criterion, dtype)
         with torch.no_grad():
             for parameter, entries in (
@@ -95,7 +95,7 @@ class SimpleRNN(nn.Module):
 
     @torch.no_grad()
     def watch(self, limit: int) -> None:
-        """Raise NotExact in later runs where floating point might round.
+        """Raise NotExact in later runs if floating point might round.
 
         limit: the claimed bound on hidden values. A step multiplies the largest value, or 1, by at most `growth`. So it
             is enough to check the bound before values could leave the exact range.
@@ -108,7 +108,7 @@ class SimpleRNN(nn.Module):
 
     @torch.no_grad()
     def accepts_batch(self, words: Sequence[Word]) -> np.ndarray:
-        """Whether each word is accepted; words of all lengths run side by side, and leave as they end."""
+        """Whether each word is accepted; words of all lengths run side by side, and leave the batch as they end."""
         if self.made_for is not None:
             check_format("RNN", self.V, self.made_for)
         codes, offsets = encode_batch(words, self.alphabet)
@@ -121,7 +121,7 @@ class SimpleRNN(nn.Module):
     def _after(self, packed: Packed) -> Tensor:
         """The hidden vectors after words, longest first: (unit, word)."""
         ended = self.s[:, None].repeat(1, len(packed.order))
-        h = ended  # of the words that go on
+        h = ended  # the words that go on
         inputs = self.W + self.b[:, None]
         peaks, last = [], len(packed.counts)
         for step, count in enumerate(packed.counts.tolist(), 1):
@@ -135,7 +135,7 @@ class SimpleRNN(nn.Module):
                 peaks.append(h.amax())
         ended[:, : h.shape[1]] = h
         if self.limit is not None and ended.numel():
-            peaks.append(ended.amax())  # words that ended between two looks
+            peaks.append(ended.amax())  # words that ended between two checks
         if self.limit is not None and peaks and not float(torch.stack(peaks).amax()) <= self.limit:  # NaN, too
             raise NotExact(f"RNN: a hidden value is above {self.limit}, so floating point might round")
         return ended
@@ -148,10 +148,12 @@ class SimpleRNN(nn.Module):
 def _largest_sum(rnn: ExactRNN) -> int:
     """A bound on every sum of absolute values in a step of an integer network with bounded values."""
     if not rnn.integer:
-        raise NotExact("RNN: its weights are not all integers, so floating point would round; run it exactly")
+        raise NotExact("RNN: some weights are not integers, so floating point would round; run the network exactly")
     largest = 1 if rnn.activation == "slu" else rnn.largest
     if largest is None:
-        raise NotExact("RNN: no bound on its hidden values is known, so floating point might round; run it exactly")
+        raise NotExact(
+            "RNN: no bound on hidden values is known, so floating point might round; run the network exactly"
+        )
     bound = max([largest, *(abs(int(v)) for v in rnn.s.values())])
     sums: dict[tuple[str, int], int] = {}
     for name, matrix, bias in (("V", rnn.V, rnn.b), ("out", rnn.out_W, rnn.out_b)):

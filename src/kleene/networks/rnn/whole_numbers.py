@@ -42,7 +42,7 @@ class WholeNumbers:
             yield g, scale
 
     def output(self, g: dict[int, int], scale: int) -> list[Number]:
-        """out(g), as whole numbers where possible, else fractions."""
+        """out(g), in whole numbers where possible, otherwise in fractions."""
         sums = _times(self.out, g)
         bias = self.rnn.out_b
         total = [sums.get(k, 0) + int(bias.get(k, 0) * self.out_factor) * scale for k in range(self.rnn.out_W.rows)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -40,6 +41,7 @@ class StockAcceptor:
     family: ClassVar[str]  # the folder of transformers
     class_name: ClassVar[str]
     cache_argument: ClassVar[str] = "past_key_values"
+    batched: ClassVar[bool] = False  # whether a batch rounds as its rows do
 
     def __init__(self, alphabet: Sequence[str], model: Any, about: dict[str, Any] | None = None) -> None:
         self.alphabet, self.model = check_alphabet(alphabet), model.eval()
@@ -100,27 +102,45 @@ class StockAcceptor:
         return bool(self.accepts_batch([word])[0])
 
     @torch.no_grad()
-    def step(self, cache: Any, token: int) -> tuple[Any, bool]:
-        """The cache after one more token, as `generate` keeps it, and whether the word so far is accepted."""
-        given = {self.cache_argument: copy.deepcopy(cache)}
-        out = self.model(torch.tensor([[token]]), use_cache=True, **given)
-        return getattr(out, self.cache_argument), bool(self.accepted(out.logits[0, -1]))
+    def _step(self, cache: Any, tokens: list[int]) -> tuple[Any, list[bool]]:
+        out = self.model(torch.tensor(tokens)[:, None], use_cache=True, **{self.cache_argument: cache})
+        return getattr(out, self.cache_argument), self.accepted(out.logits[:, -1]).tolist()
 
     def begin(self) -> tuple[Any, bool]:
-        """The cache after the start token, and whether the empty word is accepted."""
-        return self.step(None, self.start)
+        """The cache after the start token, as `generate` keeps it, and whether the empty word is accepted."""
+        cache, (answer,) = self._step(None, [self.start])
+        return cache, answer
+
+    def after(self, cache: Any) -> Iterator[tuple[bytes, Callable[[], Any], bool]]:
+        """For each symbol: the key of the cache after it, the cache, and whether the word so far is accepted."""
+        count = len(self.alphabet)
+        groups = [list(range(count))] if self.batched else [[symbol] for symbol in range(count)]
+        for symbols in groups:
+            repeated = _rows(cache, [0] * len(symbols))
+            new, answers = self._step(repeated, symbols)
+            for row, (key, answer) in enumerate(zip(self.keys(new), answers)):
+                yield key, partial(_rows, new, [row]), answer
 
     def recurrent_layers(self) -> list[int]:
         """The layers that keep something of a word. NotExact where a layer keeps more than a state."""
         return list(range(self.model.config.num_hidden_layers))
 
-    def key(self, cache: Any) -> bytes:
-        """Every number that the recurrent layers hold in a cache."""
+    def convolution(self, layer: int) -> Any:
+        """The convolution of a recurrent layer."""
+        raise NotImplementedError
+
+    def keys(self, cache: Any) -> list[bytes]:
+        """For each row of a cache, every number of it that the next token's step reads.
+
+        A convolution over K positions keeps K of them. It reads K − 1 beside the new one, where its weight is not 0.
+        """
         parts = []
         for layer in self.recurrent_layers():
-            for held in (cache.get_conv_state(layer, state_idx=0), cache.get_recurrent_state(layer, state_idx=0)):
-                parts.append((held + 0.0).contiguous().numpy().tobytes())  # + 0.0 makes −0 be 0
-        return b"".join(parts)
+            weight = self.convolution(layer).weight[:, 0, :-1]
+            kept = torch.where(weight != 0, cache.get_conv_state(layer, state_idx=0)[..., 1:], 0.0)
+            for held in (kept, cache.get_recurrent_state(layer, state_idx=0)):
+                parts.append((held + 0.0).flatten(1))  # + 0.0 makes −0 be 0
+        return [row.tobytes() for row in torch.cat(parts, dim=1).numpy()]
 
     def save(self, folder: str | Path) -> None:
         """Write the model as `save_pretrained` does, and kleene.json beside it, atomically."""
@@ -153,3 +173,10 @@ class StockAcceptor:
                 f"{path}: {len(alphabet)} symbols, and the model has {model.config.vocab_size} tokens, not 3 more"
             )
         return cls(alphabet, model, about)
+
+
+def _rows(cache: Any, rows: list[int]) -> Any:
+    """A copy of some rows of a cache."""
+    kept = copy.deepcopy(cache)
+    kept.reorder_cache(torch.tensor(rows))
+    return kept

@@ -26,7 +26,7 @@ tags: [kleene, compiled]
 This is a `{CLASSES[net.family]}` as transformers ships it. Its weights were constructed from a program by Kleene, not
 trained. Greedy decoding gives the program's answer.
 
-| layers | residual | heads | head size | neurons a layer | parameters | weights |
+| layers | residual | heads | head size | neurons per layer | parameters | weights |
 |---|---|---|---|---|---|---|
 | {s.layers} | {s.residual} | {s.heads} | {s.head_size} | {s.hidden} | {s.parameters:,} | {s.bytes:,} bytes |
 
@@ -41,7 +41,7 @@ print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
 ```
 
 Tokens: {shown}. The tokenizer puts `<s>` in front of every sequence; the model needs it.
-It gives `<pad>` for a symbol that is none of these, which means nothing to the program.
+It gives `<pad>` for any other symbol; `<pad>` means nothing to the program.
 Generation ends at {ends}{net.max_tokens} tokens. A sequence has at most {net.length:,} tokens after `<s>`,
 generated ones included.
 
@@ -55,7 +55,7 @@ generated ones included.
 
 def _proved(net: StockModel, certificate: Any) -> str:
     if certificate is None:
-        return "Nothing was proved when this folder was written. Run `kleene certify DIR`."
+        return "This folder was written without a proof. Run `kleene certify DIR`."
     if not certificate.holds:
         return f"No certificate: {certificate.reasons[0]}"
     lemmas = "\n".join(f"- {reason}" for reason in certificate.reasons[1:])

@@ -1,4 +1,4 @@
-"""Stock models on disk: a complete folder of transformers, and kleene.json with what is claimed of it."""
+"""Stock models on disk: a complete folder of transformers, and kleene.json with the claim about it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 
 from kleene.errors import FileError, InputError
-from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
+from kleene.files import check_version, read_json, written_atomically
 from kleene.networks.stock.card import model_card
 from kleene.networks.stock.model import CLASSES, StockModel
 from kleene.networks.stock.tokenizer import FIRST, PADDING, tokenizer_config, tokenizer_json
+from kleene.networks.weight_files import check_digest, read_tensors
 
 VERSION = 1
 
@@ -74,7 +74,8 @@ def load_stock(folder: Path) -> StockModel:
         family, weights = content["family"], str(content["weights"])
         if family not in CLASSES:
             raise ValueError(f"there is no family {family!r}")
-        tensors = _read_weights(folder / "model.safetensors", weights)
+        tensors, digest = read_tensors(folder / "model.safetensors")
+        check_digest(folder / "model.safetensors", digest, weights)
         return StockModel(
             family,
             config,
@@ -86,18 +87,3 @@ def load_stock(folder: Path) -> StockModel:
         )
     except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
         raise FileError(f"{path}: not a description of a stock model ({error})") from None
-
-
-def _read_weights(path: Path, expected: str) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > 8 * MAX_PARAMETERS:
-            raise FileError(f"{path}: {path.stat().st_size:,} bytes, too large")
-        data = path.read_bytes()
-        tensors = load(data)
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
-    except SafetensorError as error:
-        raise FileError(f"{path}: not a safetensors file ({error})") from None
-    if hashlib.sha256(data).hexdigest() != expected:
-        raise FileError(f"{path}: its bytes have changed since it was saved (the digest differs)")
-    return tensors

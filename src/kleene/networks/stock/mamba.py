@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from kleene.networks.stock.acceptor import StockAcceptor
 
@@ -12,6 +13,10 @@ class MambaAcceptor(StockAcceptor):
 
     kind, family, class_name = "mamba", "mamba", "MambaForCausalLM"
     cache_argument = "cache_params"
+
+    def convolution(self, layer: int) -> Any:
+        """The convolution of a layer."""
+        return self.model.backbone.layers[layer].mixer.conv1d
 
 
 def load(folder: Path) -> MambaAcceptor:

@@ -1,6 +1,6 @@
-"""A compiled decoder as an unmodified class of transformers: its config, its tensors, and what they are claimed to do.
+"""A compiled decoder as an unmodified class of transformers: its config, its tensors, and the claim about them.
 
-Nothing of Kleene is needed to run the saved folder: `AutoModelForCausalLM` and `AutoTokenizer` read it.
+The saved folder runs without Kleene: `AutoModelForCausalLM` and `AutoTokenizer` read it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class StockModel:
         s = self.sizes
         return (
             f"{CLASSES[self.family]} of '{self.name}': {s.layers} layers, residual {s.residual}, {s.heads} heads of "
-            f"{s.head_size}, {s.hidden} neurons a layer, {s.parameters:,} parameters, up to {self.length:,} tokens"
+            f"{s.head_size}, {s.hidden} neurons per layer, {s.parameters:,} parameters, up to {self.length:,} tokens"
         )
 
     # --- what it is ---
@@ -86,7 +86,7 @@ class StockModel:
 
     @property
     def length(self) -> int:
-        """The longest sequence, with what is generated and without the first token."""
+        """The longest sequence, generated tokens included, the first token excluded."""
         return int(self.claim["length"])
 
     @property
@@ -139,7 +139,7 @@ class StockModel:
         parts = text.split() if any(len(symbol) > 1 for symbol in self.symbols) else list(text)
         for part in parts:
             if part not in self.symbols:
-                raise InputError(f"{self.name}: {part!r} is none of the symbols {' '.join(self.symbols)}")
+                raise InputError(f"{self.name}: {part!r} is not one of the symbols {' '.join(self.symbols)}")
         return [self.symbols.index(part) for part in parts]
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -165,7 +165,7 @@ class StockModel:
         return model.eval().requires_grad_(False)
 
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
-        """Convert an input to ints, or say what is wrong with it."""
+        """Convert an input to ints, or raise an error that says what is wrong."""
         given = list(tokens)
         if not given:
             raise InputError(f"{self.name}: the input is empty; give at least one token")
@@ -195,21 +195,21 @@ class StockModel:
         return [made[i] for i in range(len(checked))]
 
     def _outputs(self, tokens: list[int]) -> Output:
-        """What an encoder gives at every position."""
+        """The outputs of an encoder at every position."""
         logits = self._model(torch.tensor([[self.first, *tokens]])).logits[0, 1:]
         return Output(logits.argmax(dim=-1).tolist(), layers=self.sizes.layers)
 
     # --- languages ---
 
     def accepts(self, word: str | Sequence[int]) -> bool:
-        """Whether a word is complete: the model allows it to end. For models that say which tokens are allowed."""
+        """Whether a word is complete: the model allows it to end. For models that know the allowed tokens."""
         return self.accepts_batch([word])[0]
 
     def accepts_batch(self, words: Sequence[str | Sequence[int]]) -> list[bool]:
         """Whether the model allows each word to end."""
         stop = self.program["stop"]
         if self.claim.get("choices") is None or stop is None:
-            raise NotSupported(f"{self.name}: it does not say which tokens are allowed next; regex_decoder does")
+            raise NotSupported(f"{self.name}: it does not know which tokens are allowed next; a regex_decoder does")
         given = [self.encode(word) if isinstance(word, str) else [*word] for word in words]
         checked = [self.check_input(tokens) for tokens in given]
         if self._model is None:
@@ -231,7 +231,7 @@ class StockModel:
         kept = [row[: row.index(stop) + 1] if stop in row else row for row in appended]
         if most < self.max_tokens and any(len(row) == most and row[-1] != stop for row in kept):
             raise InputError(
-                f"{self.name}: {longest} tokens and what they generate are over the {self.length:,} of this model; "
+                f"{self.name}: {longest} tokens and their continuation exceed the {self.length:,} of this model; "
                 "compile it with a larger length="
             )
         return [Output(row, layers=layers * len(row)) for row in kept]
@@ -239,7 +239,10 @@ class StockModel:
     # --- files ---
 
     def save(self, folder: str | Path, *, certificate: Any = None) -> None:
-        """Write a complete folder of transformers, atomically. `certificate`: what kl.certify found, to be cited."""
+        """Write a complete folder of transformers, atomically.
+
+        `certificate`: the result of kl.certify, for the model card.
+        """
         from kleene.networks.stock.files import save_stock
 
         save_stock(self, folder, certificate)
@@ -254,7 +257,7 @@ def _transformers() -> Any:
 
 
 def _reset_buffers(model: Any) -> None:
-    """Compute the buffers that are not saved (frequencies of rotary positions) again: they were made without memory."""
+    """Compute the unsaved buffers (frequencies of rotary positions), which were made without memory."""
     for module in model.modules():
         if hasattr(module, "inv_freq"):
             module.__init__(module.config)

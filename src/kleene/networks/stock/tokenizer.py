@@ -17,17 +17,17 @@ def check_symbols(name: str, symbols: Sequence[str], tokens: int) -> list[str]:
     """A list of different, non-empty symbols, one for each token of the program."""
     listed = list(symbols)
     if len(listed) != tokens:
-        raise InputError(f"{name}: {len(listed)} symbols for {tokens} tokens; give one for each")
+        raise InputError(f"{name}: {len(listed)} symbols for {tokens} tokens; give one per token")
     for symbol in listed:
         if not isinstance(symbol, str) or not symbol or symbol in (FIRST, PADDING) or listed.count(symbol) > 1:
-            raise InputError(f"{name}: the symbol {symbol!r} is empty, taken or there twice; give different ones")
+            raise InputError(f"{name}: the symbol {symbol!r} is empty, reserved or repeated; give distinct symbols")
     if any(len(symbol) > 1 for symbol in listed) and any(s.split() != [s] for s in listed):
         raise InputError(f"{name}: a symbol contains a space; words are separated by spaces")
     return listed
 
 
 def tokenizer_json(symbols: Sequence[str]) -> dict[str, Any]:
-    """The content of tokenizer.json. Single characters are tokens as they stand; longer symbols are words."""
+    """The content of tokenizer.json. Single characters are tokens; longer symbols are words."""
     first, padding = len(symbols), len(symbols) + 1
     words = any(len(symbol) > 1 for symbol in symbols)
     split = {"type": "Split", "pattern": {"Regex": "[\\s\\S]"}, "behavior": "Isolated", "invert": False}

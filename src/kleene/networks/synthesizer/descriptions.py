@@ -60,7 +60,7 @@ class ByToken:
 
     def __call__(self, description: int, numbers: Sequence[int]) -> Tensor:
         if not 0 <= description < self.programs or not all(0 <= number < self.numbers for number in numbers):
-            raise InputError(f"description: program {description} has no token, or an instruction's number has none")
+            raise InputError(f"description: program {description} or an instruction number has no token")
         program = self.first + self.numbers + description
         return torch.tensor([[1, self.first + number, program] for number in numbers])
 
@@ -82,7 +82,7 @@ def padded(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def by_itself(description: Tensor, numbers: Sequence[int]) -> Tensor:
-    """The description alone (an image, a signal, tokens), for programs of one instruction; it ignores the number."""
+    """The description alone (an image, a signal, tokens), for programs of one instruction; the number is ignored."""
     return torch.stack([description] * len(numbers))
 
 

@@ -103,7 +103,7 @@ class Memoriser(nn.Module):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Parameters of each operand's network and of all, and Theorem 1's counts for its three networks.
+        """The parameters of each operand's network and in total, and Theorem 1's counts for its three networks.
 
         `theorem` uses the hidden sizes as stated (h3 = k, whose k² the theorem's bound omits).
         `theorem_corrected` uses h3 = 4k, which the cited construction needs.
@@ -160,7 +160,7 @@ def _stack(sizes: Sequence[int], dtype: torch.dtype) -> nn.Sequential:
 
 def choices(logits: Sequence[Tensor]) -> Tensor:
     """The class of the largest logit of each operand: (batch, operands); −1 where a logit is NaN."""
-    largest = [part.max(dim=-1) for part in logits]  # NaN, where one is
+    largest = [part.max(dim=-1) for part in logits]  # NaN if one is NaN
     return torch.stack([found.indices.masked_fill(found.values.isnan(), -1) for found in largest], dim=-1)
 
 
@@ -194,15 +194,15 @@ def load(folder: Path) -> Memoriser:
         good = content["version"] == VERSION and content["dtype"] in DTYPES and len(names) == len(lengths) > 0
         good = good and len(widths) == len(fields) > 0 and all(len(sizes) > 1 and min(sizes) > 0 for sizes in widths)
         if not good or min(lengths) < 1 or any(sizes[0] != 2 for sizes in widths):
-            raise ValueError("sizes that do not belong together")
+            raise ValueError("sizes that do not fit together")
         method, dtype = str(content["method"]), content["dtype"]
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a description of a memoriser ({error!r})") from None
     if len(lengths) * max(lengths) > MAX_ENTRIES:
-        raise FileError(f"{path}: lengths of more than the {MAX_ENTRIES:,} instructions that a table may have")
+        raise FileError(f"{path}: lengths of more than {MAX_ENTRIES:,} instructions, the most in a table")
     total = sum(map(parameters, widths))
     if total > MAX_PARAMETERS:
-        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that are loaded")
+        raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that Kleene loads")
     net = Memoriser(widths, method=method, names=names, lengths=lengths, fields=fields, dtype=dtype)
     try:
         net.load_state_dict(load_file(folder / "weights.safetensors"))

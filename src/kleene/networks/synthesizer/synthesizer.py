@@ -60,7 +60,7 @@ class Synthesizer(nn.Module):
         return torch.split(logits, list(self.sizes), dim=-1)
 
     def _as_the_network_reads(self, inputs: Tensor) -> Tensor:
-        """Numbers in the network's own type: an `nn.Linear` takes no other. Tokens for embeddings stay whole."""
+        """Numbers in the network's own type, which an `nn.Linear` needs. Tokens for embeddings stay whole."""
         weights = next((p for p in self.network.parameters() if p.is_floating_point()), None)
         if weights is None or any(isinstance(part, nn.Embedding) for part in self.network.modules()):
             return inputs
@@ -96,7 +96,7 @@ class Synthesizer(nn.Module):
         return rows
 
     def _check(self, description: Any) -> None:
-        """Reject a program index outside the programs of the network, where their number is known."""
+        """Reject a program index outside the programs of the network, if their number is known."""
         programs = getattr(self.network, "programs", None)
         if self.describe is not by_index or programs is None:
             return
@@ -105,7 +105,7 @@ class Synthesizer(nn.Module):
             raise InputError(f"Synthesizer: no program {description!r}; the network knows {programs}, 0 … {last}")
 
     def operands(self, program: np.ndarray, instruction: np.ndarray) -> np.ndarray:
-        """The operands of many instructions, of programs described by index."""
+        """The operands of many instructions of programs that are described by index."""
         found = np.zeros((len(program), len(self.sizes)), dtype=np.int64)
         for index in np.unique(program):
             at = program == index

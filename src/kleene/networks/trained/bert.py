@@ -9,7 +9,7 @@ from kleene.networks.synthesizer.descriptions import PAD
 
 
 class Bert(nn.Module):
-    """Tokens (batch, time) → logits (batch, outputs), read at the first token; PAD is not attended to.
+    """Tokens (batch, time) → logits (batch, outputs), read at the first token; heads do not attend to PAD.
 
     `spread` is the standard deviation of the initial weights. BERT's 0.02 suits hundreds of dimensions; small models
     learn faster from about 1/√hidden.

@@ -1,7 +1,8 @@
-"""Standard transformers, to be trained: layer norm before each part, GeLU, softmax attention, an encoder or an
-encoder and a decoder with cross-attention.
+"""Standard transformers, to be trained: layer norm before each part, GeLU and softmax attention.
 
-Weights are shared by all layers or not. Positions are relative (a learned bias a head for each bucket of
+They are encoders, or encoders with a decoder and cross-attention.
+
+All layers share their weights, or none do. Positions are relative (per head a learned bias for each bucket of
 distances, the buckets growing with the distance, one table for all layers) or absolute (learned embeddings).
 """
 
@@ -33,7 +34,7 @@ MAX_LAYERS = 10_000
 
 @dataclass(frozen=True)
 class StandardConfig:
-    """The shape of a standard transformer. With `target_tokens` it has a decoder too, of as many layers."""
+    """The shape of a standard transformer. With `target_tokens` it also has a decoder with as many layers."""
 
     tokens: int
     classes: int
@@ -52,7 +53,7 @@ class StandardConfig:
         sizes = (self.tokens, self.classes, self.width, self.hidden, self.heads, self.head_size, self.layers)
         whole = all(type(size) is int and size >= 1 for size in (*sizes, self.max_length, self.target_tokens or 1))
         if not whole or self.positions not in POSITIONS:
-            raise InputError(f"{self}: sizes must be whole numbers of 1 or more, positions one of {POSITIONS}")
+            raise InputError(f"{self}: sizes must be whole numbers of 1 or more, and positions one of {POSITIONS}")
 
     @property
     def parameters(self) -> int:
@@ -64,7 +65,7 @@ class StandardConfig:
 
 
 def bucket(offsets: Tensor, both_ways: bool) -> Tensor:
-    """The bucket of each offset (key − query): single steps when near, then evenly in the logarithm.
+    """The bucket of each offset (key − query): one bucket per step when near, then even steps of the logarithm.
 
     >>> bucket(torch.tensor([-200, -3, 0, 3, 200]), both_ways=True).tolist()
     [15, 3, 0, 19, 31]
@@ -153,7 +154,7 @@ class Side(nn.Module):
         super().__init__()
         self.config, self.decodes = config, decodes
         self.embedding = nn.Embedding(tokens, config.width)
-        self.relative = decodes or config.positions == "relative"  # the paper varies the encoder's alone
+        self.relative = decodes or config.positions == "relative"  # the paper varies only the encoder's positions
         if self.relative:
             self.bias = nn.Embedding(BUCKETS, config.heads)
         else:
@@ -174,7 +175,7 @@ class Side(nn.Module):
         watch: list[Tensor] | None = None,
         added: Tensor | None = None,
     ) -> Tensor:
-        """(batch, position) → (batch, position, width); `watch` is given the residual stream of every layer.
+        """(batch, position) → (batch, position, width); `watch` receives the residual stream of every layer.
 
         `added` (batch, position, width) joins the embeddings.
         """
@@ -193,7 +194,10 @@ class Side(nn.Module):
         if self.decodes:
             bias = bias.masked_fill(offsets > 0, -torch.inf)
         lower = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
-        bias, cross = bias.to(lower).contiguous(), None if cross is None else cross.to(lower)  # as fused kernels ask
+        bias, cross = (
+            bias.to(lower).contiguous(),
+            None if cross is None else cross.to(lower),
+        )  # as fused kernels require
         for layer in range(self.config.layers):
             x = self.blocks[layer % len(self.blocks)](x, bias, memory, cross)
             if watch is not None:
@@ -231,9 +235,9 @@ class StandardTransformer(nn.Module):
     def forward(
         self, tokens: Tensor, real: Tensor, target: Tensor | None = None, watch: list[Tensor] | None = None
     ) -> Tensor:
-        """Logits (batch, position, class): of the input's positions, or of the target's with a decoder.
+        """Logits (batch, position, class): of the input's positions, or with a decoder of the target's positions.
 
-        `target` is what the decoder has read so far: its position i predicts token i + 1.
+        `target` holds the tokens that the decoder has read: position i predicts token i + 1.
         """
         memory = self.encoder(tokens, real, watch=watch)
         if target is None:
@@ -279,7 +283,7 @@ class StandardTransformer(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write the network to a folder: weights.safetensors and kleene.json."""
         if type(self) is not StandardTransformer:
-            raise NotSupported(f"{self.config.name}: {a_type(self)} is not saved; standard transformers are")
+            raise NotSupported(f"{self.config.name}: {a_type(self)} cannot be saved; a standard transformer can")
         with written_atomically(folder) as made:
             made.mkdir()
             weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}

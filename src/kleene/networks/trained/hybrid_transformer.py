@@ -24,7 +24,7 @@ class HybridTransformer(StandardTransformer):
         self, tokens: Tensor, real: Tensor, target: Tensor | None = None, watch: list[Tensor] | None = None
     ) -> Tensor:
         """Logits (batch, position, class)."""
-        with torch.no_grad(), torch.autocast(tokens.device.type, enabled=False):  # it is exact, and stays so
+        with torch.no_grad(), torch.autocast(tokens.device.type, enabled=False):  # it stays exact
             said = self.assistant(tokens, real, layers=tokens.shape[1])
         logits: Tensor = self.out(self.encoder(tokens, real, watch=watch, added=self.join(said)))
         return logits

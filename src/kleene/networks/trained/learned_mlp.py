@@ -30,7 +30,8 @@ def mlp(size: int, depth: int, width: int) -> nn.Sequential:
 
 
 class LearnedTransformer(nn.Module):
-    """`mlp` in place of the MLP block of `base`: it computes the whole residual stream after the layer.
+    """The network `base` with `mlp` in place of its MLP block: `mlp` computes the whole residual stream after the
+    layer.
 
     Its outputs approximate the codes of values, so the threshold for halting is one half. A run that does not halt in
     time is read after its last layer.
@@ -70,8 +71,8 @@ class LearnedTransformer(nn.Module):
         """Run a batch of inputs.
 
         inputs: token sequences.
-        layers: run exactly so many layers; by default each sequence runs until it halts.
-        max_layers: the most layers; by default twice the number of tokens, and two.
+        layers: run exactly this many layers; by default each sequence runs until it halts.
+        max_layers: the most layers; by default twice the number of tokens, plus two.
         """
         if not inputs:
             return []

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
+from kleene.networks.weight_files import with_saved_weights
 
 UNKNOWN = "<unk>"
 VERSION = 1
-MAX_LAYERS = 1000  # of a model that is loaded
+MAX_LAYERS = 1000  # the most in a model that Kleene loads
 
 
 class Vocabulary:
-    """Words and their numbers. Unknown words become `<unk>`, where the vocabulary has it.
+    """Words and their numbers. Unknown words become `<unk>`, if the vocabulary has it.
 
     >>> v = Vocabulary(["<unk>", "a", "cat"])
     >>> v.encode("a dog".split()), v.words[2]
@@ -44,7 +44,9 @@ class Vocabulary:
         unknown = self.index.get(UNKNOWN)
         missing = [word for word in words if word not in self.index]
         if missing and unknown is None:
-            raise InputError(f"word {missing[0]!r}: not among the {len(self)} known, and there is no {UNKNOWN}")
+            raise InputError(
+                f"word {missing[0]!r}: not among the {len(self)} known words, and the vocabulary has no {UNKNOWN}"
+            )
         return [self.index.get(word, unknown) for word in words]  # type: ignore[misc]
 
 
@@ -88,12 +90,12 @@ class LanguageModel(nn.Module):
         """The token numbers of a sentence: a text (split at spaces), a list of words, or the numbers themselves."""
         words: list[Any] = text.split() if isinstance(text, str) else list(text)
         if not words:
-            raise InputError("sentence: empty; at least one word is needed")
+            raise InputError("sentence: empty; give at least one word")
         tokens = words if not any(isinstance(word, str) for word in words) else self._numbers(words)
         for token in tokens:
             if not _is_whole(token) or not 0 <= token < self.sizes["tokens"]:
                 shown = token.tolist() if isinstance(token, Tensor) else token
-                raise InputError(f"sentence: {shown!r} is no token; there are 0 … {self.sizes['tokens'] - 1}")
+                raise InputError(f"sentence: {shown!r} is not a token; tokens are 0 … {self.sizes['tokens'] - 1}")
         return torch.tensor([int(token) for token in tokens], device=self.embedding.weight.device)
 
     def _numbers(self, words: list[Any]) -> list[int]:
@@ -101,7 +103,7 @@ class LanguageModel(nn.Module):
             raise InputError("language model: has no vocabulary, so it cannot read words; give it token numbers")
         for word in words:
             if not isinstance(word, str):
-                raise InputError(f"sentence: {word!r} among words; give words, or token numbers")
+                raise InputError(f"sentence: {word!r} among words; give only words, or only token numbers")
         return self.vocabulary.encode(words)
 
     def vectors(self, tokens: Tensor) -> Tensor:
@@ -139,33 +141,6 @@ def shapes(tokens: int, embedding: int, hidden: int, layers: int) -> dict[str, l
     return found
 
 
-def check_shapes(path: Path, wanted: dict[str, list[int]]) -> None:
-    """Raise where the header of a weights file differs from the wanted shapes; read nothing but the header."""
-    with safe_open(path, framework="pt") as file:
-        found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
-    for name in sorted(found.keys() | wanted.keys()):
-        if found.get(name) != wanted.get(name):
-            raise ValueError(f"{name}: {found.get(name)} in the file, {wanted.get(name)} by the sizes")
-
-
-M = TypeVar("M", bound=nn.Module)
-
-
-def with_saved_weights(folder: Path, shapes: Callable[[], dict[str, list[int]]], make: Callable[[], M]) -> M:
-    """A model with the weights of a folder. Their shapes are compared before the model takes memory."""
-    try:
-        check_shapes(folder / "weights.safetensors", shapes())
-        model = make()
-        model.load_state_dict(load_file(folder / "weights.safetensors"))
-    except InputError as error:
-        raise FileError(f"{folder}/kleene.json: {error}") from None
-    except FileNotFoundError:
-        raise FileError(f"{folder}/weights.safetensors: no such file") from None
-    except Exception as error:  # the safetensors library has its own kinds
-        raise FileError(f"{folder}/weights.safetensors: does not fit ({str(error).splitlines()[0]})") from None
-    return model.eval()
-
-
 def load(folder: str | Path) -> LanguageModel:
     """Read a language model that `.save(folder)` wrote."""
     folder = Path(folder)
@@ -178,7 +153,7 @@ def load(folder: str | Path) -> LanguageModel:
         or set(sizes) != wanted
         or not all(isinstance(size, int) and 0 < size < 10_000_000 for size in sizes.values())
     ):
-        raise FileError(f"{folder}/kleene.json: sizes must give {', '.join(sorted(wanted))} as positive numbers")
+        raise FileError(f"{folder}/kleene.json: sizes must have {', '.join(sorted(wanted))} as positive numbers")
     if sizes["layers"] > MAX_LAYERS:
         raise FileError(f"{folder}/kleene.json: {sizes['layers']:,} layers, more than {MAX_LAYERS:,}")
     width = sizes["embedding"] + sizes["hidden"]
@@ -186,7 +161,7 @@ def load(folder: str | Path) -> LanguageModel:
         raise FileError(f"{folder}/kleene.json: more than {MAX_PARAMETERS:,} parameters")
     words = found.get("words")
     if words is not None and (not isinstance(words, list) or not all(isinstance(word, str) for word in words)):
-        raise FileError(f"{folder}/kleene.json: words must be a list of texts")
+        raise FileError(f"{folder}/kleene.json: words must be a list of strings")
     return with_saved_weights(
         folder,
         lambda: shapes(**sizes),

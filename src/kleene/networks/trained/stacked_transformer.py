@@ -1,7 +1,7 @@
 """Many small transformers of one shape, trained at once: every weight has the network as its first dimension.
 
-A layer has heads, then groups of ReLU units side by side; no layer norm. A node is a head or a group in a layer. What
-nodes give can be kept, and replaced by what they gave in another run: an interchange.
+A layer has heads, then groups of ReLU units side by side; no layer norm. A node is a head or a group in a layer. The
+outputs of nodes can be kept, and replaced by their outputs in another run: an interchange.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Shape:
     groups: int
     dim: int = 64
     key: int = 16  # dimensions of a head's keys and values
-    units: int = 32  # of a group
+    units: int = 32  # units per group
 
 
 class StackedTransformer(nn.Module):
@@ -64,7 +64,7 @@ class StackedTransformer(nn.Module):
 
     @property
     def nodes(self) -> int:
-        """How many nodes a layer has."""
+        """The number of nodes in a layer."""
         return self.shape.heads + self.shape.groups
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -90,13 +90,13 @@ class StackedTransformer(nn.Module):
         return flat.relu().view(*x.shape[:3], -1)
 
     def logits(self, x: Tensor) -> Tensor:
-        """What the residual stream after the last layer says."""
+        """The logits of the residual stream after the last layer."""
         return (x.flatten(1, 2) @ self.unembedding).view(*x.shape[:3], -1)
 
     def run(
         self, tokens: Tensor, masks: Tensor | None = None, given: Sequence[tuple[Tensor, Tensor]] | None = None
     ) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
-        """What heads read and units give, by layer; and the logits.
+        """The outputs of heads and units by layer, and the logits.
 
         - `tokens`: (network, batch, position).
         - `masks`: (layer, network, batch, position, node), true where a node gives what it gave in another run.
@@ -121,7 +121,7 @@ class StackedTransformer(nn.Module):
         return self.run(tokens)[1]
 
     def one(self, index: int) -> StackedTransformer:
-        """One of the networks, by itself."""
+        """One of the networks alone."""
         alone = StackedTransformer(self.shape).to(self.unembedding)
         alone.load_state_dict({name: value[index : index + 1] for name, value in self.state_dict().items()})
         return alone

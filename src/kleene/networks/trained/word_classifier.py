@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from kleene.common.alphabet import check_alphabet, encode_batch
 from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
-from kleene.networks.trained.lstm import with_saved_weights
+from kleene.networks.weight_files import with_saved_weights
 
 VERSION = 1
 HEADS = 4  # of the transformer
-BATCH = 8192  # words that are answered at once
+BATCH = 8192  # words in one batch
 RECURRENT: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 CELLS = (*RECURRENT, "state-space", "transformer")
 LIMITS = {"hidden": 4096, "layers": 100}
@@ -35,7 +35,7 @@ class StateSpace(nn.Module):
         self.drive = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The states of the last layer; x and they are (batch, time, hidden)."""
+        """The states of the last layer. Both x and the states are (batch, time, hidden)."""
         for decay, drive in zip(self.decay, self.drive):
             kept, new = torch.tanh(decay(x)), drive(x)
             h, states = torch.zeros_like(x[:, 0]), []
@@ -47,9 +47,9 @@ class StateSpace(nn.Module):
 
 
 class WordClassifier(nn.Module):
-    """Says of words whether they are in a language: embedding → cell → two linear layers → one logit.
+    """Classifies words as in a language or not: embedding → cell → two linear layers → one logit.
 
-    A start symbol stands before each word, so that the empty word has an answer too.
+    A start symbol comes before each word, so that the empty word has an answer.
 
     - `alphabet`: the symbols, single characters.
     - `cell`: "rnn", "gru", "lstm", "state-space" or "transformer" (sines as positions, so words of any length).
@@ -67,21 +67,21 @@ class WordClassifier(nn.Module):
         super().__init__()
         self.alphabet = check_alphabet(alphabet)
         if any(len(symbol) != 1 for symbol in self.alphabet):
-            raise InputError("WordClassifier: symbols should be single characters")
+            raise InputError("WordClassifier: symbols must be single characters")
         if cell not in CELLS:
-            raise InputError(f"WordClassifier: cell={cell!r}; it should be one of {', '.join(CELLS)}")
+            raise InputError(f"WordClassifier: cell={cell!r}; it must be one of {', '.join(CELLS)}")
         for name, value in (("hidden", hidden), ("layers", layers)):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LIMITS[name]:
-                raise InputError(f"WordClassifier: {name}={value!r}; it should be 1 … {LIMITS[name]}")
+                raise InputError(f"WordClassifier: {name}={value!r}; it must be 1 … {LIMITS[name]}")
         if cell == "transformer" and hidden % (2 * HEADS):
-            raise InputError(f"WordClassifier: hidden={hidden}; a transformer's should be a multiple of {2 * HEADS}")
+            raise InputError(f"WordClassifier: hidden={hidden}; for a transformer it must be a multiple of {2 * HEADS}")
         self.sizes: dict[str, Any] = {"cell": cell, "hidden": hidden, "layers": layers}
         self.embedding = nn.Embedding(len(self.alphabet) + 1, hidden)
         self.body = _body(cell, hidden, layers)
         self.out = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
 
     def forward(self, codes: Tensor) -> Tensor:
-        """One logit a word (batch,), from the places of its symbols in the alphabet (batch, time)."""
+        """One logit per word (batch,), from the indices of its symbols (batch, time)."""
         x = self.embedding(nn.functional.pad(codes, (1, 0), value=len(self.alphabet)))  # (batch, 1 + time, hidden)
         if self.sizes["cell"] == "transformer":
             h = self.body(x + _sines(x.shape[1], x.shape[2]).to(x)).mean(dim=1)
@@ -142,16 +142,16 @@ def _sines(length: int, hidden: int) -> Tensor:
 
 
 def load(folder: str | Path) -> WordClassifier:
-    """Read a classifier that `.save(folder)` wrote. Sizes are checked before memory is taken."""
+    """Read a classifier that `.save(folder)` wrote. Check sizes before taking memory."""
     folder = Path(folder)
     found = read_json(folder / "kleene.json")
     check_version(folder / "kleene.json", found, VERSION)
     wanted = ("alphabet", "cell", "hidden", "layers")
     if not isinstance(found, dict) or not all(key in found for key in wanted):
-        raise FileError(f"{folder}/kleene.json: it should give {', '.join(wanted)}")
+        raise FileError(f"{folder}/kleene.json: it must give {', '.join(wanted)}")
     options = {key: found[key] for key in wanted}
     if not isinstance(options["alphabet"], list) or not isinstance(options["cell"], str):
-        raise FileError(f"{folder}/kleene.json: alphabet should be a list of symbols and cell a text")
+        raise FileError(f"{folder}/kleene.json: alphabet must be a list of symbols and cell a string")
 
     def shapes() -> dict[str, list[int]]:
         with torch.device("meta"):  # no memory is taken

@@ -256,7 +256,7 @@ def describe(net: Transformer) -> str:
         "inputs": f"{c.tokens:,} tokens, {f'at most {min(lengths):,} long' if lengths else 'of any length'}",
         "outputs": f"{c.classes} {'bits' if c.output_coding == 'bits' else 'classes'} a position",
         "sizes": f"{taking}, residual {s.residual:,}, heads {s.heads}, hidden {s.hidden:,}, "
-        f"{s.parameters:,} parameters, {s.nonzero:,} of them not zero",
+        f"{s.parameters:,} parameters, {s.nonzero:,} of them non-zero",
         "numbers": f"{str(net.dtype).removeprefix('torch.')} on {net.device}; lowering '{net.description['lowering']}'",
         "certificate": net.certificate_text(),
     }

@@ -8,13 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 
 from kleene.common.residual import Layout
 from kleene.errors import FileError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 from kleene.networks.transformer.model import DTYPES, BlockShape, Config, Transformer
+from kleene.networks.weight_files import check_digest, read_tensors
 
 VERSION = 2
 MAX_BLOCKS = 100_000
@@ -125,16 +125,7 @@ def count_parameters(config: Config) -> int:
 
 
 def _read_weights(path: Path, expected: str, net: Transformer) -> dict[str, Any]:
-    try:
-        size = path.stat().st_size
-        if size > 8 * MAX_PARAMETERS:
-            raise FileError(f"{path}: {size:,} bytes, too large")
-        data = path.read_bytes()
-        tensors = load(data)
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
-    except SafetensorError as error:
-        raise FileError(f"{path}: not a safetensors file ({error})") from None
+    tensors, digest = read_tensors(path)
     for name, tensor in net.state_dict().items():
         if name not in tensors:
             raise FileError(f"{path}: the tensor '{name}' is missing")
@@ -146,6 +137,5 @@ def _read_weights(path: Path, expected: str, net: Transformer) -> dict[str, Any]
     extra = set(tensors) - set(net.state_dict())
     if extra:
         raise FileError(f"{path}: the tensor '{sorted(extra)[0]}' does not belong to this network")
-    if hashlib.sha256(data).hexdigest() != expected:
-        raise FileError(f"{path}: its bytes have changed since it was saved (the digest differs)")
+    check_digest(path, digest, expected)
     return tensors

@@ -104,7 +104,7 @@ class KleeneModel(PreTrainedModel):
 
         input_ids: tokens (batch, position).
         attention_mask: which positions are real; heads ignore the others.
-        layers: run exactly so many layers; by default each sequence runs until it halts, and then stays as it is.
+        layers: run exactly this many layers; by default each sequence runs until it halts, and then stays as it is.
         max_layers: the most layers to run.
         return_dict: false returns a tuple.
         output_hidden_states: also return the residual stream before the first layer and after every layer.

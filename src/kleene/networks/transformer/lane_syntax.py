@@ -22,7 +22,7 @@ class Syntax:
         raise NotImplementedError
 
     def store(self, place: str, value: str, bits: int | None, condition: str | None = None) -> str:
-        """Write a value into the state, or into an entry of a column of so many bits."""
+        """Write a value into the state, or into an entry of a column of this many bits."""
         raise NotImplementedError
 
     def function(self, name: str, body: list[str], bad: str | None, commits: list[str]) -> Iterator[str]:
@@ -37,7 +37,7 @@ class Syntax:
 
 
 def width_of(bits: int) -> int:
-    """The smallest whole number of 8, 16, 32 or 64 bits that holds so many bits."""
+    """The smallest whole number of 8, 16, 32 or 64 bits with at least `bits` bits."""
     return next(width for width in (8, 16, 32, 64) if bits <= width)
 
 

@@ -23,7 +23,7 @@ from kleene.networks.transformer.lookup import WholeNumberRun, check_whole
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.stops import Array
 
-WIDE = 24  # variables of at least so many dimensions get a word of their own
+WIDE = 24  # variables of at least this many dimensions get a word of their own
 
 
 class LanesRun(LaneRunner, WholeNumberRun):

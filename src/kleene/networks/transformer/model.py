@@ -316,12 +316,17 @@ class Transformer(nn.Module):
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         x = self.token_embedding[tokens]  # (batch, position, dim)
-        if self.config.positions is not None:
-            x = x + self.position_embedding[start : start + tokens.shape[1]]
+        places = self.places(start, start + tokens.shape[1])
+        return x if places is None else x + places
+
+    def places(self, start: int, stop: int) -> Tensor | None:
+        """What the positions start … stop − 1 add to the first residual stream (position, dim); None: nothing."""
+        rows = None if self.config.positions is None else self.position_embedding[start:stop]
         for first, bits, offset in self.config.counted:
-            place = torch.arange(start, start + tokens.shape[1], device=x.device) + offset
-            x[..., first : first + bits] += (place[:, None] >> torch.arange(bits, device=x.device) & 1).to(x.dtype)
-        return x
+            place = torch.arange(start, stop, device=self.device) + offset
+            rows = self.token_embedding.new_zeros(stop - start, self.config.dim) if rows is None else rows.clone()
+            rows[:, first : first + bits] += (place[:, None] >> torch.arange(bits, device=self.device) & 1).to(rows)
+        return rows
 
     def block(self, layer: int) -> Block:
         chosen = self.blocks[layer % len(self.blocks)]
@@ -361,7 +366,6 @@ class Transformer(nn.Module):
             )
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         check_transformer(self)
-        check_layers(self.config.name, layers)
         count = self._count(layers)
         x = self.embed(tokens)
         if count is None:
@@ -412,7 +416,7 @@ class Transformer(nn.Module):
         """Run a batch of inputs of any lengths.
 
         inputs: token sequences, or texts where the network has an alphabet.
-        layers: run exactly so many layers; by default each sequence runs until it halts.
+        layers: run exactly this many layers; by default each sequence runs until it halts.
         max_layers: raise `DidNotHalt` where a sequence needs more.
         check: raise `UndefinedRead` where the program would (dense).
         evaluator: "dense"; on a CPU also "sparse"; where few rows change also "rows", "lookup" and "generated" (see
@@ -423,7 +427,7 @@ class Transformer(nn.Module):
             return []
         check_transformer(self)
         checked = [self.check_input(tokens) for tokens in inputs]
-        check_layers(self.config.name, layers, 0 if self.config.shape != "decoder" else 1)
+        self._count(layers)
         if self.config.shape == "decoder":
             made = self.decode_batch(checked, layers=layers, check=check, evaluator=evaluator)
         else:
@@ -473,7 +477,7 @@ class Transformer(nn.Module):
         return accepts_batch(self, words)
 
     def decide(self, word: Word, *, max_steps: int = 10_000) -> Decision:
-        """Run a network that holds a Turing machine: accept, reject, or still running after so many steps."""
+        """Run a network that holds a Turing machine: accept, reject, or still running after this many steps."""
         from kleene.networks.transformer.words import decide
 
         return decide(self, word, max_steps)
@@ -489,6 +493,9 @@ class Transformer(nn.Module):
         return "sparse" if runs_sparse(self) else "dense"
 
     def _count(self, layers: int | None) -> int | None:
+        """How many layers to run; None: until the sequence halts."""
+        least = 1 if self.config.shape == "decoder" else 0
+        check_layers(self.config.name, layers, least, self.description.get("most_layers"))
         return layers if layers is not None else None if self.config.halts else self.config.layers
 
     def sparse_copy(self) -> SparseTransformer:

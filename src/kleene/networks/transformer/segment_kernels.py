@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kleene.networks.transformer.sparse_kernels import half, read_output
+from kleene.networks.transformer.sparse_kernels import half, place_of, read_output
 from kleene.networks.transformer.sparse_weights import ALL, BY_OFFSET, BY_WORD, LATEST, MANY_OFFSETS
 
 FINE, NOT_ONE_HOT, CONTENTS_FULL, VALUES_FULL, STEPS_FULL = 0, -1, -2, -3, -4  # how a kernel ends
@@ -149,7 +149,7 @@ def _part(contents, segments, lanes, lane, source):  # type: ignore[no-untyped-d
 
 @njit(cache=True, nogil=True)
 def _null_part(contents, segments, lanes, lane, parts):  # type: ignore[no-untyped-def]
-    """What a lane adds where the null key has one of so many equal parts of the attention; or what is full."""
+    """What a lane adds where the null key has one of this many equal parts of the attention; or what is full."""
     vector = np.zeros(segments.size[lanes.target[lane]], contents.values.dtype)
     for k in range(lanes.null_ptr[lane], lanes.null_ptr[lane + 1]):
         vector[lanes.null_to[k]] += lanes.null_weight[k] / parts
@@ -298,12 +298,6 @@ def _read_codes(contents, heads, h, lanes, batch, s):  # type: ignore[no-untyped
     return True
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _place(offset, reach):  # type: ignore[no-untyped-def]
-    """The place of an offset in `allowed`; the ends stand for all offsets further away."""
-    return min(max(offset, -reach), reach) + reach
-
-
 @njit(cache=True, nogil=True)
 def _put_average(contents, segments, heads, h, lanes, batch, i, count, todo):  # type: ignore[no-untyped-def]
     """Set what a head adds at a position where it selects the first `count` of `batch.chosen`, or counts them."""
@@ -372,9 +366,9 @@ def _select_by_offset(contents, segments, heads, h, lanes, memory, batch, s, tod
         low = begin if allowed[0] else max(begin, i - reach + 1)
         high = end if allowed[-1] else min(end, i + reach)
         for j in range(low, min(high, i + 1) if causal else high):
-            if allowed[_place(j - i, reach)]:
+            if allowed[place_of(j - i, reach)]:
                 chosen[count] = j
-                if count == 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
+                if count == 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
                     best = j
                 count += 1
         picked[i] = best
@@ -421,9 +415,9 @@ def _select_by_key(contents, segments, heads, h, lanes, memory, batch, s, todo):
             key = query if by_word else matches[m]
             j = buckets[key & (len(buckets) - 1)]
             while j >= 0 and not (causal and j > i):
-                if keys[j] == key and allowed[_place(j - i, reach)]:
+                if keys[j] == key and allowed[place_of(j - i, reach)]:
                     chosen[count] = begin + j
-                    if count == 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
+                    if count == 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
                         best = j
                     count += 1
                 j = following[j]

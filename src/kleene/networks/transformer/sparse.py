@@ -33,7 +33,10 @@ class SparseTransformer:
         self.net, self.config = net, net.config
         self.kind = np.float32 if net.dtype == torch.float32 else np.float64
         self.token_embedding = self._numpy(net.token_embedding)
-        self.position_embedding = None if net.config.positions is None else self._numpy(net.position_embedding)
+        if net.config.counted and (net.longest or MOST_VALUES) * net.config.dim > MOST_VALUES:
+            raise NotSparse("positions that are counted so far that no table holds them")
+        places = net.places(0, net.config.positions or net.longest or 0)
+        self.position_embedding = None if places is None else self._numpy(places)
         self.ranges = [(segment.start, segment.stop) for segment in net.layout]
         self.blocks = [self._block(block) for block in net.blocks if isinstance(block, Block)]
         self._read = self._readers()

@@ -14,7 +14,7 @@ from numba import njit
 
 from kleene.common.output import Output
 from kleene.networks.transformer.model import Transformer
-from kleene.networks.transformer.sparse_kernels import code, half, read_output, reading
+from kleene.networks.transformer.sparse_kernels import code, half, place_of, read_output, reading
 from kleene.networks.transformer.sparse_weights import (
     ALL,
     BY_OFFSET,
@@ -161,12 +161,6 @@ def _read_codes(x, begin, since, n, segment, mode, codes):  # type: ignore[no-un
     return True
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _place(offset, reach):  # type: ignore[no-untyped-def]
-    """The place of an offset in `allowed`; the ends stand for all offsets further away."""
-    return min(max(offset, -reach), reach) + reach
-
-
 @njit(cache=True, nogil=True)
 def _attend_by_offset(x, y, begin, since, n, heads, h, counts):  # type: ignore[no-untyped-def]
     """A head that selects by offset alone; a head with a single offset is a shift."""
@@ -189,10 +183,10 @@ def _attend_by_offset(x, y, begin, since, n, heads, h, counts):  # type: ignore[
         else:
             best = -1
             for j in range(i + 1 if causal else n):
-                if allowed[_place(j - i, reach)]:
+                if allowed[place_of(j - i, reach)]:
                     if order == ALL:
                         count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
-                    elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
+                    elif best < 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
                         best = j
             if best >= 0:
                 count = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, count)
@@ -224,10 +218,10 @@ def _attend_by_key(x, y, begin, since, n, heads, h, scratch):  # type: ignore[no
         for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
             j = first[matches[m]]
             while j >= 0:
-                if not (causal and j > i) and allowed[_place(j - i, reach)]:
+                if not (causal and j > i) and allowed[place_of(j - i, reach)]:
                     if order == ALL:
                         count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
-                    elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
+                    elif best < 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
                         best = j
                 j = following[j]
         if best >= 0:
@@ -286,10 +280,10 @@ def _attend_by_word(x, y, begin, since, n, heads, h, scratch):  # type: ignore[n
     for i in range(since, n):
         count, best = 0, -1
         for j in range(i + 1 if causal else n):
-            if keys[j] == queries[i] and allowed[_place(j - i, reach)]:
+            if keys[j] == queries[i] and allowed[place_of(j - i, reach)]:
                 if order == ALL:
                     count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
-                elif best < 0 or ranks[_place(j - i, reach)] > ranks[_place(best - i, reach)]:
+                elif best < 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
                     best = j
         if best >= 0:
             count = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, count)

@@ -101,3 +101,9 @@ def half(x, row, flat, sums, mark, touched, changes, dims):  # type: ignore[no-u
     for t in range(moved):
         x[row, dims[t]] += changes[dims[t]]
         changes[dims[t]] = 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def place_of(offset, reach):  # type: ignore[no-untyped-def]
+    """The place of an offset in `allowed`; the ends stand for all offsets further away."""
+    return min(max(offset, -reach), reach) + reach

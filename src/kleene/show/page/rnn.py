@@ -65,7 +65,7 @@ def _about(trace: RnnTrace) -> str:
     where = "its output is 1" if net.criterion == "one" else "its output is positive"
     said = net.about.get("machine")
     holds = (
-        "that holds an automaton" if isinstance(said, dict) and said.get("kind") == "dfa" else "made from no machine"
+        "that holds an automaton" if isinstance(said, dict) and said.get("kind") == "dfa" else "not made from a machine"
     )
     return f"A recurrent network {holds}: it reads one symbol per step, and accepts where {where}."
 
