@@ -94,7 +94,7 @@ def _show_warning(
     file: Any = None,
     line: str | None = None,
 ) -> None:
-    """Kleene's own warnings as one line on standard error; others as Python shows them."""
+    """Kleene's own warnings as one line on standard error; other warnings as Python shows them."""
     if issubclass(category, KleeneWarning):
         print(f"kleene: note: {' '.join(str(message).split())}", file=sys.stderr)
     else:
@@ -138,7 +138,7 @@ def _finite(content: Any) -> Any:
 
 
 def show(thing: Any) -> None:
-    """Print a result for people: text as it is, tables to fit the terminal."""
+    """Print a result for people: text unchanged, tables to fit the terminal."""
     from rich.console import Console
     from rich.text import Text
 

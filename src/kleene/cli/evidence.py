@@ -34,7 +34,7 @@ def explain(
     ] = None,
     position: Annotated[int | None, typer.Option(help="programs: the position whose output counts; the last")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page for a closer look")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which parts of an input did what in a saved network, or exactly, in a machine.
@@ -201,7 +201,7 @@ def reproduce(
     if together:
         if cluster is not None or getattr(getattr(run, "__self__", None), "together", None) is None:
             what = "tasks on a cluster run alone" if cluster is not None else f"the tasks of {name} run alone"
-            raise InputError(f"--together: {what}; leave it out")
+            raise InputError(f"--together: {what}; omit --together")
         asked["together"] = True
     if cluster is not None:
         asked["cluster"] = Cluster(cluster, gpus=gpus, storage=storage)
@@ -250,4 +250,4 @@ def _stale(as_json: bool) -> None:
     for name, files in found.items():
         more = f" and {len(files) - 3} more" if len(files) > 3 else ""
         typer.echo(f"{name}: {', '.join(files[:3])}{more}")
-    typer.echo(f"{len(found)} published results were made by other code than this")
+    typer.echo(f"{len(found)} published results were made by different code")

@@ -210,7 +210,7 @@ NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")
 
 
 def read_tokens(machine: Any, text: str) -> list[int]:
-    """Read an input: tokens as `[2,1,0]`, else text for the program's `encode`, else whole numbers."""
+    """Read an input: tokens as `[2,1,0]`, or text for the program's `encode`, or whole numbers."""
     named = getattr(machine, "spec", None) or getattr(machine, "config", None)
     name = str(getattr(named, "name", None) or getattr(machine, "name", "the network"))
     listed = text.strip()
@@ -274,5 +274,5 @@ def answer(machine: Any, outputs: list[int]) -> Any:
     decode = getattr(machine, "decode", None)
     try:
         return getattr(outputs, "text", None) if decode is None else decode(outputs)
-    except Exception:  # the outputs of an input that `encode` would not make
+    except Exception:  # `encode` would not make an input with these outputs
         return None

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kleene.common.alphabet import Word, encode
+from kleene.common.alphabet import encode
 from kleene.errors import InputError, KleeneError, NotSupported
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
@@ -42,10 +42,10 @@ class AnswersWords(Protocol):
     """Anything that can say which words over its alphabet it accepts."""
 
     @property
-    def alphabet(self) -> Sequence[str] | None:
+    def alphabet(self) -> Sequence[Any] | None:
         """The symbols."""
 
-    def accepts_batch(self, words: Sequence[Word]) -> Any:
+    def accepts_batch(self, words: Sequence[Any]) -> Any:
         """Whether each word is accepted."""
 
 
@@ -234,13 +234,13 @@ Game = ProductGame | TableGame
 def chances_of(given: Chances, symbols: Sequence[Any], length: int) -> Array:
     """The distribution of the symbol at each position: (position, symbol).
 
-    given: None for uniform; a mapping from symbols to probabilities; or one such mapping a position.
+    given: None for uniform; a mapping from symbols to probabilities; or one such mapping per position.
     """
     if given is None:
         return np.full((length, len(symbols)), 1 / len(symbols))
     rows = [given] * length if isinstance(given, Mapping) else list(given)
     if len(rows) != length:
-        raise InputError(f"distribution: {len(rows)} mappings for {length} symbols; give one, or one a symbol")
+        raise InputError(f"distribution: {len(rows)} mappings for {length} symbols; give one, or one per symbol")
     number = {symbol: code for code, symbol in enumerate(symbols)}
     chances = np.zeros((length, len(symbols)))
     for place, row in enumerate(rows):
