@@ -87,9 +87,10 @@ def _exact(kind: str) -> Method:
 
     class Answers:
         def __init__(self, reading: Reading) -> None:
-            self.reading, self.alphabet = reading, tuple(range(reading.symbols))
+            self.reading = reading
+            self.alphabet: Any = tuple(range(reading.symbols))
 
-        def accepts_batch(self, words: Sequence[Sequence[int]]) -> Array:
+        def accepts_batch(self, words: Sequence[Any]) -> Array:
             return np.asarray(self.reading.outputs_of(np.array(words)) > 0)
 
     def method(reading: Reading, rng: np.random.Generator) -> Array:
