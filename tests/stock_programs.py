@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import kleene as kl
 
 
@@ -116,6 +119,50 @@ class Line(kl.Program):
         z.result = z.first
 
     cycle = (number, number, number, give)
+
+
+def random_program(chance: Random) -> Any:
+    """A decoder of one layer with up to four random heads, whose outputs it adds up."""
+    tokens, bits = chance.choice([2, 3, 4, 7, 12]), chance.choice([2, 4, 6, 8])
+    wide = chance.choice([tokens, 40])
+    sizes = {"token": tokens, "odd": 2, "square": 3}
+    body: dict[str, Any] = {
+        "tokens": tokens,
+        "max_tokens": chance.choice([1, 3]),
+        "layers": 1,
+        "token": kl.cat(tokens, token=lambda t: t),
+        "odd": kl.cat(2, token=lambda t: t % 2),
+        "square": kl.cat(3, token=lambda t: (t * t + 1) % 3),
+        "one": kl.cat(2, default=1),
+        "low": kl.word(bits, token=lambda t: (5 * t + 1) % (1 << bits)),
+        "high": kl.word(bits, token=lambda t: 3 * t % (1 << bits)),
+        "wide": kl.cat(wide, token=lambda t: t),
+        "next": kl.cat(wide, token=lambda t: (t + 1) % tokens),
+    }
+    pairs = ["odd odd", "square square", "one odd", "low high", "low low", "wide next", "wide wide"]
+    names = [f"head_{number}" for number in range(chance.randrange(1, 5))]
+    for name in names:
+        value = chance.choice([*sizes])
+        default, kind = chance.randrange(sizes[value]), chance.choice(["offset", "latest", "earliest", "both"])
+        limits: dict[str, Any] = {}
+        if chance.random() < 0.4:
+            limits["among"] = {body[n]: chance.randrange(2) for n in chance.sample(["odd", "one"], 1)}
+        if chance.random() < 0.3:
+            limits["where"] = {body["square"]: chance.randrange(3)}
+        query, key = (body[part] for part in chance.choice(pairs).split())
+        far = chance.choice([0, 1, 2, 3, 5, 9, 16, 30, 50, 100])
+        if kind == "offset":
+            body[name] = kl.relative(body[value], -far, default=default)
+        else:
+            how: dict[str, Any] = {"offsets": [-far]} if kind == "both" else {kind: True}
+            body[name] = kl.attend(query, key, body[value], default=default, **how, **limits)
+    body["result"] = kl.cat(tokens)
+    body["output"] = body["result"]
+
+    def step(z: Any) -> None:
+        z.result = sum(getattr(z, name) for name in names) % tokens
+
+    return type(kl.Program)("Random", (kl.Program,), {**body, "step": step})
 
 
 PROGRAMS = [Sums, Recall, FirstEven, Counter, Copies, Line]

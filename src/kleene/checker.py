@@ -210,12 +210,37 @@ class Form:
 
 
 BIT = re.compile(r"(.+)\[(\d+)\]")
+PART = re.compile(r"(.+)\[(\d+):(\d+)\]")
 
 
 def atom_of(name: str) -> Atom:
     """What a name in a form or a sum means: "w[3]" is bit 3 of the word w."""
     found = BIT.fullmatch(name)
     return (found[1], int(found[2])) if found else name
+
+
+def part_of(name: str) -> tuple[str, int, int] | None:
+    """The word and the bits that a name such as "w[3]" or "w[0:4]" means; None for another name."""
+    bit, part = BIT.fullmatch(name), PART.fullmatch(name)
+    if bit is not None:
+        return bit[1], int(bit[2]), int(bit[2]) + 1
+    return None if part is None else (part[1], int(part[2]), int(part[3]))
+
+
+def base_of(name: str | None) -> str | None:
+    """The word that a name is a part of, or the name itself."""
+    found = None if name is None else part_of(name)
+    return name if found is None else found[0]
+
+
+class Kinds(dict[str, Kind]):
+    """Kinds by name; a part of a word is a word."""
+
+    def __missing__(self, name: str) -> Kind:
+        word, start, stop = part_of(name) or (name, 0, 0)
+        kind = self.get(word)
+        need(kind is not None and kind.name == "word" and 0 <= start < stop <= kind.size, f"there is no '{name}'")
+        return Kind("word", stop - start, None)
 
 
 @dataclass(frozen=True)
@@ -288,14 +313,15 @@ class Program:
         self.name, self.data = data["name"], data
         self.tokens = integer(data["tokens"], 1, what="tokens")
         self.positions = None if data["positions"] is None else integer(data["positions"], 1, what="positions")
-        self.kinds: dict[str, Kind] = {name: read_kind(v) for name, v in data["variables"].items()}
+        self.seen: dict[str, Head] = {}  # the heads of the layer that is read
+        self.kinds = Kinds({name: read_kind(v) for name, v in data["variables"].items()})
         self.variables = dict(self.kinds)
         heads = {name: self._head(name, head) for name, head in data["heads"].items()}
         moves = {name: self._head(name, head) for name, head in data["moves"].items()}
         need(len({*self.kinds, *heads, *moves}) == len(self.kinds) + len(heads) + len(moves), "a name is used twice")
         need(all(h.into is None and h.replacing is None for h in heads.values()), "a head that is read writes")
         need(all(h.into is not None for h in moves.values()), "a head among the moves writes into nothing")
-        self.kinds |= {name: head.kind for name, head in heads.items()}
+        self.kinds.update({name: head.kind for name, head in heads.items()})
         self.output, self.halt = data["output"], data["halt"]
         need(self._variable(self.output).name in ("cat", "word"), "the output is neither a cat nor a word")
         for name, index in self.halt.items():
@@ -316,6 +342,11 @@ class Program:
     def _variable(self, name: Any) -> Kind:
         need(isinstance(name, str) and name in self.variables, f"there is no variable {name!r}")
         return self.variables[name]
+
+    def _part(self, name: Any) -> Kind:
+        """The kind of a variable, or of a part of a word."""
+        need(isinstance(name, str) and base_of(name) in self.variables, f"there is no variable {name!r}")
+        return self.kinds[name]
 
     def initial(self, name: str) -> tuple[str, list[int]]:
         """What a variable's first value depends on ("token", "position" or "nothing"), and its values."""
@@ -346,10 +377,10 @@ class Program:
         return made
 
     def _head(self, name: str, data: Any) -> Head:
-        kind, value = read_kind(data), self._variable(data["value"])
+        kind, value = read_kind(data), self._part(data["value"])
         need((data["query"] is None) == (data["key"] is None), f"the head '{name}' has a query or a key alone")
         if data["query"] is not None:
-            fit = self._fit(self._variable(data["query"]), self._variable(data["key"]))
+            fit = self._fit(self._part(data["query"]), self._part(data["key"]))
             need(fit, f"the head '{name}' matches kinds that do not fit")
         wider = kind.name == value.name == "cat" and kind.size > value.size and data["default"] == kind.size - 1
         need(kind == value or kind.name == "num" or wider, f"the head '{name}' gives another kind than its value's")
@@ -358,7 +389,7 @@ class Program:
         offsets = None if data["offsets"] is None else frozenset(integer(o, what="an offset") for o in data["offsets"])
         where, among = self._limits(name, data["where"]), self._limits(name, data["among"])
         for target in (data["into"], data["replacing"]):
-            need(target is None or self._variable(target) == kind, f"the head '{name}' writes another kind")
+            need(target is None or self._part(target) == kind, f"the head '{name}' writes another kind")
         need(data["into"] is None or kind.name != "num", f"the head '{name}' writes averages into a variable")
         default = None if data["default"] is None else integer(data["default"], 0, kind.count - 1, "a default")
         need(data["replacing"] is None or default is None, f"the head '{name}' replaces, and has a default")
@@ -385,14 +416,20 @@ class Program:
 
     def _limits(self, name: str, listed: Any) -> tuple[tuple[str, int], ...]:
         """The values that a head asks of variables, at one of its two ends."""
-        pairs = tuple((n, integer(i, 0, self._variable(n).size - 1, "a limit")) for n, i in listed)
-        need(all(self.kinds[n].name == "cat" for n, _ in pairs), f"the head '{name}' is limited by no cat")
+        pairs = tuple((n, integer(i, 0, max(1, self._part(n).size - 1), "a limit")) for n, i in listed)
+        for n, i in pairs:
+            kind = self.kinds[n]
+            bit = kind.name == "word" and kind.size == i == 1 and n not in self.variables
+            need(bit or (kind.name == "cat" and i < kind.size), f"the head '{name}' is limited by no cat and no bit")
         need(len({n for n, _ in pairs}) == len(pairs), f"the head '{name}' is limited twice by a variable")
         return pairs
 
     def _layer(self, heads: dict[str, Head], moves: dict[str, Head], clears: Any, part: Any) -> Layer:
         data = part["updates"]
-        need(not {*clears} & {move.into for move in moves.values()}, "a layer clears a variable that a head writes")
+        need(
+            not {*clears} & {base_of(move.into) for move in moves.values()},
+            "a layer clears a variable that a head writes",
+        )
         updates, reads, predicates = self._step(data, heads)
         second = None
         if "second" in data:
@@ -403,6 +440,7 @@ class Program:
 
     def _step(self, data: Any, heads: dict[str, Head]) -> tuple[tuple[Update, ...], Any, Any]:
         """The updates of one step, where it reads heads, and its comparisons."""
+        self.seen = heads
         predicates = self._predicates(data["predicates"], heads)
         sizes = {name: kind.size for name, kind in self.variables.items() if kind.name != "word"}
         sizes |= {name: head.kind.size for name, head in heads.items() if head.kind.name != "word"}
@@ -438,10 +476,10 @@ class Program:
         return Form(int(rational(constant) * scale), {n: t for n, t in tables.items() if any(t)}, scale)
 
     def _is_bit(self, atom: Atom) -> bool:
-        """Whether an atom is a bit of a variable that is a word."""
-        if not isinstance(atom, tuple) or atom[0] not in self.variables:
+        """Whether an atom is a bit of a word: a variable, or a head of the layer that is read."""
+        if not isinstance(atom, tuple) or not {atom[0]} & (self.variables.keys() | self.seen.keys()):
             return False
-        kind = self.variables[atom[0]]
+        kind = self.seen[atom[0]].kind if atom[0] in self.seen else self.variables[atom[0]]
         return kind.name == "word" and atom[1] < kind.size
 
     def _tests(self, listed: Any, forms: list[Form]) -> tuple[Test, ...]:
@@ -484,13 +522,21 @@ class Program:
     def _terms(self, listed: Any, heads: dict[str, Head]) -> dict[Atom, int]:
         factors: dict[Atom, int] = {}
         for name, factor in listed:
-            if self._is_bit(atom := atom_of(name)):
-                factors[atom] = factors.get(atom, 0) + integer(factor, what="a factor")
-                continue
-            kind = heads[name].kind if name in heads else self._variable(name)
-            need(kind.name == "word", f"'{name}' is added up as a word")
-            factors[name] = factors.get(name, 0) + integer(factor, what="a factor")
+            for atom, place in self._atoms_of_part(name, heads):
+                factors[atom] = factors.get(atom, 0) + (integer(factor, what="a factor") << place)
         return factors
+
+    def _atoms_of_part(self, name: str, heads: dict[str, Head]) -> list[tuple[Atom, int]]:
+        """A word, or each bit of a part of one with its place."""
+        if self._is_bit(atom := atom_of(name)):
+            return [(atom, 0)]
+        part = PART.fullmatch(name)
+        if part is not None and self._is_bit((part[1], int(part[3]) - 1)):
+            need(int(part[2]) < int(part[3]), f"'{name}' has no bits")
+            return [((part[1], bit), place) for place, bit in enumerate(range(int(part[2]), int(part[3])))]
+        kind = heads[name].kind if name in heads else self._variable(name)
+        need(kind.name == "word", f"'{name}' is added up as a word")
+        return [(name, 0)]
 
     def selects_one(self, head: Head) -> bool:
         """Whether a head selects at most one position, always: one offset, a preference, or the position as its key."""
@@ -498,15 +544,23 @@ class Program:
             return True
         if head.key is None or head.query is None or self.kinds[head.query].name == "subset":
             return False
-        how, values = self.initial(head.key)
+        name, start, stop = part_of(head.key) or (head.key, 0, 64)
+        if self._changes(name):
+            return False
+        how, values = self.initial(name)
+        if how == "counted":
+            return start == 0 and (self.positions or 0) <= self.kinds[head.key].count
+        held = {value >> start & (1 << stop - start) - 1 for value in values}
+        return how == "position" and len(held) == len(values)
+
+    def _changes(self, name: str) -> bool:
+        """Whether a layer writes into a variable."""
         changed: set[str | None] = {
             u.variable for layer in self.layers for u in (*layer.updates, *(layer.second or ()))
         }
-        changed |= {move.into for layer in self.layers for move in layer.moves.values()}
-        changed |= {name for layer in self.layers for name in layer.clears}
-        if how == "counted":
-            return head.key not in changed and (self.positions or 0) <= self.kinds[head.key].count
-        return how == "position" and len(set(values)) == len(values) and head.key not in changed
+        changed |= {base_of(move.into) for layer in self.layers for move in layer.moves.values()}
+        changed |= {variable for layer in self.layers for variable in layer.clears}
+        return name in changed
 
 
 # === the network ==========================================================================================
@@ -531,6 +585,17 @@ BLOCK = ["query", "query_bias", "key", "key_bias", "value", "out", "relative", "
 BLOCK += ["in1", "bias1", "out1", "in2", "bias2", "out2"]
 
 
+class Segments(dict[str, Segment]):
+    """Segments by name; a part of a word is some of the word's dimensions."""
+
+    def __missing__(self, name: str) -> Segment:
+        word, start, stop = part_of(name) or (name, 0, 0)
+        whole = self.get(word)
+        need(whole is not None and whole.coding == "bits" and 0 <= start < stop, f"the layout has no '{name}'")
+        assert whole is not None
+        return Segment(name, whole.start + start, stop - start, whole.coding, whole.scale)
+
+
 class Net:
     """A saved network, read: its program, its layout and its tensors by name."""
 
@@ -539,7 +604,7 @@ class Net:
         self.config, self.description = saved.content["config"], saved.content["description"]
         self.tensors, self.attributes = saved.tensors, saved.attributes
         self.program = Program(self.description)
-        self.layout: dict[str, Segment] = {}
+        self.layout = Segments()
         for entry in self.description["layout"]:
             start, size = integer(entry["start"], 0, what="a start"), integer(entry["size"], 1, what="a size")
             scale = integer(entry["scale"], 1, what="a scale")
@@ -1167,7 +1232,13 @@ class Selection:
         """What a position must hold to look, or to be looked at."""
         for name in self.net.program.variables:
             table = total[self.net.layout[name].slice]
-            if name in limits:
+            named = (part_of(limit) for limit in limits.keys() - self.net.layout.keys())
+            bits = [found[1] for found in named if found is not None and found[0] == name]
+            if bits:
+                if np.delete(table, bits).any():
+                    raise self.refuse(f"its scores depend on other bits of '{name}'")
+                self.conditions += [(int(table[place]), 0) for place in bits]
+            elif name in limits:
                 index = limits[name]
                 others = np.delete(table, index)
                 self.conditions.append((int(table[index]), int(others.max()) if len(others) else None))
@@ -1274,7 +1345,8 @@ def wanted_copies(net: Net, block: Block) -> Copies:
         add_clearing(block, variable, where, heads, wanted)
     into = [move.into for move in block.layer.moves.values() if move.replacing is None]
     into += list({move.into for move in block.layer.moves.values() if move.replacing is not None})
-    need(len({*into}) == len(into), "two heads write into a variable")
+    places = [place for name in into for place in range(net.dim)[net.layout[name or ""].slice]]
+    need(len({*places}) == len(places), "two heads write into a variable")
     return wanted
 
 
@@ -2521,7 +2593,7 @@ def described_move(net: Net, head: Head) -> dict[str, Any]:
         s = layout[head.replacing]
         replaced = {"into": into, "variable": head.replacing, "into_start": layout[into].start, "start": s.start}
         replaced["size"] = s.size
-    where = [layout[name].start + index for name, index in head.where]
+    where = [layout[name].start + (index if name in layout else 0) for name, index in head.where]
     return {"name": head.name, "where": where, "default": head.default is not None, "replacing": replaced}
 
 

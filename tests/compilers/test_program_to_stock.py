@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import kleene as kl
-from stock_programs import FAMILIES, PROGRAMS, Recall, Sums
+from stock_programs import FAMILIES, PROGRAMS, Recall, Sums, random_program
 
 
 def prompts(program: Any, count: int, longest: int, seed: int = 0) -> list[list[int]]:
@@ -32,6 +32,47 @@ def test_is_certified_up_to_its_length(program: Any, family: Any) -> None:
     certificate = kl.certify(kl.compile(program, to=family, length=300), program=program)
     assert certificate.holds, certificate
     assert certificate.max_length == 300
+
+
+def right_and_certified(seeds: range) -> None:
+    """Random heads at all kinds of lengths: each model is certified, and generates what the program appends."""
+    for seed in seeds:
+        chance = Random(seed)
+        program, family = random_program(chance), FAMILIES[seed % 4]
+        length = chance.choice([5, 17, 40, 60, 100, 200, 333, 500] if family == "gpt2" else [5, 40, 60, 200, 777, 1500])
+        net = kl.compile(program, to=family, length=length)  # type: ignore[call-overload]
+        certificate = kl.certify(net)
+        assert certificate.holds, (seed, family, length, certificate.reasons)
+        given = prompts(program, 3, min(length, 60) - 2, seed)
+        assert net.run_batch(given) == [program.run(tokens) for tokens in given], (seed, family, length)
+
+
+def test_random_programs() -> None:
+    right_and_certified(range(8))
+
+
+@pytest.mark.slow
+def test_many_random_programs() -> None:
+    right_and_certified(range(8, 400))
+
+
+def test_offsets_over_many_positions() -> None:
+    """The first token stays between what is selected and what is not, however far away it is."""
+
+    class Far(kl.Program):
+        tokens, max_tokens, layers = 3, 2, 1
+        token = kl.cat(3, token=lambda t: t)
+        left = kl.relative(token, -4, default=0)
+        never = kl.relative(token, -100, default=1)
+        result = kl.cat(3)
+        output = result
+
+        def step(z: Any) -> None:
+            z.result = (z.left + z.never) % 3
+
+    for family in ("llama", "qwen3"):
+        for length in (5, 60, 2000):
+            assert kl.certify(kl.compile(Far, to=family, length=length)).holds  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -610,8 +610,7 @@ class Selection:
             values.append(max((value for _, value, _ in chosen), default=-1))
             allowed.append(all(ok for _, _, ok in chosen))
         made = np.array(vectors)
-        sizes = np.abs(rows).sum(axis=1) * (model.shift + 1) + np.abs(bias)
-        error = self._rounding(rows, bias) * sizes + self.u * np.abs(made)
+        error = self._rounding(rows, bias) + self.u * np.abs(made)
         made, error = self._normed(made, error, norm, shared)
         return Side(made, np.array(values), np.array(allowed), found.placed, error)
 
@@ -629,12 +628,12 @@ class Selection:
         ]
         return listed if matched else list({(part.tobytes(), ok): (part, v, ok) for part, v, ok in listed}.values())
 
-    def _rounding(self, rows: Array, bias: Array) -> float:
-        """The relative error of a sum of a projection: zero where it is exact in whole multiples of a unit."""
-        unit = self.model.unit(rows, bias)
-        top = float((np.abs(rows).sum(axis=1) * (self.model.shift + 1) + np.abs(bias)).max(initial=0))
-        terms = int((rows != 0).sum(axis=1).max(initial=0)) + 2
-        return 0.0 if top <= unit * 2.0**24 else terms * 2.0**-24
+    def _rounding(self, rows: Array, bias: Array) -> Array:
+        """The error of each place's projection: zero where a sum is exact in whole multiples of a unit."""
+        sizes = np.abs(rows).sum(axis=1) * (self.model.shift + 1) + np.abs(bias)
+        units = np.array([self.model.unit(row, bias[[place]]) for place, row in enumerate(rows)])
+        terms = (rows != 0).sum(axis=1) + 2
+        return np.where(sizes <= units * 2.0**24, 0.0, terms * 2.0**-24 * sizes)
 
     def _normed(self, vectors: Array, error: Array, norm: Array | None, shared: bool = False) -> tuple[Array, Array]:
         """Vectors after a norm over the places of a head, and their rounding: but for the norm's own where it is
@@ -654,8 +653,7 @@ class Selection:
     def at_first(self, rows: Array, bias: Array, norm: Array | None) -> tuple[Array, Array]:
         """The key of the first token, and its rounding."""
         key = (rows @ (self.model.start + self.model.shift) + bias)[None]
-        sizes = np.abs(rows).sum(axis=1) * (self.model.shift + 1) + np.abs(bias)
-        error = (self._rounding(rows, bias) * sizes + self.u * np.abs(key[0]))[None]
+        error = (self._rounding(rows, bias) + self.u * np.abs(key[0]))[None]
         return self._normed(key, error, norm)
 
     def matches(self, queries: Side, q: int, keys: Side) -> Array:
@@ -804,34 +802,40 @@ class Learned:
     def _by_offset(
         self, queries: Side, keys: Side, sink: tuple[Array, Array], moved_q: Array, moved_k: Array
     ) -> tuple[float, int]:
-        """Every position against every position before it."""
+        """Every position against every position before it. Positions have places of their own: scores are sums."""
         s, n = self.selection, self.model.length
         assert s.offset is not None
-        count = len(queries.vectors) * len(keys.vectors) * n * n
-        if count > MAX_SCORES:
-            raise s.refuse(f"{count:,} scores are more than are tried")
+        if n * n > MAX_SCORES or len(queries.vectors) * (len(keys.vectors) + n) > MAX_SCORES:
+            raise s.refuse("more scores than are tried")
+        apart = ~(queries.placed.any(axis=1) | keys.placed.any(axis=1))
+        for side in (queries, keys):
+            if (side.vectors[:, ~apart] != side.vectors[:1, ~apart]).any():
+                raise s.refuse("what it compares shares places with positions")
+        asked, held = queries.vectors[0] + moved_q[1:], keys.vectors[0] + moved_k[1:]  # (position, place)
+        by_place = asked[:, ~apart] @ held[:, ~apart].T * self.scale  # (query, key)
+        before, target = np.tril(np.ones((n, n), dtype=bool)), np.eye(n, k=-s.offset, dtype=bool)
+        there = target.any(axis=1)
+        here = np.where(target, by_place, -np.inf).max(axis=1)  # (query)
+        elsewhere = np.where(before & ~target, by_place, -np.inf).max(axis=1)
+        sinks_by_place = asked[:, ~apart] @ sink[0][0][~apart] * self.scale
         top = np.abs(keys.vectors).max(axis=0) + np.abs(moved_k).max(axis=0)
         top, off = np.maximum(top, np.abs(sink[0][0])), np.maximum(keys.error.max(axis=0), sink[1][0])
-        least, seen = float("inf"), np.arange(1, n + 1)
-        before = seen[None, :] <= seen[:, None]  # (query, key)
-        target = seen[None, :] == seen[:, None] - s.offset
-        for q in range(len(queries.vectors)):
-            vectors = queries.vectors[q] + moved_q[1:]
-            sinks = vectors @ sink[0][0] * self.scale  # (query)
+        least = float("inf")
+        for q, vector in enumerate(queries.vectors):
+            by_class = keys.vectors[:, apart] @ vector[apart] * self.scale
             wanted = s.matches(queries, q, keys)
-            rest, found = np.full(n, -np.inf), np.full(n, np.inf)
-            for k in range(len(keys.vectors)):
-                scores = vectors @ (keys.vectors[k] + moved_k[1:]).T * self.scale
-                hit = target & bool(wanted[k])
-                rest = np.maximum(rest, np.where(before & ~hit, scores, -np.inf).max(axis=1))
-                found = np.minimum(found, np.where(hit, scores, np.inf).min(axis=1))
-            hit_margin = np.where(np.isfinite(found), found - np.maximum(rest, sinks), np.inf)
+            sinks = sinks_by_place + vector[apart] @ sink[0][0][apart] * self.scale  # (query)
+            found = here + (by_class[wanted].min() if wanted.any() else 0.0)
+            rest = np.maximum(elsewhere + by_class.max(), here + by_class[~wanted].max(initial=-np.inf))
+            hit = there & bool(wanted.any())
             # where a key of another class is at the offset, or none is, the first token is selected
-            some = not wanted.all()
-            alone = np.where(some | ~np.isfinite(found), sinks - rest, np.inf)
-            error = self.error(np.abs(vectors).max(axis=0), queries.error[q], top, off + s.u * top)
-            least = min(least, float(min(hit_margin.min(), alone.min())) - 2 * error)
-        return float(least), count
+            alone = ~there | (not wanted.all())
+            margins = np.where(hit, found - np.maximum(rest, sinks), np.inf)
+            margins = np.minimum(margins, np.where(alone, sinks - rest, np.inf))
+            largest = np.abs(vector) + np.abs(moved_q).max(axis=0)
+            error = self.error(largest, queries.error[q], top, off + s.u * top)
+            least = min(least, float(margins.min()) - 2 * error)
+        return float(least), len(queries.vectors) * len(keys.vectors) * n * n
 
 
 # === output, files ========================================================================================

@@ -79,11 +79,14 @@ def choose_rotary(plan: Plan, size: int | None = None) -> Rotary:
 
 def fits(plan: Plan, rotary: Rotary, head: PlannedHead) -> bool:
     """Whether a head finds enough frequencies, and these are slow enough."""
-    free, before = rotary.free, 1 + bool(head.select.among)  # the sink's and that of `among`
-    if len(free) < max(1, slow_places(plan, head)):
+    if len(rotary.free) < max(1, slow_places(plan, head)):
         return False
-    bits = bits_of(plan, head)
-    return not bits or match_sizes(rotary, free[before:], bits, head) is not None
+    made = _Head(plan, rotary, head, normed=False)
+    try:
+        made.rows()
+    except NotSupported:
+        return False
+    return made.separation >= GAP
 
 
 def scheme(size: int, ratio: float, length: int) -> Rotary | None:
@@ -142,18 +145,20 @@ class _Head:
         self.half = rotary.size // 2
         self.free = rotary.free
         self.best = self.worst = self.missed = 0.0  # best and worst score of a match; best of anything else
+        self.separation = np.inf  # between a match, the first token and anything else
 
     def rows(self) -> tuple[Rows, Rows]:
         sink, among = self.free.pop(0), self.free.pop(0) if self.head.select.among else None
         lost = np.inf
         if self.head.offset is not None:
-            lost = self._offset(self.head.offset)
+            lost = self._offset(min(self.head.offset, self.plan.length))  # further away, there is no position
         if self.head.select.key is not None:
             lost = min(lost, self._match())
         self.missed = self.best - lost
-        level = (self.worst + self.missed) / 2
-        self._limits(sink, among, level)
-        scale = self.rotary.size**0.5  # the model divides scores by it
+        self._limits(sink, among)
+        scale = 2.0 ** np.ceil(
+            np.log2(self.rotary.size) / 2
+        )  # at least the root of the size, by which the model divides
         return Rows(*(part * scale for part in (self.queries.weights, self.queries.constant, self.queries.sink))), (
             self.keys
         )
@@ -191,15 +196,20 @@ class _Head:
         self.worst += strength * bits * np.cos(turn) + above - spread
         return float(2 * strength * (np.cos(turn) - np.sin(turn)))
 
-    def _limits(self, sink: int, among: int | None, level: float) -> None:
-        """The first token scores `level`, more where `where` fails; a key that `among` excludes scores less."""
+    def _limits(self, sink: int, among: int | None) -> None:
+        """The first token scores between, more where `where` fails; a key that `among` excludes scores less."""
         layout, select = self.plan.layout, self.head.select
+        keeps = float(np.cos(self.rotary.frequencies[sink] * self.rotary.length))  # of its score, at the end
+        level = (self.worst + self.missed) / (1 + keeps)
+        lowest = min(level, level * keeps)
         cost = self.best - level + 2 * GAP
         if self.normed:  # a key that `among` excludes is longer: its score is nearer to zero
             cost += max(-level, 0) + 2 * GAP
+        self.separation = min(self.worst - level, lowest - self.missed)
         self.queries.constant[sink] = level + cost * len(select.where)
         for name, index in select.where:
             self.queries.weights[sink, layout[name].start + index] = -cost
+            self.separation = min(self.separation, (level + cost) * keeps - self.best)
         self.keys.sink[sink] = 1
         if self.normed:
             places = (self.keys.constant != 0) | self.keys.weights.any(axis=1)
@@ -211,3 +221,5 @@ class _Head:
             self.keys.sink[among] = len(select.among)
             for name, index in select.among:
                 self.keys.weights[among, layout[name].start + index] = 1
+            excluded = self.best - cost * np.cos(self.rotary.frequencies[among] * self.rotary.length)
+            self.separation = min(self.separation, lowest - excluded)
