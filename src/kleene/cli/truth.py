@@ -22,7 +22,7 @@ def _range(option: str, text: str) -> tuple[int, int]:
 
 @app.command(epilog="Example: kleene factory --count 1000 --level compiled --workers 2 -o models/compiled")
 def factory(
-    output: Annotated[Path, typer.Option("-o", "--output", help="A new folder for the models.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the models.")],
     count: Annotated[int, typer.Option(min=1, help="How many models.")] = 100,
     level: Annotated[
         str,
@@ -32,6 +32,9 @@ def factory(
     ] = "compiled",
     kind: Annotated[str, typer.Option(help="automaton or program.")] = "automaton",
     depth: Annotated[int, typer.Option(min=1, help="Layers of a program.")] = 3,
+    variables: Annotated[int, typer.Option(min=2, help="Variables of a program.")] = 4,
+    heads: Annotated[int, typer.Option(min=1, help="Heads of a program.")] = 3,
+    values: Annotated[int, typer.Option(min=2, help="Values of a variable, and tokens, of a program.")] = 3,
     states: Annotated[str, typer.Option(metavar="N-M", help="Sizes of the automata.")] = "2-10",
     symbols: Annotated[str, typer.Option(metavar="N-M", help="Sizes of their alphabets.")] = "2-3",
     length: Annotated[str, typer.Option(metavar="N-M", help="Lengths of the words in the truth files.")] = "6-10",
@@ -71,6 +74,9 @@ def factory(
         steps=steps,
         kind=kind,
         depth=depth,
+        variables=variables,
+        heads=heads,
+        values=values,
         batch=batch,
         together=together,
     )
