@@ -1236,7 +1236,7 @@ class Selection:
             bits = [found[1] for found in named if found is not None and found[0] == name]
             if bits:
                 if np.delete(table, bits).any():
-                    raise self.refuse(f"its scores depend on other bits of '{name}'")
+                    raise Refused(f"its scores depend on other bits of '{name}'")
                 self.conditions += [(int(table[place]), 0) for place in bits]
             elif name in limits:
                 index = limits[name]
