@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 Row = dict[str, Any]
-PUBLIC_CODE = "(public code, measured by us)"  # the source of a figure of others
+PUBLIC_CODE = "(public code, measured by us, November 2026)"  # the source of a figure of others
 
 
 def cpu_seconds(work: Callable[[], Any], repeat: int = 1, warm: bool = False) -> float:

@@ -1,4 +1,4 @@
-"""Heads that select the latest, the earliest or the nearest of several matching positions, on every side."""
+"""Heads that prefer one of several matching positions, and heads on parts of words, on every side."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from agreeing import outcomes
 from kleene.compilers.transformer_attention import GAP
 from kleene.errors import InputError, NotExact, NotSupported, ProgramError
 from kleene.lowering.guarding import guarded_updates
+from kleene.lowering.rule_machine import RuleMachine
 from kleene.machines.spec import Spec
 
 NOTHING = 9
@@ -239,3 +240,99 @@ def test_evaluators_for_computers_name_what_they_do_not_run():
     for evaluator in ("rows", "lookup", "generated"):
         with pytest.raises(NotSupported, match="use 'dense'"):
             net.run([0, 1], evaluator=evaluator)
+
+
+# --- parts of words ---------------------------------------------------------------------------------------
+
+
+class Sliced(kl.Program):
+    """Parts of words as query, key, value and target; a bit that is computed switches a head."""
+
+    tokens, positions, layers = 4096, 16, 6
+    w = kl.word(12, token=lambda t: t)
+    place = kl.word(10, position=lambda p: p + 32)
+    out = kl.word(12)
+    seen = kl.word(6)
+    found = kl.attend(w[0:4], place[0:4], w[4:10], default=0)
+    low = kl.attend(w[4:8], place[0:4], w[0:4], into=out[2:6], where={w[11]: 1}, default=3)
+    high = kl.attend(w[8:12], place[0:4], w[8:10], into=out[8:10], default=0)
+    bit = kl.attend(w[0:4], place[0:4], w[3], into=out[11], default=0, among={w[0]: 1})
+    output = out
+
+    @kl.layer(found, low, high, bit)
+    def first(z):
+        z.seen = z.found
+        if z.out[2]:
+            z.w = (z.w + z.found + z.out[2:8]) % 4096
+        else:
+            z.w = z.w ^ kl.concat(z.found, z.w[0:6])
+
+    cycle = (first,)
+
+
+def test_heads_on_parts_of_words():
+    chance, net = random.Random(1), kl.compile(Sliced)
+    inputs = [[chance.randrange(4096) for _ in range(chance.randrange(1, 17))] for _ in range(60)]
+    expected = [Sliced.run(tokens) for tokens in inputs]
+    assert RuleMachine(kl.guarded_updates(Sliced)).run_batch(inputs) == expected
+    assert net.run_batch(inputs) == net.run_batch(inputs, evaluator="dense") == expected
+    assert len({word for words in expected for word in words}) > 50
+    assert kl.certify(net).holds and kl.certify(Sliced).holds
+
+
+def test_parts_of_words_are_kept_in_files(tmp_path):
+    net = kl.compile(Sliced)
+    net.save(tmp_path / "sliced")
+    loaded = kl.load(tmp_path / "sliced")
+    assert loaded.run([2849, 12, 4095, 77]) == Sliced.run([2849, 12, 4095, 77])
+    assert kl.certify(loaded).holds
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value", "out", "in2"])
+def test_planted_bugs_in_heads_on_parts_are_found(name):
+    net = kl.compile(Sliced)
+    tensor = getattr(net.block(0), name)
+    places = torch.nonzero(tensor)
+    assert len(places) > 3
+    for k in range(0, len(places), len(places) // 3):
+        at, kept = tuple(places[k].tolist()), tensor[tuple(places[k].tolist())].item()
+        with torch.no_grad():
+            tensor[at] = 0
+        assert not kl.certify(net).holds, (name, at)
+        with torch.no_grad():
+            tensor[at] = kept
+    assert kl.certify(net).holds
+
+
+@pytest.mark.parametrize(
+    ("heads", "said"),
+    [
+        ("a = kl.attend(w[0:3], w[1:5], w)", "range 3"),
+        ("a = kl.attend(w[0:3], w[1:4], w[0:2], into=w[2:5], default=0)", "same kind"),
+        ("a = kl.attend(w, w, w[0:2], where={w[1]: 0})", "a bit that is 1"),
+        ("a = kl.attend(w, w, w[0:2], where={w[1:3]: 1})", "a bit that is 1"),
+        ("a = kl.attend(w, w, w[8])", "not [8]"),
+        ("a = kl.attend(w, w, w[::-1])", "neighbouring bits"),
+        (
+            "a = kl.attend(w, w, w[0:4], into=w[0:4], default=0); b = kl.attend(w, w, w[3:5], into=w[3:5], default=0)",
+            "same layer",
+        ),
+        ("a = kl.clear(w[0:2])", "takes one variable or more"),
+    ],
+)
+def test_wrong_parts_are_refused(heads, said):
+    source = (
+        "class Wrong(kl.Program):\n    tokens, layers = 4, 1\n    w = kl.word(8, token=lambda t: t)\n    output = w\n"
+    )
+    source += f"    {heads}\n    def step(z):\n        z.w = 0\n"
+    with pytest.raises(kl.ProgramError) as raised:
+        exec(source, {"kl": kl})
+    assert said in str(raised.value)
+
+
+def test_what_does_not_know_parts_says_so():
+    net = kl.compile(Sliced)
+    with pytest.raises(kl.NotSupported, match="parts of words"):
+        kl.decompile(net)
+    with pytest.raises(kl.NotSupported, match="parts of words"):
+        Sliced.trace([1, 2]).to_html()

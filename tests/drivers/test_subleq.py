@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import kleene as kl
-from data_sets import EFORTH, needs_eforth
+from data_sets import EFORTH, needs, needs_eforth
 from kleene.cli import app
 from kleene.cli.computer import library_programs, read_program
 from kleene.drivers.subleq import TransformerMachine, computer_network, quickest, run_on_transformer
@@ -268,6 +268,17 @@ def test_a_hundred_million_instructions():
     wanted = kl.subleq.run(cells, dialect="eforth", input=typed, max_steps=10**9)
     found = run_on_transformer(cells, input=typed, max_steps=10**9)
     assert wanted.halted and wanted.steps > 100_000_000
+    assert (found.steps, found.output, found.memory) == (wanted.steps, wanted.output, wanted.memory[:-1])
+
+
+@needs("subleq/subleq.dec", "subleq/subleq.fth")
+@pytest.mark.slow
+def test_eforth_compiles_itself():
+    """About ten minutes: its own source makes it write its own image."""
+    cells, typed = EFORTH.read_text(), EFORTH.with_suffix(".fth").read_bytes()
+    wanted = kl.subleq.run(cells, dialect="eforth", input=typed, max_steps=10**12)
+    found = run_on_transformer(cells, input=typed, max_steps=10**12)
+    assert wanted.halted and found.output.split() == cells.split()
     assert (found.steps, found.output, found.memory) == (wanted.steps, wanted.output, wanted.memory[:-1])
 
 

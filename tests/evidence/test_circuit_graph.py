@@ -13,9 +13,9 @@ from kleene.networks.trained.stacked_transformer import Shape, StackedTransforme
 from kleene.truth.interchange import edge_effects_of, effects_of, only_node, pairs_of
 from kleene.truth.program_models import drawn_program
 from kleene.truth.program_tables import Tables
-from kleene.truth.random_programs import superposed
+from kleene.truth.random_programs import Size, superposed
 
-PROGRAM, _ = drawn_program(0, 1, 2, 4)
+PROGRAM, _ = drawn_program(0, 1, Size(layers=2), 4)
 TABLES = Tables.of([PROGRAM], 4)
 
 

@@ -241,10 +241,10 @@ def test_bad_models_and_inputs_are_refused_in_one_line() -> None:
             decompose(model, None, x, [0])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="time × 4 features"):
         decompose(lstm, decoder, torch.randn(6, 3), [0])
-    with pytest.raises(NotSupported, match=r"cannot be in torch\.float16; it is in torch\.float64 or torch\.float32"):
+    with pytest.raises(NotSupported, match=r"cannot use torch\.float16; use torch\.float64 or torch\.float32"):
         decompose(lstm, decoder, x, [0], dtype=torch.float16)
     for number in (float("nan"), float("inf")):
-        with pytest.raises(InputError, match="vectors: not all of them are finite"):
+        with pytest.raises(InputError, match="vectors: some are not finite"):
             decompose(lstm, decoder, torch.full((6, 4), number), [0])
         with pytest.raises(InputError, match="decoder: has weights that are not finite"):
             decompose(lstm, torch.full((9, 5), number), x, [0])

@@ -12,9 +12,9 @@ from kleene.evidence.parted import RULES
 from kleene.networks.trained.stacked_transformer import Shape, StackedTransformer
 from kleene.truth.program_models import drawn_program, exact_effects, output_effects
 from kleene.truth.program_tables import Tables
-from kleene.truth.random_programs import superposed
+from kleene.truth.random_programs import Size, superposed
 
-PROGRAM, _ = drawn_program(0, 1, 2, 4)
+PROGRAM, _ = drawn_program(0, 1, Size(layers=2), 4)
 WORD = (2, 0, 1, 2)
 
 

@@ -124,15 +124,15 @@ def test_subleq_on_words_runs_a_loop(bits):
         ("z.w = z.w & -1", "combines -1"),
         ("z.w = (z.w + 1)[0:2]", "assign it first"),
         ("z.w = z.w[4]", "takes bit 4 of 4"),
-        ("z.w = z.w // 2", "words take"),
-        ("z.w = [1, 2][z.w]", "words take"),
+        ("z.w = z.w // 3", "divides by 3"),
+        ("z.w = z.w * 3 % 16 & 5", "assign it first"),
         ("z.w = z.w + z.c", "% 16"),
         ("z.w = z.w % 3", "not a power of two"),
         ("z.w = z.w + 1", "% 16"),
         ("z.w = z.w % 32", "which holds 0 … 15"),
-        ("z.c = z.w", "which is not a word"),
+        ("z.c = z.w", "outside 0 … 1"),
         ("z.w = 16", "outside 0 … 15"),
-        ("z.w = (z.w + 1) % 16 + 1", "assign it first"),
+        ("z.w = (z.w + 1) % 16 + 1", "% 16"),
     ],
 )
 def test_anything_else_is_refused_by_name(line, said):
@@ -331,3 +331,90 @@ def test_difference_of_wide_words_into_a_narrow_one():
     assert kl.certify(net).holds
     assert kl.verify(Distance, net, lengths=[1]).holds
     assert len(kl.decompile(net).words) == len(kl.guarded_updates(Distance).words)
+
+
+def wide_steps(z):
+    """Every way to use wide words: inequalities, sums used further, bits of sums, words as indices."""
+    total = (z.a + z.b) % 2**40
+    if z.stage == 0:
+        z.less = 1 if z.a < z.b else 0
+        z.b = (total - z.n + 1) % 2**40
+        z.stage = 1
+    elif z.stage == 1:
+        z.less = 1 if total >= z.a else 2 if z.a == z.b else 0
+        z.a = (3 * z.a - z.b) % 2**40 if z.a <= 0x8000000001 else total // 4
+        z.stage = 2
+    else:
+        z.less = z.n
+        z.a = (z.n + total[17:31]) % 2**40
+        z.n = total[38:40] + z.b[z.n]
+
+
+def wide_program():
+    class Wide(kl.Program):
+        tokens, positions, layers = 64, 6, 4
+        a = kl.word(40, token=lambda t: t**7 % 2**40)
+        b = kl.word(40, position=lambda p: 7**13 * p % 2**40)
+        n = kl.word(3, token=lambda t: t % 8)
+        less = kl.cat(8)
+        stage = kl.cat(3)
+        output = less
+        step = staticmethod(wide_steps)
+
+    return Wide
+
+
+def test_wide_words_are_compared_and_used_further():
+    program, chance = wide_program(), random.Random(40)
+    net = kl.compile(program)
+    inputs = [[chance.randrange(64) for _ in range(6)] for _ in range(30)] + [[63] * 6, [0] * 6]
+    expected = [program.run(tokens) for tokens in inputs]
+    assert RuleMachine(kl.guarded_updates(program)).run_batch(inputs) == expected
+    assert net.run_batch(inputs, evaluator="dense") == net.run_batch(inputs, evaluator="sparse") == expected
+    assert kl.certify(net).holds and kl.certify(program).holds
+    assert len({output for outputs in expected for output in outputs}) > 3
+
+
+@pytest.mark.parametrize("bits", [24, 33, 62])
+@pytest.mark.parametrize("relation", ["<", "<=", ">", ">=", "==", "!="])
+def test_wide_comparisons_are_right_at_their_ends(bits, relation):
+    size = 1 << bits
+    near = [0, 1, 2**16 - 1, 2**16, 2**16 + 1, size // 2, size - 2**16, size - 2, size - 1]
+
+    class Compare(kl.Program):
+        tokens, layers = len(near) ** 2, 1
+        a = kl.word(bits, token=lambda t: near[t // len(near)])
+        b = kl.word(bits, token=lambda t: near[t % len(near)])
+        yes = kl.cat(2)
+        output = yes
+        step = eval(f"lambda z: setattr(z, 'yes', 1 if z.a {relation} z.b else 0)")
+
+    tokens = list(range(len(near) ** 2))
+    wanted = [int(eval(f"{near[t // len(near)]} {relation} {near[t % len(near)]}")) for t in tokens]
+    net = kl.compile(Compare)
+    assert Compare.run(tokens) == net.run(tokens) == wanted
+    assert kl.certify(net).holds
+
+
+@pytest.mark.parametrize("bits", [40, 62])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "z.w = (z.w + z.w) % SIZE",
+        "z.w = (3 * z.v + 9) % SIZE",
+        "z.w = (z.w - 2 * z.v) % SIZE",
+    ],
+)
+def test_factors_in_limbs(line, bits):
+    """Twice a word passes the end of a limb."""
+    namespace = {"kl": kl}
+    exec(
+        "class Twice(kl.Program):\n"
+        f"    tokens = 256\n    w = kl.word({bits}, token=lambda t: t**7 * 12345 % 2**{bits})\n"
+        f"    v = kl.word({bits}, token=lambda t: t**4 * 54321 % 2**31)\n    output = w\n    layers = 3\n"
+        f"    def step(z):\n        {line.replace('SIZE', str(2**bits))}\n",
+        namespace,
+    )
+    net, tokens = kl.compile(namespace["Twice"]), list(range(256))
+    assert net.run(tokens) == namespace["Twice"].run(tokens)
+    assert kl.certify(net).holds

@@ -43,6 +43,21 @@ def test_the_same_order_makes_the_same_models(tmp_path):
         assert file.read_text() == other.read_text()
 
 
+def test_an_order_goes_on(tmp_path):
+    """What is there stays, what is missing is made; another order is refused."""
+    order, folder = Order(3, words=2, length=(4, 4)), tmp_path / "models"
+    whole = build(order, folder)
+    texts = {file: file.read_text() for file in folder.rglob("truth.json")}
+    (folder / "00001" / "truth.json").unlink()  # as if it had been stopped there
+    before = (folder / "00000" / "truth.json").stat().st_mtime_ns
+    assert build(order, folder) == whole
+    assert {file: file.read_text() for file in folder.rglob("truth.json")} == texts
+    assert (folder / "00000" / "truth.json").stat().st_mtime_ns == before
+    assert len(build(Order(4, words=2, length=(4, 4)), folder)) == 4  # more of the same
+    with pytest.raises(kl.FileError, match="another order \\(seed\\)"):
+        build(Order(3, words=2, length=(4, 4), seed=1), folder)
+
+
 def test_softened_models_still_answer_right(tmp_path):
     made = build(Order(4, level="softened", words=2), tmp_path / "models")
     assert all(one["agreement"] == 1 and not one["certified"] for one in made)
@@ -59,6 +74,8 @@ def test_trained_models(tmp_path):
 def test_wrong_uses_are_named(tmp_path):
     with pytest.raises(kl.InputError, match="compiled, softened, trained"):
         build(Order(1, level="x"), tmp_path / "a")
+    with pytest.raises(kl.InputError, match="heads 40: must be from 1 to 12"):
+        build(Order(1, kind="program", heads=40), tmp_path / "a")
     with pytest.raises(kl.InputError, match="states 9-3"):
         build(Order(1, states=(9, 3)), tmp_path / "a")
     (tmp_path / "full").mkdir()

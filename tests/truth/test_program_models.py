@@ -12,11 +12,12 @@ from kleene.truth.factory import Order, build, models_in
 from kleene.truth.interchange import effects_of
 from kleene.truth.program_models import drawn_program
 from kleene.truth.program_tables import Tables
+from kleene.truth.random_programs import Size
 
 
 @pytest.mark.parametrize("index", range(3))
 def test_drawn_programs_use_their_depth(index):
-    program, _ = drawn_program(1, index, 2, 4)
+    program, _ = drawn_program(1, index, Size(layers=2), 4)
     tables = Tables.of([program], 4)
     effects = effects_of(tables)[0].view(2, -1)
     assert (effects[:, : tables.heads] > 0).any(1).all()

@@ -30,7 +30,7 @@ def test_random_programs_are_certified(seed):
 def test_rotated_and_squeezed_networks_give_the_same():
     program = random_program(np.random.default_rng(1))
     net = kl.compile(program)
-    small, error = superposed(net, np.random.default_rng(0), 4)
+    small, error, _ = superposed(net, np.random.default_rng(0), 4)
     assert small.config.dim < net.config.dim and error < 1e-9
     tokens = torch.tensor(list(product(range(3), repeat=4)))
     assert torch.allclose(small(tokens), net.double()(tokens), atol=1e-9)

@@ -119,29 +119,29 @@ class Landscape:
             return 2 * self.alpha * value, 2 * self.alpha * value
         return (self.alpha if value > 0 else -self.alpha), (-self.alpha if value < 0 else self.alpha)
 
-    @property
-    def breaking(self) -> list[Coordinate]:
-        """The coordinates in which the loss does not rise strictly on both sides.
+    def _flat(self) -> Iterator[tuple[str, int, Array, Array, Array]]:
+        """For each tensor and each value in it: where the loss does not rise strictly, and the rises on both sides.
 
         A derivative of 0 counts by value: with squared L2, α·ε² is then what is left, and it rises.
         """
-        found = []
         for part, values, left, right in self._parts():
             for value in np.unique(values).tolist():
                 below, above = self._slopes(value)
                 curved = self.regulariser == "l2"
                 rises_left = left > below if not curved else left >= below
                 rises_right = right > -above if not curved else right >= -above
-                for place in np.argwhere((values == value) & ~(rises_left & rises_right)):
-                    at = tuple(place.tolist())
-                    found.append(Coordinate(self._name(part, at), value, below - int(left[at]), above + int(right[at])))
-        return found
+                yield part, value, (values == value) & ~(rises_left & rises_right), left, right
 
-    def _name(self, part: str, place: tuple[int, ...]) -> str:
-        names = [f"{name}={self._shown(name, value)}" for name, value in self.rules.dims]
-        if part == "b":
-            return f"b[rule {place[0]}]"
-        return f"W1[rule {place[0]}, {names[place[1]]}]" if part == "W1" else f"W2[{names[place[0]]}, rule {place[1]}]"
+    @property
+    def breaking(self) -> list[Coordinate]:
+        """The coordinates in which the loss does not rise strictly on both sides."""
+        found, names = [], [f"{name}={self._shown(name, value)}" for name, value in self.rules.dims]
+        for part, value, flat, left, right in self._flat():
+            below, above = self._slopes(value)
+            for place in np.argwhere(flat):
+                at = tuple(place.tolist())
+                found.append(Coordinate(_name(part, at, names), value, below - int(left[at]), above + int(right[at])))
+        return found
 
     def _shown(self, name: str, value: int) -> str:
         from kleene.lowering.layout import show_value
@@ -159,7 +159,7 @@ class Landscape:
     @property
     def strict(self) -> bool:
         """Whether the compiled parameters are a strict coordinate-wise local optimum."""
-        return not self.breaking
+        return not any(flat.any() for _, _, flat, _, _ in self._flat())
 
     def __str__(self) -> str:
         found = self.breaking
@@ -170,6 +170,12 @@ class Landscape:
         lines += [f"  … and {len(found) - 10:,} more"] if len(found) > 10 else []
         named = sorted({int(number) for at in found[:10] for number in re.findall(r"rule (\d+)", at.name)})
         return "\n".join([*lines, *(f"  rule {number}: {self._said(self.rules.rules[number])}" for number in named)])
+
+
+def _name(part: str, place: tuple[int, ...], names: Sequence[str]) -> str:
+    if part == "b":
+        return f"b[rule {place[0]}]"
+    return f"W1[rule {place[0]}, {names[place[1]]}]" if part == "W1" else f"W2[{names[place[0]]}, rule {place[1]}]"
 
 
 def landscape(
@@ -216,16 +222,16 @@ def landscape(
     if len(found.rules) * (len(assignments) + dims) > MAX_CELLS:
         sizes = f"{len(found.rules):,} rules on {len(assignments):,} MLP inputs"
         raise NotSupported(f"{sizes} are too many to count; use fewer inputs")
-    z, (first, bias, _) = found.vectors(assignments), found.weights()
-    g = z @ first.T + bias  # (row, rule)
-    fires, misses = (g == 1).astype(int), (g == 0).astype(int)
+    z, (first, bias, _) = found.vectors(assignments).astype(float), found.weights()  # small whole numbers, exact
+    g = z @ first.T.astype(float) + bias  # (row, rule)
+    fires, misses = (g == 1).astype(float), (g == 0).astype(float)
     return Landscape(
         found,
         regulariser,
         Fraction(alpha) if not isinstance(alpha, float) else Fraction(str(alpha)),
-        fires.sum(axis=0),
-        misses.sum(axis=0),
-        fires.T @ z,
-        misses.T @ z,
+        fires.sum(axis=0).astype(int),
+        misses.sum(axis=0).astype(int),
+        (fires.T @ z).astype(int),
+        (misses.T @ z).astype(int),
         spec,
     )

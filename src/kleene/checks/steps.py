@@ -30,7 +30,7 @@ from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates, WordUpd
 from kleene.lowering.value_sets import ValueSets, initial_values
 from kleene.lowering.words import largest
 from kleene.machines.arrays import view
-from kleene.machines.bitwords import BitValues, BitWord, bit_of_name
+from kleene.machines.bitwords import BitValues, BitWord, part_of_name, with_part, word_of_name
 from kleene.machines.interpreter import checked_write, class_constant, quiet
 from kleene.machines.kinds import Kind, Word
 from kleene.machines.program import LayerProgram
@@ -433,8 +433,8 @@ def _shown(kind: Kind, index: int) -> str:
 
 
 def _words_of(names: Iterable[str]) -> set[str]:
-    """Names of variables and heads; a word for each of its bits."""
-    return {found[0] if (found := bit_of_name(name)) else name for name in names}
+    """Names of variables and heads; a word for each of its parts."""
+    return set(map(word_of_name, names))
 
 
 def _given(state: Mapping[str, int]) -> Callable[[str], int]:
@@ -572,7 +572,7 @@ def witness(updates: Updates, path: Path, way: Saved, chance: random.Random) -> 
     for _ in range(20):
         state = _random_state(updates, chance)
         for name, domain in way.domains.items():
-            if name in spec.kinds or bit_of_name(name):
+            if name in spec.kinds or part_of_name(name):
                 _put(state, name, chance.choice(sorted(domain)))
         for _ in range(20):
             failed = [test for test in way.tests if test[0].at(BitValues(state)) not in test[1]]
@@ -587,12 +587,9 @@ def witness(updates: Updates, path: Path, way: Saved, chance: random.Random) -> 
 
 
 def _put(state: dict[str, int], name: str, value: int) -> None:
-    """Give a variable, a head or a bit of a word a value."""
-    if (found := bit_of_name(name)) is None:
-        state[name] = value
-    else:
-        word, bit = found
-        state[word] = state[word] & ~(1 << bit) | value << bit
+    """Give a variable, a head or a part of a word a value."""
+    word, new = with_part(state, name, value)
+    state[word] = new
 
 
 def _is_predicate(path: Path, event: Branch) -> bool:

@@ -12,11 +12,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from kleene.cli.words import in_options
 from kleene.errors import KleeneError, KleeneWarning
 
+# From what a new user tries first to what takes hours; `kleene --help` lists the commands so.
+ORDER = (
+    *("list", "run", "trace", "compile", "verify", "certify", "decompile", "explain", "export"),
+    *("regex", "convert", "compare", "tm", "subleq", "riscv", "learn", "factory", "score", "reproduce", "demo"),
+)
+
+
+class Commands(TyperGroup):
+    """The commands in their order."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
 app = typer.Typer(
+    cls=Commands,
     name="kleene",
     help="Programs into neural networks and neural networks back into programs, exactly.",
     no_args_is_help=True,
@@ -78,7 +94,7 @@ def _show_warning(
     file: Any = None,
     line: str | None = None,
 ) -> None:
-    """Kleene's own warnings as one line on standard error; others as Python shows them."""
+    """Kleene's own warnings as one line on standard error; other warnings as Python shows them."""
     if issubclass(category, KleeneWarning):
         print(f"kleene: note: {' '.join(str(message).split())}", file=sys.stderr)
     else:
@@ -122,7 +138,7 @@ def _finite(content: Any) -> Any:
 
 
 def show(thing: Any) -> None:
-    """Print a result for people: text as it is, tables to fit the terminal."""
+    """Print a result for people: text unchanged, tables to fit the terminal."""
     from rich.console import Console
     from rich.text import Text
 

@@ -43,7 +43,7 @@ def verify_words(
 
 
 def run_word(name: str, words: list[str], on: str | None, as_json: bool, brief: bool = False) -> bool:
-    """`kleene run` where the name is a machine's file or the folder of an RNN; False where it is neither."""
+    """`kleene run` for a machine's file or the folder of an RNN. Return False for any other name."""
     from kleene import verbs
     from kleene.errors import InputError
 
@@ -241,7 +241,7 @@ def _asked(
 
 
 def _compared(dfa: Any, question: str, other: Any) -> dict[str, Any]:
-    """Whether two languages are the same, or one is part of the other, and a shortest word where not."""
+    """Whether two languages are equal, or one contains the other; if not, a shortest word that shows it."""
     from kleene.common.alphabet import show_word
 
     word = dfa.distinguish(other) if question == "same-as" else (dfa - other).shortest()
@@ -258,12 +258,12 @@ def _tell(
     steps: Path | None,
     as_json: bool,
 ) -> None:
-    """Save and print answers; exit code 1 where a comparison does not hold."""
+    """Save and print answers; exit code 1 if a comparison does not hold."""
     from kleene.errors import InputError
 
     for path in output:
         if not path.suffix:
-            raise InputError(f"-o {path}: a folder holds a network; leave out the questions to save one")
+            raise InputError(f"-o {path}: a folder holds a network; omit the questions to save one")
         dfa.save(path)
     saved = [str(path) for path in [*output, *([steps] if steps else [])]]
     if as_json:
@@ -295,11 +295,11 @@ def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_jso
     from kleene.files import write_text
 
     if to != "regex":
-        raise InputError(f"--to {to}: it should be regex")
+        raise InputError(f"--to {to}: it must be regex")
     with busy(f"decompiling {name}", as_json):
         dfa = read_network(net)
         if not hasattr(dfa, "to_regex"):
-            raise InputError(f"{name}: it holds no finite automaton, so it has no regular expression")
+            raise InputError(f"{name}: it holds no finite automaton, so there is no regular expression")
         pattern = dfa.to_regex()
     if output is not None:
         write_text(output, pattern + "\n")
@@ -312,7 +312,7 @@ def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_jso
 
 
 def read_network(net: Any, blind: bool = False) -> Any:
-    """What a network does: read from the weights, or by queries where it is a trained classifier of words."""
+    """What a network does: read from the weights, or by queries for a trained classifier of words."""
     from kleene import verbs
     from kleene.decompilers.lstar import extract
     from kleene.networks.trained.word_classifier import WordClassifier
@@ -325,7 +325,9 @@ def read_network(net: Any, blind: bool = False) -> Any:
 @app.command(epilog="Example: kleene convert machine.jff -o machine.json")
 def convert(
     file: Annotated[str, typer.Argument(help="A machine's file: .json, .jff, .att, .mata, .ba, .regex, .yaml, .txt …")],
-    output: Annotated[list[Path], typer.Option("-o", help="Files to write; the suffix says how. May be repeated.")],
+    output: Annotated[
+        list[Path], typer.Option("-o", help="Files to write; the suffix names the format. May be repeated.")
+    ],
     minimise: Annotated[bool, typer.Option("--minimise", help="Write the minimal deterministic automaton.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -341,7 +343,7 @@ def convert(
         machine = as_automaton(machine, file).minimise()
     for target in output:
         if not hasattr(machine, "save"):
-            raise FileError(f"{target}: {a_type(machine)} is not written to files")
+            raise FileError(f"{target}: {a_type(machine)} cannot be written to a file")
         kept = machine
         if isinstance(machine, NFA) and target.suffix == ".ba":
             kept = machine.without_empty_moves()
@@ -406,7 +408,7 @@ def tm(
     max_steps: Annotated[int, typer.Option(help="Steps of the machine, at most.")] = STEPS,
     form: Annotated[str, typer.Option(help="compact or literal (the chapter's construction).")] = "compact",
     evaluator: Annotated[str, typer.Option(help="patterns (fast) or plain; both are exact.")] = "patterns",
-    tape: Annotated[bool, typer.Option("--tape", help="Show the tape too.")] = False,
+    tape: Annotated[bool, typer.Option("--tape", help="Also show the tape.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare with the direct simulator.")] = False,
     output: Annotated[
         list[Path] | None,

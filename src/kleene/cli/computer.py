@@ -56,7 +56,9 @@ def subleq_command(
     layers: Annotated[
         int | None, typer.Option(min=2, max=3, help="The layers of the transformer for each instruction, 3 or 2.")
     ] = None,
-    input_adds: Annotated[bool, typer.Option("--input-adds", help="Add input to its word, do not replace it.")] = False,
+    input_adds: Annotated[
+        bool, typer.Option("--input-adds", help="Add input to its word instead of replacing it.")
+    ] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also run the reference; output, count and every word must agree.")
     ] = False,
@@ -113,7 +115,7 @@ def subleq_command(
         ran = f", {ran_layers:,} layers" if ran_layers is not None else ""
         print(
             f"{result.why}: {result.steps:,} instructions{ran} in {seconds:.2f} s "
-            f"({result.steps / max(seconds, 1e-9):,.0f} a second) on the {on}, evaluator {chosen}",
+            f"({result.steps / max(seconds, 1e-9):,.0f} per second) on the {on}, evaluator {chosen}",
             file=sys.stderr,
         )
     if compare and not as_json:
@@ -125,7 +127,7 @@ def subleq_command(
 
 
 def _difference(result: Any, image: Any, dialect: str, given: str, input_adds: bool, steps: int) -> str:
-    """Run the reference to its own end, or to the limit; say how it differs, or nothing if it agrees."""
+    """Run the reference to its own end, or to the limit; return the difference, or None."""
     from kleene.machines import subleq
 
     wanted = subleq.run(image, dialect=dialect, input=given, max_steps=steps, input_adds=input_adds)
@@ -137,7 +139,7 @@ def _difference(result: Any, image: Any, dialect: str, given: str, input_adds: b
         return f"differs: {wanted.steps:,} instructions, counter {wanted.counter}; here {result.counter}"
     for at, (mine, theirs) in enumerate(zip(result.memory, wanted.memory)):  # the last word is the port
         if mine != theirs and at != 0xFFFF:
-            return f"differs: it has {theirs} at address {at}, where {mine} is here"
+            return f"differs: it has {theirs} at address {at}, but the transformer has {mine}"
     return ""
 
 

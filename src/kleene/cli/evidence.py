@@ -34,13 +34,13 @@ def explain(
     ] = None,
     position: Annotated[int | None, typer.Option(help="programs: the position whose output counts; the last")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write the picture here (PNG)")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page to look at it closely")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="save a page for a closer look")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which parts of an input did what in a saved network, or exactly, in a machine.
 
     A machine gives the exact Shapley value of each symbol, and the symbol that it interacts with most; where there are
-    too many words to draw, its run. --html saves the page of the run.
+    too many words to draw, or some of them have no output, its run. --html saves the page of the run.
     """
     from kleene.verbs import explain as verb
     from kleene.verbs import load
@@ -107,7 +107,7 @@ def _explain_machine(
     drawn = _chances(given["distribution"], program)
     try:
         found = explain_machine(machine, word, distribution=drawn, position=given["position"])
-    except NotSupported as error:  # too many words to draw
+    except NotSupported as error:  # too many words to draw, or some have no output
         if as_json or drawn is not None or given["position"] is not None:
             raise
         typer.echo(f"No exact effects: {error}. The run itself:\n\n{_run_of(machine, word, program)}")
@@ -201,7 +201,7 @@ def reproduce(
     if together:
         if cluster is not None or getattr(getattr(run, "__self__", None), "together", None) is None:
             what = "tasks on a cluster run alone" if cluster is not None else f"the tasks of {name} run alone"
-            raise InputError(f"--together: {what}; leave it out")
+            raise InputError(f"--together: {what}; omit --together")
         asked["together"] = True
     if cluster is not None:
         asked["cluster"] = Cluster(cluster, gpus=gpus, storage=storage)
@@ -250,4 +250,4 @@ def _stale(as_json: bool) -> None:
     for name, files in found.items():
         more = f" and {len(files) - 3} more" if len(files) > 3 else ""
         typer.echo(f"{name}: {', '.join(files[:3])}{more}")
-    typer.echo(f"{len(found)} published results were made by other code than this")
+    typer.echo(f"{len(found)} published results were made by different code")

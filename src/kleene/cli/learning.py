@@ -41,10 +41,10 @@ Inputs = Annotated[list[str] | None, typer.Option("--input", help="An input to l
 Seed = Annotated[int, typer.Option(help="The seed of inputs, first weights and batches.")]
 Steps = Annotated[int, typer.Option(min=1, help="Training steps.")]
 Rate = Annotated[float, typer.Option(help="The learning rate.")]
-Batch = Annotated[int, typer.Option(min=1, help="Examples a step.")]
+Batch = Annotated[int, typer.Option(min=1, help="Examples per step.")]
 Target = Annotated[float | None, typer.Option(min=0, max=1, help="Stop when this share of training examples is right.")]
 Checkpoints = Annotated[
-    Path | None, typer.Option(help="Folder for checkpoints and metrics.jsonl; a killed run goes on from it.")
+    Path | None, typer.Option(help="Folder for checkpoints and metrics.jsonl; a killed run continues from it.")
 ]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")]
 

@@ -124,6 +124,8 @@ def _from_file(path: str, name: str | None) -> Any:
     programs = [key for key, thing in vars(module).items() if isinstance(thing, ProgramClass) and thing is not Program]
     makers = [key for key, t in vars(module).items() if inspect.isfunction(t) and t.__module__ == module.__name__]
     offered = ", ".join([*programs, *makers]) or "none"
+    if not name and len(programs) == 1 and not makers:
+        return vars(module)[programs[0]]
     if not name:
         raise InputError(f"{path}: say which program, as {path}:Name; it has: {offered}")
     found = vars(module).get(name)
@@ -208,7 +210,7 @@ NUMBERS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*\s*")
 
 
 def read_tokens(machine: Any, text: str) -> list[int]:
-    """Read an input: tokens as `[2,1,0]`, else text for the program's `encode`, else whole numbers."""
+    """Read an input: tokens as `[2,1,0]`, or text for the program's `encode`, or whole numbers."""
     named = getattr(machine, "spec", None) or getattr(machine, "config", None)
     name = str(getattr(named, "name", None) or getattr(machine, "name", "the network"))
     listed = text.strip()
@@ -272,5 +274,5 @@ def answer(machine: Any, outputs: list[int]) -> Any:
     decode = getattr(machine, "decode", None)
     try:
         return getattr(outputs, "text", None) if decode is None else decode(outputs)
-    except Exception:  # the outputs of an input that `encode` would not make
+    except Exception:  # `encode` would not make an input with these outputs
         return None

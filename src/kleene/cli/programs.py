@@ -45,7 +45,7 @@ NetworkName = Annotated[
 ]
 Words = Annotated[
     list[str],
-    typer.Argument(metavar="INPUT...", help="Text, numbers, or tokens as [2,1,0]; - reads inputs, one a line."),
+    typer.Argument(metavar="INPUT...", help="Text, numbers, or tokens as [2,1,0]; - reads inputs, one per line."),
 ]
 Layers = Annotated[int | None, typer.Option("--layers", min=1, help="Run exactly this many layers.")]
 MaxLayers = Annotated[int, typer.Option("--max-layers", min=1, help="Give up after this many layers.")]
@@ -650,7 +650,7 @@ def decompile(
         from kleene.files import write_json
 
         if hasattr(found, "save"):
-            found.save(output)  # a machine: the suffix says how
+            found.save(output)  # a machine: the suffix names the format
         elif output.suffix != ".json":
             raise InputError(f"-o {output}: guarded updates are saved as JSON; use a name that ends in .json")
         else:

@@ -90,7 +90,7 @@ def _write_page(path: str, name: str, machine: Any, steps: int) -> None:
     from kleene.drivers.riscv import TransformerComputer
 
     if not isinstance(machine, TransformerComputer):
-        raise InputError("--page shows the transformer; leave out --on reference")
+        raise InputError("--page shows the transformer; omit --on reference")
     from kleene.drivers.riscv_record import record
     from kleene.show.page.computer import computer_page
 
@@ -113,7 +113,7 @@ def _tell(told: dict[str, Any], differs: str, as_json: bool) -> None:
     rate = told["instructions"] / max(told["seconds"], 1e-9)
     print(
         f"{told['why']}{code}: {told['instructions']:,} instructions{ran} in {told['seconds']:.2f} s "
-        f"({rate:,.0f} a second) on the {told['on']}, evaluator {told['evaluator']}",
+        f"({rate:,.0f} per second) on the {told['on']}, evaluator {told['evaluator']}",
         file=sys.stderr,
     )
     if "compared" in told:
@@ -165,7 +165,7 @@ class _Run:
                 return result
 
     def _same(self, result: Any, before: int) -> bool:
-        """Run the reference as far, and compare everything."""
+        """Run the reference to the same point, and compare everything."""
         wanted = self.reference.run(result.steps - before + (result.why != "steps"))
         self.compared += 1
         for name in ("why", "steps", "output", "code", "counter", "registers", "memory"):

@@ -22,7 +22,7 @@ def _range(option: str, text: str) -> tuple[int, int]:
 
 @app.command(epilog="Example: kleene factory --count 1000 --level compiled --workers 2 -o models/compiled")
 def factory(
-    output: Annotated[Path, typer.Option("-o", "--output", help="A new folder for the models.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the models.")],
     count: Annotated[int, typer.Option(min=1, help="How many models.")] = 100,
     level: Annotated[
         str,
@@ -32,6 +32,9 @@ def factory(
     ] = "compiled",
     kind: Annotated[str, typer.Option(help="automaton or program.")] = "automaton",
     depth: Annotated[int, typer.Option(min=1, help="Layers of a program.")] = 3,
+    variables: Annotated[int, typer.Option(min=2, help="Variables of a program.")] = 4,
+    heads: Annotated[int, typer.Option(min=1, help="Heads of a program.")] = 3,
+    values: Annotated[int, typer.Option(min=2, help="Values of a variable, and tokens, of a program.")] = 3,
     states: Annotated[str, typer.Option(metavar="N-M", help="Sizes of the automata.")] = "2-10",
     symbols: Annotated[str, typer.Option(metavar="N-M", help="Sizes of their alphabets.")] = "2-3",
     length: Annotated[str, typer.Option(metavar="N-M", help="Lengths of the words in the truth files.")] = "6-10",
@@ -39,10 +42,10 @@ def factory(
     steps: Annotated[int, typer.Option(min=1, help="Training steps, for trained models.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of everything that is drawn.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Processes, for compiled models.")] = 1,
-    batch: Annotated[int, typer.Option(min=1, help="Pairs of inputs a step, where transformers train.")] = 256,
+    batch: Annotated[int, typer.Option(min=1, help="Pairs of inputs per step, for transformers that train.")] = 256,
     together: Annotated[int, typer.Option(min=1, help="Transformers that train in one stack.")] = 32,
     limit: Annotated[
-        float | None, typer.Option(min=0, help="Where transformers train: stop cleanly after this many seconds.")
+        float | None, typer.Option(min=0, help="For transformers that train: stop cleanly after this many seconds.")
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Train the stacks on this Ray cluster; auto: the one here.")
@@ -71,6 +74,9 @@ def factory(
         steps=steps,
         kind=kind,
         depth=depth,
+        variables=variables,
+        heads=heads,
+        values=values,
         batch=batch,
         together=together,
     )
@@ -96,7 +102,7 @@ def _stacks(
     from kleene.truth.factory import build
 
     if cluster is not None and storage is None:
-        raise InputError("--cluster: the models come back by shared storage; name it with --storage")
+        raise InputError("--cluster: the models come back through shared storage; name it with --storage")
     storage = storage and storage.rstrip("/")
     spread = None if cluster is None else Cluster(cluster, gpus=gpus, storage=storage)
 
@@ -124,7 +130,7 @@ def score(
 ) -> None:
     """Compare methods with the truth: rank correlation, AUROC, faithfulness, completeness; each with its interval.
 
-    With -o, what is measured of each model is kept: the same command goes on with a run that was stopped.
+    With -o, the measurements of each model are kept: the same command continues a stopped run.
     """
     import time
 

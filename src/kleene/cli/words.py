@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from inspect import signature
 from typing import Any
 
-SPELLED = {"inputs": "input", "dialect": "dialect"}  # options that are spelled otherwise than in Python
+SPELLED = {"inputs": "input", "dialect": "dialect"}  # options with another spelling than in Python
 
 
 def in_options(message: str, arguments: Sequence[str] | None, app: Any) -> str:

@@ -67,7 +67,19 @@ class Layout:
         return iter(self.segments)
 
     def __getitem__(self, name: str) -> Segment:
-        return self._by_name[name]
+        if name in self._by_name or not name.endswith("]"):
+            return self._by_name[name]
+        word, _, places = name[:-1].rpartition("[")  # a part of a word: "pc[3]" or "pc[0:16]"
+        start, _, stop = places.partition(":")
+        whole, first = self._by_name[word], int(start)
+        size = int(stop or first + 1) - first
+        labels = whole.labels[first : first + size]
+        return Segment(name, whole.start + first, size, whole.coding, labels, whole.scale, whole.kind)
+
+    def place(self, name: str, index: int) -> int:
+        """The dimension that is 1 where a variable has a value, or where a bit is 1."""
+        segment = self[name]
+        return segment.start + (0 if segment.coding == "bits" else index)
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name

@@ -236,15 +236,15 @@ def _describe_layer(updates: Updates, lowering: LoweredStep, halves: Any) -> dic
         {
             "name": head.name,
             "head": number,
-            "where": [place[limit] for limit in head.where],
+            "where": [layout.place(*limit) for limit in head.where],
             "default": head.default is not None,
             "replacing": None
             if head.replacing is None
             else {
                 "into": head.into,
                 "variable": head.replacing,
-                "into_start": place[head.into or "", 0],
-                "start": place[head.replacing, 0],
+                "into_start": layout[head.into or ""].start,
+                "start": layout[head.replacing].start,
                 "size": layout[head.replacing].size,
             },
         }

@@ -218,6 +218,7 @@ def as_array(tensor: torch.Tensor) -> Array:
 
 def need_plain(spec: Spec) -> None:
     """Reject programs that a stock decoder cannot hold, by the name of what it lacks."""
+    spec.refuse_parts("a stock model")
     if not spec.causal:
         ahead = [head.name for head in spec.heads.values() if head.offsets is None or max(head.offsets) > 0]
         if ahead:

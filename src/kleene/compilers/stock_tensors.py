@@ -189,7 +189,7 @@ def kept_off(plan: Plan, layer: PlannedLayer) -> Array:
 
 
 def count_neurons(plan: Plan, layer: PlannedLayer) -> int:
-    """How many neurons a layer needs."""
+    """The number of neurons that a layer needs."""
     plain = Stream(plan.dims + 1 + CONSTANTS, np.arange(plan.dims), plan.dims, (*range(plan.dims + 1, plan.dims + 5),))
     return len(fill_neurons(plan, layer, plain)[0])
 

@@ -149,13 +149,13 @@ def fill_limits(block: Block, h: int, spec: Spec, head: HeadSpec, layout: Layout
     place = 0 if head.key is None else code_size(spec.kinds[head.key])
     if head.where:
         for name, index in head.where:
-            block.query[h, place, layout[name].start + index] = 2 * gap
+            block.query[h, place, layout.place(name, index)] = 2 * gap
         block.query_bias[h, place] = -2 * gap * len(head.where)
         block.key_bias[h, place] = 1
         place += 1
     if head.among:
         for name, index in head.among:
-            block.key[h, place, layout[name].start + index] = 1
+            block.key[h, place, layout.place(name, index)] = 1
         block.key_bias[h, place] = -len(head.among)
         block.query_bias[h, place] = 2 * gap
 

@@ -85,6 +85,7 @@ def _read_block(net: Transformer, block: Block, spec: Spec) -> Updates:
 def read_spec(net: Transformer) -> Spec:
     """Initial values, heads, halt and output as the weights have them; kinds and names as declared."""
     declared, layout = Spec.from_json(net.description["program"]), net.layout
+    declared.refuse_parts("decompile")
     positions = declared.positions or 0
     variables = {name: _read_variable(net, layout, one, positions) for name, one in declared.variables.items()}
     partial = replace(declared, variables=variables)

@@ -1,10 +1,11 @@
-"""A transformer as a graph of nodes that write into one residual stream, on inputs and on others to interchange with.
+"""A transformer as a graph of nodes that write into one residual stream, on inputs, and on other inputs to interchange
+with.
 
 Sources are the input (the embedding) and the nodes: heads and groups of units, by layer. Targets are the nodes and the
 output. An edge goes from a source to every target that reads the stream later. A node is interchanged where it writes
 what it writes on the other input; an edge, where its target alone sees that.
 
-Two kinds of networks are seen so: compiled transformers, whose groups are the units that write a variable, and small
+There are two kinds of networks: compiled transformers, whose groups are the units that write a variable, and small
 trained ones. In a compiled network some units only clear old values; they belong to the stream, not to a node: what a
 source has written is gone from the stream once it is cleared.
 """
@@ -59,10 +60,10 @@ class Parts(Protocol):
         """The stream (batch, position, dim) after all units of a layer."""
 
     def clear(self, layer: int, stream: Tensor, written: Tensor) -> Tensor:
-        """What is left of what each source has written, after the units of a layer that clear."""
+        """The part of each source's writing that is left after the clearing units of a layer."""
 
     def constant(self, layer: int) -> Tensor | float:
-        """What a layer adds to the stream whatever it sees."""
+        """The constant that a layer adds to the stream."""
 
     def logits(self, x: Tensor) -> Tensor:
         """The logits of a stream."""
@@ -106,7 +107,7 @@ class CompiledParts:
         self.heads, self.values = self._heads()
 
     def _heads(self) -> tuple[tuple[str, ...], list[tuple[int, slice]]]:
-        """The program's heads, and for each the head of the network and the dimensions of its values.
+        """The program's heads, each with its head of the network and the dimensions of its values.
 
         Heads that select alike share a head of the network: their values lie side by side.
         """
@@ -288,7 +289,7 @@ class CircuitGraph:
     parts: Parts
     inputs: Tensor
     others: Tensor
-    tokens: int  # how many there are
+    tokens: int  # the number of tokens
 
     @cached_property
     def stages(self) -> list[range]:
@@ -308,7 +309,7 @@ class CircuitGraph:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self.names)
 
     @cached_property
@@ -347,7 +348,7 @@ class CircuitGraph:
         - `apart`: keep what each source has left; otherwise `seen` and the run have the sum alone, in less time.
         """
         parts, left, wrote = self.parts, list[Tensor](), list[Tensor]()
-        rest: Tensor | float = 0.0  # what no source has written
+        rest: Tensor | float = 0.0  # the part that no source has written
         if start:
             sources, left = self.clean.left[start], self.clean.left[:start]
             wrote = [self.clean.written[:, : self.stages[start - 1].stop]]
@@ -391,7 +392,7 @@ class CircuitGraph:
         return slice(nodes.start, nodes.stop)
 
     def with_nodes(self, chosen: Tensor, instead: Tensor | None = None) -> Tensor:
-        """The logits where chosen nodes (node,) write what they write on the others, or `instead` (batch, node, …)."""
+        """The logits if chosen nodes (node,) write their values on the other inputs, or `instead` (batch, node, …)."""
         fresh = self.other.written if instead is None else instead
 
         def written(stage: int, out: Tensor) -> Tensor:
@@ -422,7 +423,7 @@ class CircuitGraph:
         return self.run(self.inputs, seen=seen, start=self._first(weights.detach().any(0))).logits
 
     def with_edge(self, source: int, target: int) -> Tensor:
-        """The logits where one edge is interchanged: the target alone sees what the source leaves on the others."""
+        """The logits if one edge is interchanged: only the target sees what the source leaves on the other inputs."""
         at = self._stage(target)
         change = self.other.left[at][:, source] - self.clean.left[at][:, source]
 
@@ -436,7 +437,7 @@ class CircuitGraph:
         return self.run(self.inputs, seen=seen, start=at, apart=False).logits
 
     def edge_mask(self, chosen: Array) -> Tensor:
-        """One value an edge, in the order of `edges`, as a matrix (source, target)."""
+        """One value per edge, in the order of `edges`, as a matrix (source, target)."""
         found = torch.zeros(self.nodes + 1, self.nodes + 1, dtype=self.inputs_dtype)
         source, target = (torch.tensor(side) for side in zip(*self.edges))
         found[source, target] = torch.as_tensor(chosen, dtype=self.inputs_dtype)

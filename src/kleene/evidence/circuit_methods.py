@@ -1,4 +1,4 @@
-"""Methods that find circuits: one number per node (a head or a group of units in a layer), or one an edge.
+"""Methods that find circuits: one number per node (a head or a group of units in a layer), or one per edge.
 
 Each is a function of a `CircuitGraph`, a network on inputs and on others to interchange with, and a random generator.
 """
@@ -14,8 +14,8 @@ from kleene.evidence.circuit_graph import CircuitGraph, CompiledParts, SmallPart
 from kleene.evidence.methods import edges, nodes
 from kleene.evidence.readings import Array
 
-STEPS = 5  # of a path integral
-TOLERANCE = 0.01  # of ACDC, in nats
+STEPS = 5  # points of a path integral
+TOLERANCE = 0.01  # the tolerance of ACDC, in nats
 PRUNING_STEPS, PRUNING_RATE, PRUNING_WEIGHT = 60, 0.3, 2.0
 
 
@@ -25,7 +25,7 @@ def _moved(graph: CircuitGraph, logits: Tensor) -> float:
 
 
 def _divergence(graph: CircuitGraph, logits: Tensor) -> Tensor:
-    """From the distribution on the inputs, in nats a position."""
+    """From the distribution on the inputs, in nats per position."""
     clean = graph.clean.logits.log_softmax(-1)
     return kl_div(logits.log_softmax(-1), clean, log_target=True, reduction="none").sum(-1).mean()
 
@@ -36,7 +36,7 @@ def _chosen_logit(graph: CircuitGraph, logits: Tensor) -> Tensor:
 
 
 def _one_by_one(graph: CircuitGraph, instead: Tensor | None = None) -> Array:
-    """How far the logits move where one node after the other is replaced."""
+    """How far the logits move if one node at a time is replaced."""
     every = torch.eye(graph.nodes, dtype=torch.bool)
     return np.array([_moved(graph, graph.with_nodes(chosen, instead)) for chosen in every])
 
@@ -96,7 +96,7 @@ def _mean_ablation(graph: CircuitGraph, rng: np.random.Generator) -> Array:
 
 
 def _node_slopes(graph: CircuitGraph, at: float) -> Tensor:
-    """The derivative by what every node writes, where all nodes are moved so far towards the others."""
+    """The derivative by what every node writes, with all nodes moved this far towards the other inputs."""
     first, last = graph.clean.written, graph.other.written
     leaf = (first + at * (last - first)).requires_grad_()
 
@@ -125,7 +125,7 @@ def _attribution(graph: CircuitGraph, rng: np.random.Generator) -> Array:
 
 @nodes("attribution patching, integrated")
 def _integrated(graph: CircuitGraph, rng: np.random.Generator) -> Array:
-    """The slope is a mean along the way from one input's activations to the other's, all nodes at once."""
+    """The slope is a mean along the path from one input's activations to the other's, for all nodes at once."""
     slopes = [_node_slopes(graph, (step + 0.5) / STEPS) for step in range(STEPS)]
     return _first_order(graph, torch.stack(slopes).mean(0))
 

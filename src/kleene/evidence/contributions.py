@@ -25,7 +25,7 @@ class Contributions:
     """The parts of foci in the outputs of a model: `parts` and `base` are (focus, output), `whole` is (output).
 
     `whole` is the model's output; `base` is the share of its biases. A focus's part, its `rest` and the base sum
-    to the whole. The base is one for all foci, but for the rule "generalised".
+    to the whole. All foci share one base, except under the rule "generalised".
     """
 
     words: list[str]
@@ -37,7 +37,7 @@ class Contributions:
 
     @property
     def rest(self) -> Tensor:
-        """What the words out of focus give, with all their interactions with the focus: (focus, output)."""
+        """The contribution of the words out of focus, with all their interactions with the focus: (focus, output)."""
         return self.whole - self.base - self.parts
 
     def _rows(self) -> list[list[Any]]:
@@ -47,14 +47,14 @@ class Contributions:
         return [*rows, ["whole", *self.whole.tolist()]]
 
     def to_dataframe(self) -> Any:
-        """A pandas frame: one row a focus, then the base and the whole; one column an output."""
+        """A pandas frame: one row per focus, then the base and the whole; one column per output."""
         import pandas  # type: ignore[import-untyped]
 
         rows = self._rows()
         return pandas.DataFrame([row[1:] for row in rows], index=[row[0] for row in rows], columns=self.outputs)
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """The same rows as CSV; also written to `path` where one is given."""
+        """The same rows as CSV; also written to `path` if given."""
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([["focus", *self.outputs], *self._rows()])
@@ -63,7 +63,7 @@ class Contributions:
         return text.getvalue()
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """A page with the table, coloured by sign and size; also written to `path` where one is given."""
+        """A page with the table, coloured by sign and size; also written to `path` if given."""
         most = max(1e-12, float(self.parts.abs().max()) if self.parts.numel() else 0.0)
 
         def cell(value: float, shaded: bool) -> str:
@@ -188,7 +188,7 @@ def _sentence(given: Sequence[int] | Tensor) -> Tensor:
     """One sentence of tokens (time), or of vectors (time, features)."""
     tokens = given if isinstance(given, Tensor) else torch.as_tensor(given)
     if tokens.numel() == 0:
-        raise InputError("contributions: an empty sentence; at least one word is needed")
+        raise InputError("contributions: an empty sentence; give at least one word")
     if tokens.dim() == 3 or (tokens.dim() == 2 and not tokens.is_floating_point()):
         if tokens.shape[0] != 1:
             raise InputError(f"contributions: {tokens.shape[0]} sentences; give one at a time")
@@ -283,7 +283,7 @@ def _outputs(result: Any, output: Any) -> Any:
 
 
 def _from_embeddings(model: Any, batch: Tensor, masks: Tensor, rule: Rule, output: Any) -> Any:
-    """What a Hugging Face model makes of embeddings, which must be what it makes of the tokens."""
+    """The output of a Hugging Face model on embeddings, which must equal its output on the tokens."""
     vectors, every = model.get_input_embeddings()(batch), torch.ones_like(batch)
     parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
     result = model(inputs_embeds=parted, attention_mask=every)
@@ -291,14 +291,15 @@ def _from_embeddings(model: Any, batch: Tensor, masks: Tensor, rule: Rule, outpu
     near = 1e-6 + 1e-3 * float(wanted.abs().max())
     if wanted.shape != found.shape or not torch.allclose(wanted, found, rtol=0, atol=near):
         raise NotSupported(
-            f"contributions: {type(model).__name__} makes something else of its embeddings than of the tokens; padding "
+            f"contributions: {type(model).__name__} gives another output for its embeddings than for the "
+            "tokens; padding "
             "tokens in the sentence may be the cause"
         )
     return result
 
 
 def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tuple[list[int], list[str]]:
-    """The outputs to keep, and what they are called."""
+    """The outputs to keep, and their names."""
     labels = getattr(getattr(model, "config", None), "id2label", None) or {}
     labels = labels if len(labels) == len(whole) else {}
     if target is None:
@@ -315,7 +316,7 @@ def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tu
 
 
 def _number(one: Any, by_label: dict[str, int], tokenizer: Any, count: int) -> int:
-    """The number of an output that is given by number, label or token."""
+    """The index of an output, from its number, label or token."""
     convert = getattr(tokenizer, "convert_tokens_to_ids", None)
     number = by_label.get(one, convert(one) if convert else one) if isinstance(one, str) else one
     if not isinstance(number, int) or not 0 <= number < count:

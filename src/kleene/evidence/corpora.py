@@ -19,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Corpus:
-    """A training text, the conduits of its rules, and how many complete rules it contains.
+    """A training text, the conduits of its rules, and the number of complete rules in it.
 
     Tokens are 0 … types − 1; then `alpha`, and `omega`.
     """
@@ -55,7 +55,7 @@ def rule_corpus(
     rules: int | None = None,
     orphans: float = 0.0,
 ) -> Corpus:
-    """A corpus with `conduits` × `uses` rules, and each conduit `outside` times elsewhere where familiar.
+    """A corpus with `conduits` × `uses` rules, and in the familiar setting each conduit `outside` times elsewhere.
 
     fresh: make this many rules instead, each with a new random conduit (appendix A).
     loses: write like the authors' generator; the text is then longer than `tokens`.
@@ -142,7 +142,7 @@ class _Rope:
         self.sizes = np.array([len(b) for b in self.blocks])
 
     def replace(self, start: int, stop: int, new: Array) -> None:
-        """text[start:stop] = new, as a Python list does it."""
+        """text[start:stop] = new, like a Python list."""
         ends = np.cumsum(self.sizes)
         first = min(int(np.searchsorted(ends, start, side="right")), len(ends) - 1)
         last = max(first, min(int(np.searchsorted(ends, stop, side="left")), len(ends) - 1))

@@ -79,7 +79,7 @@ class Totals:
 def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[LSTMLayer]:
     """The layers of a `torch.nn.LSTM`, converted to `dtype`."""
     if dtype not in LIMITS:
-        raise NotSupported(f"decompose: cannot be in {dtype}; it is in torch.float64 or torch.float32")
+        raise NotSupported(f"decompose: cannot use {dtype}; use torch.float64 or torch.float32")
     if not isinstance(lstm, nn.LSTM):
         raise NotSupported(f"decompose: needs a torch.nn.LSTM, not {a_type(lstm)}")
     if lstm.bidirectional or lstm.proj_size:
@@ -105,7 +105,7 @@ def apply(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def triple(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """σ(z), σ(−z) and half their product; σ(−z) is computed by itself, since 1 − σ(z) rounds."""
+    """σ(z), σ(−z) and half their product; σ(−z) is computed directly, since 1 − σ(z) rounds."""
     s, n = torch.sigmoid(z), torch.sigmoid(-z)
     return s, n, 0.5 * s * n
 
@@ -169,7 +169,7 @@ class Stream:
 
     def _share(self, r: Tensor, base: Sequence[Tensor | float], total: Sequence[Tensor]) -> Tensor:
         """The Shapley value of r for σ, above `base`; `total` belongs to the sum of all summands."""
-        r = r.clamp_(-self.limit, self.limit)  # the caller does not need r any more
+        r = r.clamp_(-self.limit, self.limit)  # the caller no longer needs r
         e = torch.exp(r)
         w = e - 1 if r.dtype == torch.float64 else torch.expm1(r)  # e − 1 rounds small shares, not exactness
         return w.mul_((base[2] / (base[0] * e).add_(base[1])).add_(total[2] / (total[1] * e).add_(total[0])))
@@ -381,14 +381,14 @@ def masks_of(focus: Tensor | Iterable[Any], length: int) -> Tensor:
 
 
 def checked_vectors(lstm: nn.LSTM, vectors: Tensor, dtype: torch.dtype) -> Tensor:
-    """Vectors (…, time, features) that fit the LSTM, or an error that says what would."""
+    """Vectors (…, time, features) that fit the LSTM, or an error that says what fits."""
     if not isinstance(vectors, Tensor) or vectors.dim() < 2 or vectors.shape[-1] != lstm.input_size:
         shape = tuple(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
         raise InputError(f"vectors {shape}: needs a tensor of time × {lstm.input_size} features")
     if vectors.shape[-2] == 0:
-        raise InputError("vectors: an empty sentence; at least one word is needed")
+        raise InputError("vectors: an empty sentence; give at least one word")
     if not vectors.isfinite().all():
-        raise InputError("vectors: not all of them are finite numbers")
+        raise InputError("vectors: some are not finite numbers")
     return vectors.detach().to(dtype)
 
 
@@ -401,7 +401,7 @@ def decompose(
     bias_rule: Literal["focus", "murdoch"] = "focus",
     dtype: torch.dtype = torch.float64,
 ) -> Decomposition:
-    """Split every hidden state and prediction of an LSTM into what the words in `focus` contribute, and the rest.
+    """Split every hidden state and prediction of an LSTM into the contribution of the words in `focus`, and the rest.
 
     - `vectors`: one sentence (time × features), or a batch of sentences of one length (sentences × time × features).
     - `focus`: a set of positions or a Boolean mask; for a batch also a list of them, one a sentence.

@@ -21,7 +21,7 @@ SHOWN = 5
 class Explanation:
     """The evidence for one sentence: printed as a table and a heat map, or drawn as PNG.
 
-    `contributions` are the relevant logits of each word alone for the predicted word; what they leave of its
+    `contributions` are the relevant logits of each word alone for the predicted word; the rest of its
     logit is the decoder's bias and the words' interactions.
     """
 
@@ -47,7 +47,7 @@ class Explanation:
         png(self, Path(path))
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return the heat map as a self-contained HTML page; also write it to `path` where one is given."""
+        """Return the heat map as a self-contained HTML page; also write it to `path` if given."""
         from kleene.show.page.heat import explanation_page
 
         return explanation_page(self).write(path)

@@ -62,7 +62,7 @@ class Interdependence:
                 yield index, l, r, value
 
     def to_html(self, path: str | Path | None = None, *, words: Sequence[Sequence[str]] | None = None) -> str:
-        """Return the heat maps as a self-contained HTML page; also write it to `path` where one is given."""
+        """Return the heat maps as a self-contained HTML page; also write it to `path` if given."""
         from kleene.show.page.heat import interdependence_page
 
         return interdependence_page(self, words).write(path)
@@ -292,7 +292,7 @@ def between(
     length = len(vectors)
     masks = [masks_of(side, length) for side in (first, second)]
     if not masks[0].any() or not masks[1].any():
-        raise InputError("interdependence: an empty set of words; each of the two sets needs at least one")
+        raise InputError("interdependence: an empty set of words; give at least one word for each")
     if (masks[0] & masks[1]).any():
         shared = int((masks[0] & masks[1]).nonzero()[0])
         raise InputError(f"interdependence: word {shared} is in both sets; they must be disjoint")

@@ -1,9 +1,9 @@
 """Methods that explain a network's answer on a word, behind one interface; and null methods, which ignore the network.
 
 A method is a function of a `Reading` (a network on one word) and a random generator. It gives one number per symbol
-(`TOKENS`), or one a pair of symbols (`PAIRS`, a symmetric matrix). A method for nodes (`NODES`) or edges (`EDGES`) is a
-function of a `CircuitGraph`, a transformer on some inputs (`kleene.evidence.circuit_methods`). A new method is one
-function; where it has nothing to say of a network, as attention of one without, it gives None:
+(`TOKENS`), or one per pair of symbols (`PAIRS`, a symmetric matrix). A method for nodes (`NODES`) or edges (`EDGES`) is
+a function of a `CircuitGraph`, a transformer on some inputs (`kleene.evidence.circuit_methods`). A new method is one
+function; if it does not apply to a network, such as attention to an RNN, it gives None:
 
     @tokens("loudest")
     def loudest(reading, rng):
@@ -42,7 +42,7 @@ def tokens(name: str) -> Callable[[Method], Method]:
 
 
 def pairs(name: str) -> Callable[[Method], Method]:
-    """Register a method that gives one number a pair of symbols."""
+    """Register a method that gives one number per pair of symbols."""
     return lambda method: PAIRS.setdefault(name, method)
 
 
@@ -52,7 +52,7 @@ def nodes(name: str) -> Callable[[Method], Method]:
 
 
 def edges(name: str) -> Callable[[Method], Method]:
-    """Register a method that gives one number an edge of a transformer."""
+    """Register a method that gives one number per edge of a transformer."""
     return lambda method: EDGES.setdefault(name, method)
 
 
@@ -107,7 +107,7 @@ def _gradient(reading: Reading, vectors: Tensor) -> Tensor:
 
 
 def mean_symbol(reading: Reading) -> Tensor:
-    """The word's vectors with the mean of all symbols in the place of each."""
+    """The word's vectors, each replaced by the mean of all symbols."""
     base = reading.vectors.clone()
     base[reading.first :] = 0
     base[reading.first :, : reading.symbols] = 1 / reading.symbols
@@ -177,7 +177,7 @@ def _occlusion_zero(reading: Reading, rng: np.random.Generator) -> Array:
 
 @tokens("occlusion by resampling")
 def _occlusion(reading: Reading, rng: np.random.Generator) -> Array:
-    """Activation patching of the input: the output, less its mean where the symbol is drawn."""
+    """Activation patching of the input: the output minus its mean over drawn symbols."""
     words = np.concatenate([np.array([reading.codes])] + [reading.drawn(i) for i in range(len(reading))])
     found = reading.outputs_of(words)
     return np.asarray(found[0] - found[1:].reshape(len(reading), -1).mean(1))
@@ -185,7 +185,7 @@ def _occlusion(reading: Reading, rng: np.random.Generator) -> Array:
 
 @pairs("occlusion by resampling")
 def _occlusion_pairs(reading: Reading, rng: np.random.Generator) -> Array:
-    """The output, less what each symbol alone takes away, with what both take away put back."""
+    """The output, minus the loss without each symbol, plus the loss without both."""
     size, joined = len(reading), list(combinations(range(len(reading)), 2))
     whole = reading.outputs_of(np.array([reading.codes]))[0]
     singles = reading.outputs_of(np.concatenate([reading.drawn(i) for i in range(size)])).reshape(size, -1).mean(1)
@@ -289,7 +289,7 @@ pairs("interdependence, murdoch")(_interdependence("right", "murdoch"))
 
 @pairs("cd interaction")
 def _cd_interaction(reading: Reading, rng: np.random.Generator) -> Array:
-    """What two symbols contribute to the output together, less what each contributes alone."""
+    """The joint contribution of two symbols to the output, minus the contribution of each."""
     size = len(reading)
     masks, joined = _pair_masks(size)
     parts = reading.parts_of(masks, "cd")[1].numpy()

@@ -1,6 +1,6 @@
 """Traces of a network: its residual stream, layer by layer, read back as the variables that it codes.
 
-Nothing here runs the program: what is shown is what the weights did.
+Nothing here runs the program: the trace shows what the weights did.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def multiplication_decoder(digits: int = 2) -> type[TextProgram]:
     """Multiplies two numbers of this many digits: after `12*34=` it writes `0408` and stops, without a scratchpad.
 
     Every position of the answer fetches all digits, multiplies each pair, adds up the places from the lowest to the
-    highest, one layer a place, and writes its own.
+    highest, one layer per place, and writes its own.
     """
     if not 1 <= digits <= 3:
         raise InputError(f"multiplication_decoder: digits={digits}; it takes 1 to 3")

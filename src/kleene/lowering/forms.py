@@ -68,7 +68,7 @@ class Form:
     def scaled(self, times: Number) -> Form:
         return Form(0, ()).plus(self, times)
 
-    def at(self, indices: Mapping[str, int]) -> Number:
+    def at(self, indices: Mapping[str, Any]) -> Number:
         """The value of the form for one assignment of indices."""
         return as_number(self.constant + sum(table[indices[name]] for name, table in self.terms))
 

@@ -17,7 +17,7 @@ from kleene.errors import DidNotHalt, RangeError, UndefinedRead, WrongReplacemen
 from kleene.lowering.forms import Form
 from kleene.lowering.layout import average_scale
 from kleene.lowering.updates import Cycle, GuardedUpdate, Test, Updates
-from kleene.machines.bitwords import bit_of_name
+from kleene.machines.bitwords import part_of_name, with_part
 from kleene.machines.kinds import Numerical, Subset
 from kleene.machines.spec import HeadSpec, Spec
 
@@ -110,6 +110,11 @@ class _LastLayer:
         return slice(None) if rows is None else np.nonzero(rows)[0]
 
 
+def _columns(state: dict[str, Array]) -> dict[str, Array]:
+    """The same columns, and those of parts of words where they are asked for."""
+    return _Columns(state)
+
+
 def _replaced(old: Array, rows: Array, new: Array) -> Array:
     made = old.copy()
     made[rows] = new
@@ -117,14 +122,14 @@ def _replaced(old: Array, rows: Array, new: Array) -> Array:
 
 
 class _Columns(dict[str, Array]):
-    """Columns by name. A bit of a word is a column, too, made when it is first asked for."""
+    """Columns by name. A part of a word is a column, too, made when it is first asked for."""
 
     def __missing__(self, name: str) -> Array:
-        found = bit_of_name(name)
+        found = part_of_name(name)
         if found is None:
             raise KeyError(name)
         word = self[found[0]]
-        self[name] = np.where(word < 0, UNDEFINED, word >> found[1] & 1)
+        self[name] = np.where(word < 0, UNDEFINED, word >> found[1] & (1 << found[2] - found[1]) - 1)
         return self[name]
 
 
@@ -163,7 +168,7 @@ class RuleMachine:
 
     def heads(self, state: dict[str, Array], lengths: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         """For every head, its output indices and how many positions it selects, both (batch, position)."""
-        outputs, counts = {}, {}
+        outputs, counts, state = {}, {}, _columns(state)
         places: Places = {}  # heads with the same query and key select the same positions: look them up once
         for name, head in self.spec.heads.items():
             outputs[name], counts[name] = _attend(self.spec, head, state, lengths, places)
@@ -172,6 +177,7 @@ class RuleMachine:
     def _moved(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
         """The state after the heads that write into variables."""
         after, real = dict(state), np.arange(next(iter(state.values())).shape[1]) < lengths[:, None]
+        state = _columns(state)
         places: Places = {}
         for head in self.spec.moves.values():
             assert head.into is not None
@@ -188,7 +194,9 @@ class RuleMachine:
                         raise WrongReplacement(
                             self.spec.name, head.name, head.into, head.replacing, int(position), layer
                         )
-            after[head.into] = np.where(written & (output >= 0), output, state[head.into])
+            kept = after if head.into in after else _columns(after)
+            name, value = with_part(after, head.into, np.where(written & (output >= 0), output, kept[head.into]))
+            after[name] = value
         return after
 
     def step(self, state: dict[str, Array], heads: dict[str, Array]) -> dict[str, Array]:

@@ -24,8 +24,8 @@ from kleene.lowering.guarding import merged
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import Rules
 from kleene.lowering.updates import GuardedUpdate, Test, Updates, WordUpdate, index_test, simplify_guard
-from kleene.lowering.words import NARROW, WIDEST_SUM, Terms, WordPredicate, wires
-from kleene.machines.bitwords import bit_of_name
+from kleene.lowering.words import LARGEST_SUM, LIMB, NARROW, WIDEST_SUM, Terms, WordPredicate, places_of, wires
+from kleene.machines.bitwords import bit_of_name, part_of_name
 from kleene.machines.kinds import MAX_WORD_BITS, Numerical, Subset, Word
 from kleene.machines.spec import Counting, HeadSpec, Spec
 
@@ -35,7 +35,6 @@ Weights = tuple[tuple[Dim, int], ...]  # what a unit reads or writes, sorted
 Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
 
 MAX_CUBES = 200_000
-LIMB = 16  # bits of the limbs of a wide adder
 
 # the ways of lowering an update
 WRITE = "write, then clear"
@@ -354,74 +353,78 @@ class UnitBuilder:
         made = update.assignment
         return self._width(update.variable) if made.modulus is None else made.modulus.bit_length() - 1
 
-    def _limbs(self, update: WordUpdate) -> list[LinearFunction] | None:
-        """A sum in limbs of 16 bits, each 0 … 2^17 − 2 or so, that a carry of one links; None if the sum has no such
-        limbs.
+    def _limbs(self, update: WordUpdate) -> list[Limb] | None:
+        """A sum in limbs of 16 bits that carries link; None where a unit could not hold one of them.
 
         Words that are subtracted are added inverted: −b is Σ (1 − bit)·2^place less all 2^place."""
         made, bits = update.assignment, self._sum_bits(update)
-        limbs = [LinearFunction() for _ in range(-(-bits // LIMB))]
+        limbs = [Limb() for _ in range(-(-bits // LIMB))]
         constant = made.constant
-        for dim, place, digit in _digits(self.spec, made.terms):
-            if place >= bits:
-                continue
-            limb, weight = limbs[place // LIMB], digit << place % LIMB
-            limb.weights[dim] = limb.weights.get(dim, 0) + weight
-            limb.high += max(0, weight)
-            if weight < 0:
-                limb.constant -= weight
-                limb.high -= weight
-                constant -= -digit << place
-            limb.rough |= dim[0] in self.rough
-        constant %= 1 << bits
+        for dim, place, sign in _single_digits(self.spec, made.terms):
+            if place < bits:
+                limbs[place // LIMB].parts.append((dim, sign << place % LIMB))
+                constant += min(0, sign) << place
         for number, limb in enumerate(limbs):
-            limb.constant += constant >> number * LIMB & (1 << LIMB) - 1
-            limb.high += constant >> number * LIMB & (1 << LIMB) - 1
-        fits = all(
-            limb.high + 1 < 2 << LIMB or (number == 0 and limb.high < 2 << LIMB) for number, limb in enumerate(limbs)
-        )
-        return limbs if fits and not any(limb.rough for limb in limbs) else None
+            limb.constant = (constant % (1 << bits)) >> number * LIMB & (1 << LIMB) - 1
+        for limb, after in pairwise(limbs):
+            after.scale, after.most = limb.scale * (limb.most + 1), (limb.high + limb.most) >> LIMB
+        rough = any(dim[0] in self.rough for limb in limbs for dim, _ in limb.parts)
+        fits = all(limb.scale * (limb.high + limb.most + 1) < LARGEST_SUM for limb in limbs)
+        return limbs if fits and not rough else None
 
-    def _adder_in_limbs(self, update: WordUpdate, limbs: list[LinearFunction]) -> set[int]:
-        """Add the units of a wide adder. A limb passes on a carry of its own (S ≥ 2^16), or the one that it gets
-        (S ≥ 2^16 − 1): two scratch values. Their sum Λ = Σ 2^m · (both of limb m) is 2^k or more where limb k gets
-        a carry, so that 2^k · (sum below a bit) + Λ ≥ 2^k · 2^bit decides the carry into the bit."""
+    def _adder_in_limbs(self, update: WordUpdate, limbs: list[Limb]) -> set[int]:
+        """Add the units of a wide adder.
+
+        Let S be the sum of a limb, C ≤ m the carry into it. S + C ≥ j·2^16 where C and the number of thresholds
+        j·2^16 − i (i = 0 … m, j = 1, 2, …) that S reaches add up to j·(m + 1). So Λ, the sum of these numbers (scratch
+        values) times B, grows limb by limb, with B·(m + 1) as the next B, and a limb's carry is ⌊Λ / B⌋: the sum below
+        a bit has the carry t where B · (that sum) + Λ ≥ B · t·2^bit."""
         name, bits = update.variable, self._sum_bits(update)
         tests = [self.indicator(test) for test in update.guard]
         base: Column = {}
-        for dim, place, digit in _digits(self.spec, update.assignment.terms):
+        for dim, place, sign in _single_digits(self.spec, update.assignment.terms):
             if place < bits:
-                self.conjunction(
-                    [*tests, LinearFunction({dim: 1}, 0, 1)], {(name, place): digit}, 2, name, "copy a bit"
-                )
+                self.conjunction([*tests, LinearFunction({dim: 1}, 0, 1)], {(name, place): sign}, 2, name, "copy a bit")
         carried = LinearFunction()
         for number, limb in enumerate(limbs):
             start, width = number * LIMB, min(LIMB, bits - number * LIMB)
-            if number:
-                self.chain(tests, carried, [(0, {}), (1 << number, {(name, start): 1})], 2, name, "carry of a limb")
+            self._carries_of_limb(tests, carried, limb.scale, {(name, start): 1})
             for place in range(width):
-                base[(name, start + place)] = _constant_bit(limb, place)
-                below = _below(limb, place + 1, number, carried)
+                base[(name, start + place)] = limb.constant_bit(place)
                 column = {(name, start + place): -2}
                 if place + 1 < width:
                     column[(name, start + place + 1)] = 1
-                limit = 1 << number + place + 1
-                if below.high >= limit:
-                    self.chain(tests, below, [(0, {}), (limit, column)], 2, name, "carry")
+                self._carries_of_limb(tests, limb.below(place + 1, carried), limb.scale << place + 1, column)
             if number + 1 < len(limbs):
-                carried = self._limb_carries(name, limb, number, carried)
+                carried = self._passed_on(name, number, limb, carried)
         self.conjunction(tests, base, 2, name, "constant")
         return set()
 
-    def _limb_carries(self, name: str, limb: LinearFunction, number: int, carried: LinearFunction) -> LinearFunction:
-        """Scratch values for the carries that a limb makes and passes on, added to those of the limbs below."""
-        more = LinearFunction(dict(carried.weights), 0, carried.high + (2 << number))
-        for made, limit in (("makes", 1 << LIMB), ("passes", (1 << LIMB) - 1)):
-            key = ("limb", tuple(sorted(limb.weights.items())), limb.constant, limit)
+    def _carries_of_limb(
+        self, tests: Sequence[LinearFunction], total: LinearFunction, size: int, column: Column
+    ) -> None:
+        """Add a column as often as a sum has a size in it."""
+        steps: list[tuple[int, Column]] = [(0, {})]
+        for times in range(1, total.high // size + 1):
+            steps.append((times * size, {dim: times * weight for dim, weight in column.items()}))
+        if len(steps) > 1:
+            self.chain(tests, total, steps, 2, next(iter(column))[0], "carry")
+
+    def _passed_on(self, name: str, number: int, limb: Limb, carried: LinearFunction) -> LinearFunction:
+        """Λ for the next limb: scratch values of this one, added to those of the limbs below."""
+        total = Limb(limb.parts, limb.constant).below(2 * LIMB, LinearFunction())
+        limits = [
+            (j << LIMB) - i for j in range(1, ((limb.high + limb.most) >> LIMB) + 1) for i in range(limb.most + 1)
+        ]
+        reached = [limit for limit in limits if limit <= limb.high]
+        more = LinearFunction(dict(carried.weights), 0, carried.high + limb.scale * len(reached))
+        for limit in reached:
+            key = ("limb", tuple(sorted(limb.parts)), limb.constant, limit)
             if key not in self.scratch:
-                label = self.scratch[key] = self._scratch_name(f"limb {number} of a sum for {name} {made} a carry")
-                self.chain([], limb, [(limit - 1, {}), (limit, {(label, 0): 1})], 1, label, "carry of a limb")
-            more.weights[(self.scratch[key], 0)] = 1 << number
+                label = self.scratch[key] = self._scratch_name(f"limb {number} of a sum for {name} ≥ {limit}")
+                steps: list[tuple[int, Column]] = [(limit - 1, {}), (limit, {(label, 0): 1})]
+                self.chain([], total, steps, 1, label, "carry of a limb")
+            more.weights[(self.scratch[key], 0)] = limb.scale
         return more
 
     def _carry(self, update: WordUpdate, tests: Sequence[LinearFunction], bit: int, bits: int, base: Column) -> None:
@@ -458,35 +461,51 @@ class UnitBuilder:
 def _digits(spec: Spec, terms: Terms) -> Iterator[tuple[Dim, int, int]]:
     """The parts of a sum of words and bits: (dimension, place, digit), where a part adds digit · 2^place."""
     for name, coefficient in terms:
-        found = bit_of_name(name)
-        if found is not None:
-            place = (coefficient & -coefficient).bit_length() - 1
-            yield found, place, coefficient >> place
-        else:
-            kind = spec.kinds[name]
-            assert isinstance(kind, Word)
-            yield from (((name, bit), bit, coefficient) for bit in range(kind.bits))
+        word, places = places_of(spec, name)
+        power = 0 if word == name else (coefficient & -coefficient).bit_length() - 1
+        for place, bit in enumerate(places, power):
+            yield (word, bit), place, coefficient >> power
 
 
-def _constant_bit(limb: LinearFunction, place: int) -> int:
-    """The constant part at a place of a limb: one for each bit that is subtracted there, plus the constant."""
-    weights = limb.weights.values()
-    inverted = sum(
-        -weight >> place for weight in weights if weight < 0 and -weight >> place & 1 and -weight % (1 << place) == 0
-    )
-    rest = limb.constant + sum(weight for weight in weights if weight < 0)
-    return inverted + (rest >> place & 1)
+def _single_digits(spec: Spec, terms: Terms) -> Iterator[tuple[Dim, int, int]]:
+    """The parts of a sum, each a power of two: (dimension, place, sign)."""
+    for dim, place, digit in _digits(spec, terms):
+        for power in range(abs(digit).bit_length()):
+            if abs(digit) >> power & 1:
+                yield dim, place + power, 1 if digit > 0 else -1
 
 
-def _below(limb: LinearFunction, place: int, number: int, carried: LinearFunction) -> LinearFunction:
-    """2^number · (the sum of a limb below a place) plus the carries of the limbs below."""
-    size = 1 << place
-    kept = {dim: weight for dim, weight in limb.weights.items() if abs(weight) < size}
-    inverted = sum(-weight for weight in kept.values() if weight < 0)
-    rest = (limb.constant + sum(weight for weight in limb.weights.values() if weight < 0)) % size
-    high = inverted + rest + sum(weight for weight in kept.values() if weight > 0)
-    weights = {dim: weight << number for dim, weight in kept.items()} | carried.weights
-    return LinearFunction(weights, (inverted + rest) << number, (high << number) + carried.high)
+@dataclass
+class Limb:
+    """16 bits of a wide sum: bits with weights ± a power of two, and a constant. What is subtracted is added inverted,
+    as weight · (1 − bit); the constant makes up for it. `most` is the largest carry into it, `scale` what one counts.
+    """
+
+    parts: list[tuple[Dim, int]] = field(default_factory=list)
+    constant: int = 0
+    most: int = 0
+    scale: int = 1
+
+    @property
+    def high(self) -> int:
+        """The largest sum."""
+        return self.constant + sum(abs(weight) for _, weight in self.parts)
+
+    def constant_bit(self, place: int) -> int:
+        """What is always added at a place: one for each bit that is subtracted there, and the constant."""
+        return sum(weight == -(1 << place) for _, weight in self.parts) + (self.constant >> place & 1)
+
+    def below(self, place: int, carried: LinearFunction) -> LinearFunction:
+        """The sum below a place times the scale, and the carries of the limbs below."""
+        size = 1 << place
+        kept = [(dim, weight) for dim, weight in self.parts if abs(weight) < size]
+        rest = self.constant % size
+        inverted, high = rest - sum(min(0, weight) for _, weight in kept), rest + sum(abs(w) for _, w in kept)
+        carries = (self.most + 1) * self.scale - 1
+        total = LinearFunction(dict(carried.weights), inverted * self.scale, high * self.scale + carries)
+        for dim, weight in kept:
+            total.weights[dim] = total.weights.get(dim, 0) + weight * self.scale
+        return total
 
 
 def _own_bits(name: str, digits: Sequence[tuple[Dim, int, int]], bits: int) -> set[int]:
@@ -529,10 +548,13 @@ def _selects_one(updates: Updates, head: HeadSpec) -> bool:
         return True
     if head.key is None or head.query is None or isinstance(updates.spec.kinds[head.query], Subset):
         return False
-    places = updates.spec.variables[head.key].by_position
+    name, start, stop = part_of_name(head.key) or (head.key, 0, MAX_WORD_BITS)
+    if updates.of(name) or updates.of_word(name):
+        return False
+    places = updates.spec.variables[name].by_position
     if isinstance(places, Counting):
-        return places.distinct and not updates.of(head.key)
-    return places is not None and len(set(places)) == len(places) and not updates.of(head.key)
+        return start == 0 and places.length <= 1 << min(stop, places.bits)
+    return places is not None and len({place >> start & (1 << stop - start) - 1 for place in places}) == len(places)
 
 
 def _accumulate(total: LinearFunction, part: LinearFunction, times: int) -> None:
@@ -850,14 +872,16 @@ def _cube_tests(spec: Spec, atoms: Sequence[str], cube: tuple[int, int]) -> list
 def shared(spec: Spec, units: Iterable[ThresholdUnit]) -> list[ThresholdUnit]:
     """Join units that compute the same sum, and units that differ only in the value of a variable that they ask for.
 
-    A one-hot variable has one value at a time, so a unit may ask for several of them at once."""
+    A one-hot variable has one value at a time, so a unit may ask for several of them at once. A unit that makes a
+    scratch value, or clears one or a head, does nothing else."""
     kept = list(units)
     for name, variable in spec.variables.items():
         if not isinstance(variable.kind, Word):
             kept = _asking_together(kept, name, len(variable.kind))
     by_sum: dict[Any, ThresholdUnit] = {}
     for unit in kept:
-        key = (unit.half, unit.reads, unit.bias)
+        alone = any(dim[0] not in spec.variables for dim, _ in unit.writes)
+        key = (unit.half, unit.reads, unit.bias, unit.writes if alone else ())
         if key in by_sum:
             writes = dict(by_sum[key].writes)
             for dim, weight in unit.writes:

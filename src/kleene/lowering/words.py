@@ -17,37 +17,74 @@ from kleene.errors import ProgramError, RangeError
 from kleene.lowering.bit_functions import BitFunction, combined, constant_bits, inverted, literal
 from kleene.lowering.forms import Form, variable_form
 from kleene.lowering.identity import Opaque
-from kleene.machines.bitwords import BitValues, BitWord, bit_name, bit_of_name, sliced
+from kleene.machines.bitwords import BitValues, BitWord, bit_name, part_name, part_of_name, sliced
 from kleene.machines.bitwords import joined as joined_numbers
 from kleene.machines.kinds import Word
 
 if TYPE_CHECKING:
-    from kleene.lowering.symbolic import Path, Symbol
+    from kleene.lowering.symbolic import Path
     from kleene.machines.spec import Spec
 
-Terms = tuple[tuple[str, int], ...]  # (word or bit of a word, coefficient), sorted by name; no coefficient is zero
+Terms = tuple[tuple[str, int], ...]  # (word or part of a word, coefficient), sorted by name; no coefficient is zero
 Bit = tuple[str, int]  # (word, place)
 
 NARROW = 12  # the most bits that a slice has as an ordinary value, with a table of all its values
 WIDEST_SUM = 22  # bits of a sum of two words that float32 holds with its carries
+LARGEST_SUM = 1 << 23  # of the weights of bits that one comparison adds up; more are compared in limbs
+LIMB = 16  # bits of the limbs of wide sums
+MOST_WRAPS = 16  # how often a sum may exceed its modulus, where it is used further
 
 
 def largest(spec: Spec, name: str) -> int:
-    """The largest value of a word, or of a bit."""
-    return 1 if bit_of_name(name) else len(spec.kinds[name]) - 1
+    """The largest value of a word, or of a part of one."""
+    part = part_of_name(name)
+    return (1 << part[2] - part[1]) - 1 if part else len(spec.kinds[name]) - 1
+
+
+def places_of(spec: Spec, name: str) -> tuple[str, range]:
+    """The word behind a name, and its bits that the name takes, lowest first."""
+    part = part_of_name(name)
+    if part:
+        return part[0], range(part[1], part[2])
+    return name, range(_bits(spec, name))
 
 
 def bit_weights(spec: Spec, terms: Terms) -> dict[Bit, int]:
     """A sum of words as a sum of bits: what each bit adds."""
     weights: dict[Bit, int] = {}
     for name, coefficient in terms:
-        found = bit_of_name(name)
-        kind = spec.kinds[name] if found is None else None
-        places = [(found[1], 0)] if found else [(k, k) for k in range(kind.bits)]  # type: ignore[union-attr]
-        word = found[0] if found else name
-        for bit, power in places:
+        word, places = places_of(spec, name)
+        for power, bit in enumerate(places):
             weights[word, bit] = weights.get((word, bit), 0) + (coefficient << power)
     return {bit: weight for bit, weight in weights.items() if weight}
+
+
+def grouped(spec: Spec, weights: Mapping[Bit, int]) -> Terms:
+    """A sum of bits as a sum of words and parts: neighbouring bits whose weights double belong together."""
+    terms: dict[str, int] = {}
+    left = {bit: weight for bit, weight in weights.items() if weight}
+    for word, start in sorted(left):
+        stop, weight = start, left.get((word, start), 0)
+        while weight and left.get((word, stop)) == weight << stop - start:
+            del left[word, stop]
+            stop += 1
+        if weight:
+            whole = stop - start == _bits(spec, word)
+            terms[word if whole else part_name(word, start, stop)] = weight
+    return tuple(sorted(terms.items()))
+
+
+def wide(spec: Spec, terms: Terms) -> bool:
+    """Whether a sum is too large to be compared by one unit."""
+    return sum(abs(weight) for weight in bit_weights(spec, terms).values()) >= LARGEST_SUM
+
+
+def halves(spec: Spec, terms: Terms) -> tuple[Terms, Terms]:
+    """(high, low) sums with high · 2**16 + low equal to a sum; every weight of the low one is a limb's."""
+    weights = bit_weights(spec, terms)
+    high = {bit: (abs(weight) >> LIMB) * (1 if weight > 0 else -1) for bit, weight in weights.items()}
+    low = {bit: weight - (high[bit] << LIMB) for bit, weight in weights.items()}
+    return grouped(spec, high), grouped(spec, low)
 
 
 @dataclass(frozen=True)
@@ -120,7 +157,7 @@ def _bits(spec: Spec, variable: str) -> int:
 
 
 def _has_bits(terms: Terms) -> bool:
-    return any(bit_of_name(name) for name, _ in terms)
+    return any(part_of_name(name) for name, _ in terms)
 
 
 def trimmed(functions: tuple[BitFunction, ...]) -> tuple[BitFunction, ...]:
@@ -189,12 +226,51 @@ def whole(value: Any) -> int | None:
 
 
 class WordValue(Opaque):
-    """A word expression in `step`: a sum of words, of bits and a constant. Only comparing it forks."""
+    """A word expression in `step`: a sum of words, of bits and a constant. Only comparing it forks.
 
-    def __init__(self, path: Path, terms: Mapping[str, int], constant: int, modulus: int | None = None) -> None:
+    `wrapped` are summands that were taken modulo, with factors. If the whole is taken modulo, they are summands like
+    others; any other use forks on how often each exceeds its modulus."""
+
+    def __init__(
+        self,
+        path: Path,
+        terms: Mapping[str, int],
+        constant: int,
+        modulus: int | None = None,
+        wrapped: tuple[tuple[int, WordValue], ...] = (),
+    ) -> None:
         self.path = path
-        self.terms: Terms = tuple(sorted((name, c) for name, c in terms.items() if c))
-        self.constant, self.modulus = constant, modulus
+        self.plain: Terms = tuple(sorted((name, c) for name, c in terms.items() if c))
+        self.offset, self.modulus, self.wrapped = constant, modulus, wrapped
+
+    @property
+    def terms(self) -> Terms:
+        """The summands, without those that were taken modulo."""
+        return self.plain if not self.wrapped else self._opened().plain
+
+    @property
+    def constant(self) -> int:
+        """The constant that belongs to `terms`."""
+        return self.offset if not self.wrapped else self._opened().offset
+
+    def _opened(self) -> WordValue:
+        """The same sum on this path, with nothing in it that is taken modulo."""
+        total = WordValue(self.path, dict(self.plain), self.offset)
+        for times, part in self.wrapped:
+            total = total._with(part.reduced(), times)
+        return total
+
+    def _with(self, other: WordValue, times: int) -> WordValue:
+        """This sum and a multiple of another one, whatever that was taken modulo."""
+        total = dict(self.plain)
+        for name, coefficient in other.plain:
+            total[name] = total.get(name, 0) + times * coefficient
+        wrapped = tuple((times * factor, part) for factor, part in other.wrapped)
+        return WordValue(self.path, total, self.offset + times * other.offset, None, (*self.wrapped, *wrapped))
+
+    def _summand(self) -> WordValue:
+        """This value as a sum to add to: one that was taken modulo stays whole."""
+        return self if self.modulus is None else WordValue(self.path, {}, 0, None, ((1, self),))
 
     @property
     def program_name(self) -> str:
@@ -210,26 +286,36 @@ class WordValue(Opaque):
 
     # --- sums ---
 
-    def _parts(self, other: Any, what: str) -> tuple[Terms, int]:
-        if self.modulus is not None or (isinstance(other, WordValue) and other.modulus is not None):
-            raise self._refuse(f"{what} something taken modulo (assign it first) and")
+    def reduced(self) -> WordValue:
+        """The same value without a modulus: fork on how often the sum exceeds it."""
+        if self.modulus is None:
+            return self
+        spec, modulus = self.path.program.spec, self.modulus
+        terms, constant = low_part(spec, self.terms, modulus), self.constant % modulus
+        low, high = bounds(self.path, terms)
+        first, last = (low + constant) // modulus, (high + constant) // modulus
+        if last - first > MOST_WRAPS:
+            raise self._refuse(f"uses in the same step, taken modulo {modulus} (assign it first),")
+        times = last
+        while times > first and not compare(self.path, terms, "≥", times * modulus - constant):
+            times -= 1
+        return WordValue(self.path, dict(terms), constant - times * modulus)
+
+    def _other(self, other: Any) -> WordValue:
+        """The other side of a sum."""
         if isinstance(other, BitsValue):
             other = other.linear()
         if isinstance(other, WordValue):
-            return other.terms, other.constant
+            return other._summand()
         constant = whole(other)
         if constant is None:
-            raise self._refuse(f"{what} {other!r} and")
-        return (), constant
+            raise self._refuse(f"adds {other!r} and")
+        return WordValue(self.path, {}, constant)
 
     def _plus(self, other: Any, times: int) -> Any:
         if _is_symbol(other) and self.narrow:
             return self.symbol() + other if times == 1 else self.symbol() - other
-        terms, constant = self._parts(other, "adds")
-        total = dict(self.terms)
-        for name, coefficient in terms:
-            total[name] = total.get(name, 0) + times * coefficient
-        return WordValue(self.path, total, self.constant + times * constant)
+        return self._summand()._with(self._other(other), times)
 
     def __add__(self, other: Any) -> Any:
         return self._plus(other, 1)
@@ -240,17 +326,16 @@ class WordValue(Opaque):
         return self._plus(other, -1)
 
     def __neg__(self) -> WordValue:
-        return WordValue(self.path, {name: -c for name, c in self.terms}, -self.constant)
+        return self * -1
 
     def __rsub__(self, other: Any) -> Any:
         return (-self)._plus(other, 1)
 
     def __mul__(self, times: Any) -> WordValue:
-        known = isinstance(times, (WordValue, BitsValue)) or self.modulus is not None
-        constant = None if known else whole(times)
+        constant = None if isinstance(times, (WordValue, BitsValue)) else whole(times)
         if constant is None:
             raise self._refuse("does other arithmetic with")
-        return WordValue(self.path, {name: constant * c for name, c in self.terms}, constant * self.constant)
+        return WordValue(self.path, {}, 0)._with(self._summand(), constant)
 
     __rmul__ = __mul__
 
@@ -259,6 +344,11 @@ class WordValue(Opaque):
             return WordValue(self.path, {}, 0)
         if not isinstance(modulus, int) or modulus < 2 or modulus & (modulus - 1):
             raise self._refuse(f"takes modulo {modulus!r}, which is not a power of two,")
+        if self.wrapped and all(part.modulus is not None and part.modulus % modulus == 0 for _, part in self.wrapped):
+            total = WordValue(self.path, dict(self.plain), self.offset)
+            for times, part in self.wrapped:
+                total = total._with(WordValue(self.path, dict(part.plain), part.offset), times)
+            return WordValue(self.path, dict(total.plain), total.offset, modulus)
         return WordValue(self.path, dict(self.terms), self.constant, min(modulus, self.modulus or modulus))
 
     # --- bits ---
@@ -267,9 +357,9 @@ class WordValue(Opaque):
     def functions(self) -> tuple[BitFunction, ...]:
         """The bits, each a function of one bit of a word."""
         spec = self.path.program.spec
-        found = wires(spec, WordAssignment(self.terms, self.constant, self.modulus))
+        found = self._wired()
         if found is None:
-            raise self._refuse("takes bits of a sum with carries (assign it first),")
+            raise self._refuse("works bit by bit on a sum with carries (assign it first),")
         if self.modulus is not None:
             width = self.modulus.bit_length() - 1
         elif len(self.terms) == 1 and self.terms[0][1] == 1 and not self.constant:
@@ -278,14 +368,42 @@ class WordValue(Opaque):
             width = len(found)
         return (*found, *constant_bits(0, width - len(found)))
 
+    def _wired(self) -> tuple[BitFunction, ...] | None:
+        """Its bits, where nothing is carried."""
+        return wires(self.path.program.spec, WordAssignment(self.terms, self.constant, self.modulus))
+
     def bits(self) -> BitsValue:
         return BitsValue(self.path, self.functions)
 
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice) and self.modulus is not None and not place.start and place.step is None:
-            width = len(sliced(place, self.modulus.bit_length() - 1))
-            return WordValue(self.path, dict(self.terms), self.constant, 1 << width)
-        return self.bits()[place]
+        if self.modulus is None or self._wired() is not None:
+            return self.bits()[place]
+        width = self.modulus.bit_length() - 1
+        if isinstance(place, slice):
+            places = sliced(place, width)
+            if places.step != 1:
+                raise self._refuse("reverses (assign it first)")
+            return self._carried(places.start, max(places.start, places.stop))
+        at = whole(place)
+        if at is None or not -width <= at < width:
+            raise self._refuse(f"takes bit {at} of {width} of")
+        return self._carried(at % width, at % width + 1)
+
+    def _carried(self, start: int, stop: int) -> Any:
+        """The bits from `start` on of a sum with carries: fork on the carry that comes from below them."""
+        spec, size = self.path.program.spec, 1 << start
+        low, rest = low_part(spec, self.terms, size), self.constant % size
+        least, most = bounds(self.path, low)
+        first, carry = (least + rest) // size, (most + rest) // size
+        if carry - first > MOST_WRAPS:
+            raise self._refuse("takes bits of (assign it first)")
+        while carry > first and not compare(self.path, low, "≥", carry * size - rest):
+            carry -= 1
+        above = bit_weights(spec, self.terms)
+        for bit, weight in bit_weights(spec, low).items():
+            above[bit] = above.get(bit, 0) - weight
+        terms = grouped(spec, {bit: weight >> start for bit, weight in above.items()})
+        return WordValue(self.path, dict(terms), (self.constant >> start) + carry, 1 << stop - start)
 
     def __invert__(self) -> Any:
         return ~self.bits()
@@ -302,29 +420,50 @@ class WordValue(Opaque):
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __lshift__(self, by: Any) -> Any:
-        return self.bits() << by
+        return self.bits() << by if self._wired() is not None else self * (1 << self._places(by))
 
     def __rshift__(self, by: Any) -> Any:
-        return self.bits() >> by
+        if self.modulus is None or self._wired() is not None:
+            return self.bits() >> by
+        width = self.modulus.bit_length() - 1
+        return self._carried(min(self._places(by), width), width)
+
+    def _places(self, by: Any) -> int:
+        """A number of places to shift by. A symbol or a few bits fork, one path for each of their values."""
+        count = whole(by)
+        if count is None or count < 0:
+            raise self._refuse(f"shifts by {by!r}")
+        return count
 
     # --- as an ordinary value ---
 
     @property
-    def narrow(self) -> bool:
-        """Whether it is made of a few bits, whose values can be tabulated."""
-        return _has_bits(self.terms) and len(bit_weights(self.path.program.spec, self.terms)) <= NARROW
+    def few(self) -> bool:
+        """Whether it depends on so few bits that its values can be tabulated."""
+        return len(self._weights()) <= NARROW
 
-    def symbol(self) -> Symbol:
-        """The same value as an ordinary symbol: a form of bits."""
+    @property
+    def narrow(self) -> bool:
+        """Whether it is made of a few bits, not of whole words, which compare better as sums."""
+        return (_has_bits(self.terms) or self.modulus is not None) and self.few
+
+    def _weights(self) -> dict[Bit, int]:
+        """What each bit adds, as far as the modulus lets it matter."""
+        spec = self.path.program.spec
+        terms = self.terms if self.modulus is None else low_part(spec, self.terms, self.modulus)
+        return bit_weights(spec, terms)
+
+    def symbol(self) -> Any:
+        """The same value as an ordinary symbol: a form of bits; a number where it depends on none."""
         from kleene.lowering.symbolic import Symbol
 
-        weights = bit_weights(self.path.program.spec, self.terms)
+        weights, modulus = self._weights(), self.modulus
         form = Form.of(self.constant, {bit_name(*bit): (0, weight) for bit, weight in weights.items()})
-        modulus = self.modulus
+        if not weights:
+            return self.constant if modulus is None else self.constant % modulus
         if modulus is None:
             return Symbol(self.path, form)
-        made: Symbol = Symbol.simplified(self.path, form, {v: v % modulus for v in form.values})
-        return made
+        return Symbol.simplified(self.path, form, {v: v % modulus for v in form.values})
 
     def _ordinary(self, other: Any) -> bool:
         """Whether a comparison is one of ordinary values: a few bits on both sides."""
@@ -352,23 +491,23 @@ class WordValue(Opaque):
         return Symbol(self.path, Form.of(0, {name: (1, 0) if one else (0, 1) for name, one in bits.items()}))
 
     def __ge__(self, other: Any) -> Any:
-        return self.symbol() >= ordinary(other) if self._ordinary(other) else self._compare(other, "≥")
+        return self.symbol() >= ordinary_bits(other) if self._ordinary(other) else self._compare(other, "≥")
 
     def __lt__(self, other: Any) -> Any:
-        return self.symbol() < ordinary(other) if self._ordinary(other) else not self._compare(other, "≥")
+        return self.symbol() < ordinary_bits(other) if self._ordinary(other) else not self._compare(other, "≥")
 
     def __gt__(self, other: Any) -> Any:
-        return self.symbol() > ordinary(other) if self._ordinary(other) else (self - 1)._compare(other, "≥")
+        return self.symbol() > ordinary_bits(other) if self._ordinary(other) else (self - 1)._compare(other, "≥")
 
     def __le__(self, other: Any) -> Any:
-        return self.symbol() <= ordinary(other) if self._ordinary(other) else not self.__gt__(other)
+        return self.symbol() <= ordinary_bits(other) if self._ordinary(other) else not self.__gt__(other)
 
     def __eq__(self, other: object) -> Any:
-        return self.symbol() == ordinary(other) if self._ordinary(other) else self._compare(other, "=")
+        return self.symbol() == ordinary_bits(other) if self._ordinary(other) else self._compare(other, "=")
 
     def __ne__(self, other: object) -> Any:
         if self._ordinary(other):
-            return self.symbol() != ordinary(other)
+            return self.symbol() != ordinary_bits(other)
         same = self._compare(other, "=")
         return same == 0 if _is_symbol(same) else not same
 
@@ -376,13 +515,13 @@ class WordValue(Opaque):
         return bool(self.symbol()) if self.narrow else not self._compare(0, "=")
 
     def __hash__(self) -> int:
-        if self.narrow:
+        if self.few:
             return hash(self.symbol())
         raise self._refuse("uses as a key or index")
 
     def __index__(self) -> int:
-        if self.narrow:
-            return self.symbol().__index__()
+        if self.few:
+            return int(index(self.symbol()))
         return int(self._no())
 
     def __getattr__(self, name: str) -> Any:
@@ -396,15 +535,34 @@ class WordValue(Opaque):
     def _no(self, *_: Any) -> Any:
         raise self._refuse("does other arithmetic with")
 
+    def __floordiv__(self, divisor: Any) -> Any:
+        if not isinstance(divisor, int) or divisor < 1 or divisor & (divisor - 1):
+            raise self._refuse(f"divides by {divisor!r}, which is no power of two,")
+        return self >> divisor.bit_length() - 1
+
     __int__ = __index__
     __float__ = __iter__ = __len__ = __abs__ = __round__ = _no
-    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _no
+    __rfloordiv__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _no
     __rmod__ = __rlshift__ = __rrshift__ = _no
     __contains__ = _no
 
 
+def low_part(spec: Spec, terms: Terms, size: int) -> Terms:
+    """A sum that is equal modulo `size`, a power of two, with weights below it."""
+    weights = bit_weights(spec, terms)
+    signed = {bit: abs(weight) % size * (1 if weight > 0 else -1) for bit, weight in weights.items()}
+    return grouped(spec, signed)
+
+
 def ordinary(value: Any) -> Any:
     """A word expression of a few bits as a symbol; anything else as it is."""
+    if isinstance(value, (WordValue, BitsValue)) and value.few:
+        return value.symbol()
+    return value
+
+
+def ordinary_bits(value: Any) -> Any:
+    """The other side of a comparison of a few bits."""
     if isinstance(value, (WordValue, BitsValue)) and value.narrow:
         return value.symbol()
     return value
@@ -487,9 +645,11 @@ class BitsValue(Opaque):
     def narrow(self) -> bool:
         return len(self._atoms) <= NARROW
 
+    few = narrow
+
     def linear(self) -> WordValue:
         """The same value as a sum of bits."""
-        total: dict[str, int] = {}
+        total: dict[Bit, int] = {}
         constant = 0
         for place, function in enumerate(self.functions):
             weights = function.linear()
@@ -498,8 +658,9 @@ class BitsValue(Opaque):
             slope, base = weights
             constant += base << place
             for atom in function.atoms:
-                total[atom] = total.get(atom, 0) + (slope << place)
-        return WordValue(self.path, total, constant)
+                word, bit, _ = part_of_name(atom) or (atom, 0, 1)
+                total[word, bit] = total.get((word, bit), 0) + (slope << place)
+        return WordValue(self.path, dict(grouped(self.path.program.spec, total)), constant)
 
     def symbol(self) -> Any:
         from kleene.lowering.symbolic import Symbol
@@ -612,6 +773,16 @@ def bounds(path: Path, terms: Terms) -> tuple[int, int]:
     for name, coefficient in terms:
         most = coefficient * largest(path.program.spec, name)
         low, high = low + min(0, most), high + max(0, most)
+    spec = path.program.spec
+    if wide(spec, terms):
+        above, below = halves(spec, terms)
+        upper, lower = bounds(path, above), bounds(path, below)
+        low, high = max(low, (upper[0] << LIMB) + lower[0]), min(high, (upper[1] << LIMB) + lower[1])
+    for part, (least, most) in path.word_bounds.items():  # a sum that contains one that is known
+        if 0 < len(part) < len(terms) and set(part) <= set(terms):
+            rest = [c * largest(spec, name) for name, c in terms if (name, c) not in part]
+            low = max(low, least + sum(min(0, end) for end in rest))
+            high = min(high, most + sum(max(0, end) for end in rest))
     known = path.word_bounds.get(terms, (low, high))
     negated = path.word_bounds.get(tuple((name, -c) for name, c in terms))
     if negated is not None:
@@ -628,7 +799,27 @@ def compare(path: Path, terms: Terms, relation: str, threshold: int) -> bool:
         if relation == "≥":
             return not compare(path, terms, "≥", 1 - threshold)
         threshold = -threshold
+    low, high = bounds(path, terms)
+    if wide(path.program.spec, terms) and low < high and low <= threshold <= high:
+        return _compare_in_limbs(path, terms, relation, threshold)
     return _at_least(path, terms, threshold) if relation == "≥" else _equals(path, terms, threshold)
+
+
+def _compare_in_limbs(path: Path, terms: Terms, relation: str, threshold: int) -> bool:
+    """A comparison of a sum that no unit holds: high · 2^16 + low, less the threshold, with the carry of the low part.
+
+    The carry is the largest T with low − (threshold mod 2^16) ≥ T · 2^16. Then the high part less the threshold's is
+    compared with −T."""
+    above, below = halves(path.program.spec, terms)
+    rest = threshold % (1 << LIMB)
+    low, high = bounds(path, below)
+    carries = range((low - rest) >> LIMB, ((high - rest) >> LIMB) + 1)
+    if relation == "=":
+        met = (t for t in carries if compare(path, below, "=", (t << LIMB) + rest))
+        carry = next(met, None)
+        return carry is not None and compare(path, above, "=", (threshold >> LIMB) - carry)
+    met = (t for t in reversed(carries[1:]) if compare(path, below, "≥", (t << LIMB) + rest))
+    return compare(path, above, "≥", (threshold >> LIMB) - next(met, carries[0]))
 
 
 def _at_least(path: Path, terms: Terms, threshold: int) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.errors import ProgramError
 
-BIT = re.compile(r"(.+)\[(\d+)\]")
+PART = re.compile(r"(.+)\[(\d+)(?::(\d+))?\]")
 
 
 def bit_name(word: str, bit: int) -> str:
@@ -26,12 +26,58 @@ def bit_of_name(name: str) -> tuple[str, int] | None:
     >>> bit_of_name("pc[3]"), bit_of_name("pc")
     (('pc', 3), None)
     """
-    found = BIT.fullmatch(name)
-    return (found[1], int(found[2])) if found else None
+    found = part_of_name(name)
+    return found[:2] if found and ":" not in name[len(found[0]) :] else None
+
+
+def part_name(word: str, start: int, stop: int) -> str:
+    """The name of neighbouring bits of a word; one bit has the name that `bit_name` gives it.
+
+    >>> part_name("pc", 0, 16), part_name("pc", 3, 4)
+    ('pc[0:16]', 'pc[3]')
+    """
+    return f"{word}[{start}:{stop}]" if stop - start > 1 else bit_name(word, start)
+
+
+def part_of_name(name: str) -> tuple[str, int, int] | None:
+    """The word and the places that the name of a part gives; None for any other name.
+
+    >>> part_of_name("pc[0:16]"), part_of_name("pc[3]"), part_of_name("pc")
+    (('pc', 0, 16), ('pc', 3, 4), None)
+    """
+    found = PART.fullmatch(name)
+    return (found[1], int(found[2]), int(found[3] or int(found[2]) + 1)) if found else None
+
+
+def word_of_name(name: str) -> str:
+    """The word behind the name of a part; any other name as it is."""
+    found = part_of_name(name)
+    return found[0] if found else name
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two names stand for the same variable, or for parts of a word that share a bit.
+
+    >>> overlap("w[0:4]", "w"), overlap("w[0:4]", "w[3]"), overlap("w[0:4]", "w[4:8]")
+    (True, True, False)
+    """
+    mine, theirs = part_of_name(one), part_of_name(other)
+    if word_of_name(one) != word_of_name(other):
+        return False
+    return mine is None or theirs is None or (mine[1] < theirs[2] and theirs[1] < mine[2])
+
+
+def with_part(values: Mapping[str, Any], name: str, new: Any) -> tuple[str, Any]:
+    """The variable behind a name, and its value after a part of it is written; for whole numbers or arrays of them."""
+    found = part_of_name(name)
+    if found is None:
+        return name, new
+    word, start, stop = found
+    return word, values[word] & ~((1 << stop) - (1 << start)) | new << start
 
 
 class BitValues(Mapping[str, Any]):
-    """Values by name, with names for the bits of words, too. Values are whole numbers or arrays of them."""
+    """Values by name, in which the parts of words have names too; for whole numbers or arrays of them."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values_by_name = values
@@ -39,10 +85,11 @@ class BitValues(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name in self.values_by_name:
             return self.values_by_name[name]
-        found = bit_of_name(name)
+        found = part_of_name(name)
         if found is None:
             raise KeyError(name)
-        return self.values_by_name[found[0]] >> found[1] & 1
+        word, start, stop = found
+        return self.values_by_name[word] >> start & (1 << stop - start) - 1
 
     def __iter__(self) -> Any:
         return iter(self.values_by_name)
@@ -105,9 +152,15 @@ class BitWord(int):
         bits = self._width("the complement")
         return BitWord((1 << bits) - 1 - int(self), bits)
 
+    def __floordiv__(self, divisor: int) -> Any:
+        return self >> int(divisor).bit_length() - 1 if _power_of_two(divisor) else int(self) // divisor
+
     def __mod__(self, modulus: int) -> Any:
-        power = modulus >= 2 and modulus & (modulus - 1) == 0
-        return BitWord(int(self) % modulus, modulus.bit_length() - 1) if power else int(self) % modulus
+        return BitWord(int(self) % modulus, modulus.bit_length() - 1) if _power_of_two(modulus) else int(self) % modulus
+
+
+def _power_of_two(number: int) -> bool:
+    return number >= 1 and number & (number - 1) == 0
 
 
 def _keep_width(name: str) -> Any:

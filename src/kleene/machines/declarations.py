@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
 from kleene.errors import ProgramError
-from kleene.machines.bitwords import BitWord
+from kleene.machines.bitwords import BitWord, sliced
 from kleene.machines.kinds import (
     MAX_VALUES,
     MAX_WORD_BITS,
@@ -69,6 +69,23 @@ class WordVariable(Variable[int]):
         def __get__(self, instance: object, owner: Any) -> BitWord: ...
         def __get__(self, instance: object, owner: Any) -> Any: ...
 
+    def __getitem__(self, place: int | slice) -> WordPart:
+        """A bit `w[i]` or a slice `w[a:b]`, for heads."""
+        assert isinstance(self.kind, Word)
+        bits = self.kind.bits
+        places = sliced(place, bits) if isinstance(place, slice) else range(bits)[place : place + 1 or None]
+        if not len(places) or places.step != 1:
+            raise ProgramError(f"a head takes one bit or neighbouring bits of a word of {bits} bits, not [{place}]")
+        return WordPart(Word(len(places)), None, None, None, None, self, places.start)
+
+
+@dataclass(frozen=True, eq=False)
+class WordPart(Variable[int]):
+    """Neighbouring bits of a word, for heads: `w[a:b]` or `w[i]` in the class. Not a variable by itself."""
+
+    word: WordVariable | None = None
+    start: int = 0
+
 
 @dataclass(frozen=True, eq=False)
 class Head(Generic[T]):
@@ -116,7 +133,7 @@ def clear(*variables: Variable[Any], where: Mapping[Variable[int], int] | None =
 
     - `where`: `{variable: value}`; only positions with these values clear.
     """
-    if not variables or not all(isinstance(one, Variable) for one in variables):
+    if not variables or not all(isinstance(one, Variable) and not isinstance(one, WordPart) for one in variables):
         raise ProgramError("clear: takes one variable or more, as in kl.clear(total, carry)")
     return Clear(variables, where)
 

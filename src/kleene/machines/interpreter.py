@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +16,7 @@ from typing import Any
 from kleene.common.output import Output, check_layers
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.arrays import view
-from kleene.machines.bitwords import BitWord
+from kleene.machines.bitwords import BitValues, BitWord, with_part
 from kleene.machines.declarations import Head, Variable
 from kleene.machines.kinds import Categorical, Numerical, Subset, Value, Word, as_int, as_number
 from kleene.machines.program import LayerProgram, ProgramClass, step_of
@@ -38,14 +38,14 @@ class RunningLayer:
         if key not in self._places:
             places: dict[Value, list[int]] = {}
             for position, state in enumerate(self.states):
-                places.setdefault(state[key], []).append(position)
+                places.setdefault(value_of(state, key), []).append(position)
             self._places[key] = places
         return self._places[key]
 
     def _has(self, position: int, limits: tuple[tuple[str, int], ...]) -> bool:
         """Whether a position has the values that limit a head."""
         state, kinds = self.states[position], self.spec.kinds
-        return all(state[name] == kinds[name].values[index] for name, index in limits)
+        return all(value_of(state, name) == kinds[name].values[index] for name, index in limits)
 
     def selected(self, head: HeadSpec, position: int) -> tuple[int, ...]:
         """The positions that a head selects from one position."""
@@ -55,7 +55,7 @@ class RunningLayer:
             offsets = range(-position, len(self.states) - position) if head.offsets is None else head.offsets
             found = [position + offset for offset in offsets if 0 <= position + offset < len(self.states)]
         else:
-            query, places = self.states[position][head.query], self._by_key(head.key)
+            query, places = value_of(self.states[position], head.query), self._by_key(head.key)
             matches = query if isinstance(self.spec.kinds[head.query], Subset) else (query,)
             found = [j for match in matches for j in places.get(match, ()) if head.allows(j - position)]
         if self.spec.causal:
@@ -73,9 +73,9 @@ class RunningLayer:
         if head.counts:
             return HeadOutput(selected, Fraction(-1, 1 + len(selected)))
         if isinstance(head.kind, Numerical):
-            total = sum((Fraction(self.states[j][head.value]) for j in selected), Fraction(0))
+            total = sum((Fraction(value_of(self.states[j], head.value)) for j in selected), Fraction(0))
             return HeadOutput(selected, as_number(total / len(selected)) if selected else None)
-        return HeadOutput(selected, self.states[selected[0]][head.value] if len(selected) == 1 else None)
+        return HeadOutput(selected, value_of(self.states[selected[0]], head.value) if len(selected) == 1 else None)
 
     @cached_property
     def moved(self) -> States:
@@ -97,10 +97,13 @@ class RunningLayer:
                 if (i, head.into) in written:
                     raise WrongReplacement(self.spec.name, head.name, head.into, "another head", i, self.number)
                 written.add((i, head.into))
-                after[i][head.into] = output.value
+                name, value = with_part(after[i], head.into, output.value)
+                after[i][name] = value
             for i, output in outputs.items():
-                old = self.states[output.selected[0]][head.replacing] if head.replacing is not None else None
-                if head.replacing is not None and old != self.states[i][head.into]:
+                if head.replacing is None:
+                    continue
+                old = value_of(self.states[output.selected[0]], head.replacing)
+                if old != value_of(self.states[i], head.into):
                     raise WrongReplacement(self.spec.name, head.name, head.into, head.replacing, i, self.number)
         return after
 
@@ -145,6 +148,11 @@ class PositionState:
             return array.assign(value)
         self._values[name] = checked_write(self._program.spec, name, value)
         self._layer.lines[self._position][name] = executing_line(self._program)
+
+
+def value_of(state: Mapping[str, Value], name: str) -> Any:
+    """What a variable, or a part of a word, holds."""
+    return state[name] if name in state else BitValues(state)[name]
 
 
 def _read(spec: Spec, name: str, value: Value) -> Value:

@@ -64,6 +64,7 @@ class _Reading:
 
     def __init__(self, part: ProgramClass | LayerProgram) -> None:
         self.part, spec = part, part.spec
+        spec.refuse_parts("reading from left to right")
         self.heads = [*spec.heads.values(), *spec.moves.values()]
         for head in self.heads:
             _check_one_way(spec, head)

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from kleene.common.text import Text, are_tokens, encode_text, is_symbols
-from kleene.errors import InputError, KleeneError
-from kleene.machines.kinds import Kind, Numerical, as_int, kind_from_json
+from kleene.errors import InputError, KleeneError, NotSupported
+from kleene.machines.bitwords import part_of_name
+from kleene.machines.kinds import Kind, Numerical, Word, as_int, kind_from_json
 
 
 def inside(kind: Kind, outside: str | None, value: Any) -> Any:
@@ -174,6 +175,16 @@ class Counting:
         return self.length <= 1 << self.bits
 
 
+class Kinds(dict[str, Kind]):
+    """Kinds by name. A part of a word is a word; it is not listed."""
+
+    def __missing__(self, name: str) -> Kind:
+        found = part_of_name(name)
+        if found is None or not isinstance(self.get(found[0]), Word):
+            raise KeyError(name)
+        return Word(found[2] - found[1])
+
+
 @dataclass(frozen=True)
 class Spec:
     """A program without its Python: everything but `step`.
@@ -204,7 +215,20 @@ class Spec:
     def __post_init__(self) -> None:
         kinds = {name: variable.kind for name, variable in self.variables.items()}
         kinds |= {name: head.kind for name, head in self.heads.items()}
-        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "kinds", Kinds(kinds))
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts of words that heads use."""
+        every = [*self.heads.values(), *self.moves.values()]
+        named = [name for head in every for name in (head.query, head.key, head.value, head.into, head.replacing)]
+        named += [name for head in every for name, _ in (*head.where, *head.among)]
+        return [name for name in named if name is not None and part_of_name(name)]
+
+    def refuse_parts(self, what: str) -> None:
+        """Raise `NotSupported` where heads use parts of words; `what` does not know them."""
+        if self.parts:
+            raise NotSupported(f"{self.name}: {what} does not know heads on parts of words ('{self.parts[0]}')")
 
     @cached_property
     def by_layer(self) -> tuple[Spec, ...]:

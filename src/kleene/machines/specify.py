@@ -9,7 +9,8 @@ from typing import Any
 
 from kleene.common.text import Text, alphabet_problem
 from kleene.errors import ProgramError
-from kleene.machines.declarations import Clear, Counted, CycleLayer, Head, Variable
+from kleene.machines.bitwords import overlap, part_name, word_of_name
+from kleene.machines.declarations import Clear, Counted, CycleLayer, Head, Variable, WordPart
 from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word, as_int
 from kleene.machines.spec import ClearSpec, Counting, HeadSpec, Spec, VariableSpec, inside
 
@@ -29,7 +30,7 @@ def specify(name: str, body: dict[str, Any], taken: type) -> Spec:
     """
     names: dict[int, str] = {}  # from the identity of a declaration to its attribute
     for attribute, thing in body.items():
-        if attribute == "output" or not isinstance(thing, Variable | Head | Clear):
+        if attribute == "output" or not isinstance(thing, Variable | Head | Clear) or isinstance(thing, WordPart):
             continue
         if attribute in RESERVED:
             raise ProgramError(
@@ -150,7 +151,7 @@ class _Checker:
     def _check_clears(self, names: tuple[str, ...], clears: dict[str, ClearSpec], every: dict[str, HeadSpec]) -> None:
         """Reject variables that a layer clears twice, or clears and also writes by a head."""
         heads = [every[name] for name in names if name in every]
-        written = {head.into: head.name for head in heads if head.into is not None}
+        written = {word_of_name(head.into): head.name for head in heads if head.into is not None}
         for clear in (clears[name] for name in names if name in clears):
             for variable in clear.variables:
                 if variable in written:
@@ -192,7 +193,7 @@ class _Checker:
         if not halt and layers is None:
             raise self.fail("say when the program ends: halt = {variable: value}, or layers = a number")
         if max_tokens is not None and (halt or layers is None):
-            raise self.fail("a decoder (max_tokens) runs a fixed number of layers a token and has no halt")
+            raise self.fail("a decoder (max_tokens) runs a fixed number of layers per token and has no halt")
 
     def _cycle(self, heads: Mapping[str, HeadSpec | ClearSpec]) -> CycleLayers:
         declared = self.body["cycle"]
@@ -222,16 +223,19 @@ class _Checker:
         for head in heads:
             if head.into is None:
                 continue
-            if head.into in written and not (head.replacing and first_of[head.into].replacing):
-                raise self.fail(f"'{written[head.into]}' and '{head.name}' write into '{head.into}' in the same layer")
+            for other, name in written.items():
+                shared = overlap(other, head.into)
+                if shared and not (other == head.into and head.replacing and first_of[other].replacing):
+                    raise self.fail(f"'{name}' and '{head.name}' write into '{head.into}' in the same layer")
             written[head.into] = head.name
             first_of.setdefault(head.into, head)
         for head in heads:
             for name, _ in (*head.where, *head.among):
-                if name in written:
-                    raise self.fail(
-                        f"'{written[name]}' writes into '{name}', which limits '{head.name}' in the same layer"
-                    )
+                for other in written:
+                    if overlap(other, name):
+                        raise self.fail(
+                            f"'{written[other]}' writes into '{other}', which limits '{head.name}' in the same layer"
+                        )
 
     def _limits(self, head: str, side: str, given: Any) -> tuple[tuple[str, int], ...]:
         if given is None:
@@ -241,9 +245,15 @@ class _Checker:
         limits = []
         for variable, value in given.items():
             name = self._named(head, side, variable)
+            if isinstance(variable, WordPart) and variable.kind == Word(1) and value == 1:
+                limits.append((name, 1))
+                continue
             index = variable.kind.index(value)
             if index is None or not isinstance(variable.kind, Categorical):
-                raise self.fail(f"the head '{head}': {side} asks for {value!r} in '{name}', not a value of a kl.cat")
+                raise self.fail(
+                    f"the head '{head}': {side} asks for {value!r} in '{name}', not a value of a kl.cat; of a word it "
+                    "may ask for a bit that is 1, {w[3]: 1}"
+                )
             limits.append((name, index))
         return tuple(sorted(limits))
 
@@ -347,6 +357,8 @@ class _Checker:
                 f"the head '{head}' has the head '{self.names.get(id(thing), '?')}' as its {role}; "
                 "heads of a layer run in parallel: copy it into a variable in step"
             )
+        if isinstance(thing, WordPart) and id(thing.word) in self.names and isinstance(thing.kind, Word):
+            return part_name(self.names[id(thing.word)], thing.start, thing.start + thing.kind.bits)
         if not isinstance(thing, Variable) or id(thing) not in self.names:
             raise self.fail(f"the {role} of the head '{head}' is {thing!r}, not a variable of this program")
         return self.names[id(thing)]

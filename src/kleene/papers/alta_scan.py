@@ -195,7 +195,7 @@ def _commands_row() -> Row:
     return Row("commands from the grammar", measure, "20,910", "SCAN, tasks.txt", criterion)
 
 
-OURS = "measured by us from the public code"
+OURS = "measured by us from the public code, November 2026"
 
 
 def _size_row(name: str) -> Row:

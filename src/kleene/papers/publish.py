@@ -72,7 +72,10 @@ def publish(folder: Path, docs: Path, command: str = "") -> Path:
     experiment, scale = protocol_of(about["experiment"]), about["scale"]
     at = place(docs, experiment.name, scale)
     raw = at.with_name(at.name + ".runs.json.gz")
-    runs = {**(read_raw(raw) if raw.exists() else {}), **collected(folder, scale)}
+    runs = read_raw(raw) if raw.exists() else {}
+    for name, entry in collected(folder, scale).items():
+        if name not in runs or not _longer(runs[name], entry):
+            runs[name] = entry
     for entry in runs.values():
         result = entry["result"]
         if result["commit"].endswith(("+", "unknown")) and (known := commit_of(result.get("code", {}))):
@@ -80,6 +83,12 @@ def publish(folder: Path, docs: Path, command: str = "") -> Path:
     write_raw(raw, runs)
     made = read_json(folder / f"{experiment.name.rpartition('.')[2]}.json").get("command", "")
     return derive(at, experiment, scale, command or made)
+
+
+def _longer(known: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether a published run is of the same task and made more steps: then it stands, whatever the new one says."""
+    old, asked = ({k: v for k, v in entry["arguments"].items() if k != "steps"} for entry in (known, new))
+    return old == asked and known["result"].get("step", 0) > new["result"].get("step", 0)
 
 
 def publish_scores(folder: Path, docs: Path) -> Path:

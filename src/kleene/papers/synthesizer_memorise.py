@@ -149,7 +149,7 @@ class Reader(nn.Module):
         """Logits of all operands."""
         number, program = inputs[:, 0].long(), inputs[:, 1:].long()
         known = self.value(program) + self.place(self.places) + self.operand(self.kinds)
-        asked = self.place(number)[:, None] + self.ask.weight  # one question an operand
+        asked = self.place(number)[:, None] + self.ask.weight  # one question per operand
         read = self.encoder(torch.cat([asked, known], dim=1))
         return torch.cat([head(read[:, k]) for k, head in enumerate(self.heads)], dim=-1)
 

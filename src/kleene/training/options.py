@@ -22,7 +22,7 @@ class TrainingPlan:
     steps: the most steps.
     rate: the learning rate.
     optimiser: "adafactor" or "adam".
-    batch: examples a step.
+    batch: examples per step.
     seed: of first weights and batches.
     every: steps between evaluations; by default a tenth of all, or a twentieth from traces.
     target: the accuracy at which training ends.

@@ -21,7 +21,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -34,30 +34,37 @@ from kleene.checks.languages import certify_gated
 from kleene.compilers.dfa_to_gated import compile_to_gru, compile_to_lstm, plan
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import FileError, InputError
+from kleene.evidence.circuit_graph import CompiledParts
 from kleene.files import read_json, write_json
 from kleene.machines.automata.dfa import DFA
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.gated import load as load_gated
 from kleene.networks.trained.stacked_transformer import load_stacked
 from kleene.networks.transformer.files import load_transformer
-from kleene.truth.interchange import effects_of
+from kleene.truth.directions import given_directions, write_directions
+from kleene.truth.interchange import effects_of, pairs_of
 from kleene.truth.program_models import (
     VERSION,
     drawn_program,
     exact_effects,
+    locate,
     tasks_of,
     train_models,
     truth_about,
     write_lists,
 )
 from kleene.truth.program_tables import Tables
-from kleene.truth.random_programs import superposed
+from kleene.truth.random_programs import Size, superposed
 
 LEVELS = {
     "automaton": ("compiled", "softened", "trained"),
     "program": ("compiled", "superposed", "interchange", "trained"),
 }
+ORDER = "order.json"
 CELLS = ("lstm", "gru")
+BRIEFLY = ("index", "cell", "states", "certified", "agreement")
+CHECKED = 7  # the longest inputs on which a superposed network is compared with the compiled one
+PROBES = 2000  # inputs or words on which a network is compared with its machine
 SOFT = 64.0  # the factor between saturated gates and soft ones: a gate's input is then about 12 or −12
 
 
@@ -76,25 +83,39 @@ class Order:
     steps: int = 3000  # of training
     kind: str = "automaton"  # or "program"
     depth: int = 3  # layers of a program
+    variables: int = 4
+    heads: int = 3
+    values: int = 3  # of a variable
     batch: int = 256  # pairs of inputs a step, where transformers train
     together: int = 32  # transformers in one stack
 
     @property
+    def size(self) -> Size:
+        """The size of its programs."""
+        return Size(self.variables, self.heads, self.depth, self.values, self.values)
+
+    @property
     def stacks(self) -> bool:
-        """Whether its models are transformers that train in stacks."""
+        """Whether the models are transformers that train in stacks."""
         return self.kind == "program" and self.level in ("interchange", "trained")
 
     def check(self) -> None:
-        """Refuse what cannot be made."""
+        """Reject an order that cannot be made."""
         if self.kind not in LEVELS:
             raise InputError(f"kind {self.kind!r}: unknown; there are {', '.join(LEVELS)}")
         if self.level not in LEVELS[self.kind]:
             known = ", ".join(LEVELS[self.kind])
             raise InputError(f"level {self.level!r}: unknown for a {self.kind}; there are {known}")
-        if not 1 <= self.depth <= 20:
-            raise InputError(f"depth {self.depth}: must be from 1 to 20")
+        for name, number, least, most in (
+            ("depth", self.depth, 1, 20),
+            ("variables", self.variables, 2, 12),
+            ("heads", self.heads, 1, 12),
+            ("values", self.values, 2, 10),
+        ):
+            if not least <= number <= most:
+                raise InputError(f"{name} {number}: must be from {least} to {most}")
         if self.count < 1:
-            raise InputError(f"count {self.count}: at least one model is needed")
+            raise InputError(f"count {self.count}: make at least one model")
         for name, (low, high), least, most in (
             ("states", self.states, 2, 200),
             ("symbols", self.symbols, 2, 26),
@@ -150,13 +171,15 @@ def circuit_of(dfa: DFA) -> dict[str, Any]:
 
 def _program(order: Order, index: int, folder: Path) -> dict[str, Any]:
     """Make one transformer of a random program, certify it, and save it with its truth."""
-    program, rng = drawn_program(order.seed, index, order.depth, order.length[0])
+    program, rng = drawn_program(order.seed, index, order.size, order.length[0])
     inputs = rng.integers(program.spec.tokens, size=(order.words, order.length[0])).tolist()
     tables = Tables.of([program], order.length[0])
-    net, error = compile_program(program), 0.0
+    net, error, basis = compile_program(program), 0.0, None
     certified = bool(certify_transformer(net).holds)
+    directions = given_directions(net)
     if order.level == "superposed":
-        net, error = superposed(net, rng, 5)
+        net, error, basis = superposed(net, rng, min(order.length[0], CHECKED))
+        directions = given_directions(net, basis)
     about = truth_about(order.level, order.seed, index, program, tables, effects_of(tables)[0], inputs)
     about |= {
         "cell": "transformer",
@@ -164,11 +187,14 @@ def _program(order: Order, index: int, folder: Path) -> dict[str, Any]:
         "residual": net.config.dim,
         "error": error,
     }
+    every = tables.every_input() if tables.tokens**tables.length <= PROBES else pairs_of(tables, PROBES)[0]
+    about["agreement"] = float((net(every).argmax(-1) == tables.run(every[None])[1][0]).all(-1).float().mean())
+    locate(about, CompiledParts(net), {})
     net.save(folder)
+    write_directions(folder, directions)
     write_lists(folder, about)
     write_json(folder / "truth.json", about)
-    agreement = float(error < 1e-6)
-    return {key: about[key] for key in ("index", "cell", "states", "certified")} | {"agreement": agreement}
+    return {key: about[key] for key in BRIEFLY}
 
 
 def _compiled(order: Order, index: int, folder: Path) -> dict[str, Any]:
@@ -195,7 +221,7 @@ def _save(
     rng = np.random.default_rng([order.seed, index, 1])
     probe = [
         "".join(dfa.alphabet[c] for c in rng.integers(len(dfa.alphabet), size=n))
-        for n in rng.integers(0, order.length[1] + 1, size=2000)
+        for n in rng.integers(0, order.length[1] + 1, size=PROBES)
     ]
     agreement = float((net.accepts_batch(probe) == dfa.accepts_batch(probe)).mean())
     about: dict[str, Any] = {
@@ -214,7 +240,7 @@ def _save(
     }
     net.save(folder)
     write_json(folder / "truth.json", about)
-    return {key: about[key] for key in ("index", "cell", "states", "certified", "agreement")}
+    return {key: about[key] for key in BRIEFLY}
 
 
 # --- trained ----------------------------------------------------------------------------------------------
@@ -314,43 +340,61 @@ def build(
     progress: Callable[[int], None] = lambda done: None,
     runner: Runner = one_by_one,
 ) -> list[dict[str, Any]]:
-    """Make the models of an order in a folder, one subfolder each; what each is, in brief.
+    """Make the models of an order in a folder, one subfolder each. Return a summary of each.
 
     - `order`: what to make.
-    - `folder`: where; it must be new or empty. A model that is there is complete: its truth file is written last.
+    - `folder`: where; new, empty, or with a part of the same order: then the rest is made. A model that is there is
+      complete: its truth file is written last.
     - `workers`: processes for compiled models.
     - `progress`: called with how many are done; for trained models with the step.
-    - `runner`: runs the tasks where transformers train in stacks. Such a folder may hold a part: a second call goes on.
+    - `runner`: runs the tasks where transformers train in stacks.
     """
     order.check()
     target = Path(folder)
     if order.stacks:
         return _build_stacks(order, target, runner)
+    begin(order, target)
+    return _build(order, target, workers, progress)
+
+
+def begin(order: Order, target: Path) -> None:
+    """Note an order in a folder that is new or empty, or holds the same order."""
+    asked = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(order).items()}
+    asked = {name: value for name, value in asked.items() if name not in ("batch", "together")}
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileError(f"{target}: not a new or empty folder")
-    try:
-        return _build(order, target, workers, progress)
-    except KeyboardInterrupt:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
+        if not (target / ORDER).is_file():
+            raise FileError(f"{target}: not a new or empty folder, nor one that this command began")
+        known = read_json(target / ORDER)
+        same = known if isinstance(known, dict) else {}
+        other = [name for name in asked if name != "count" and same.get(name) != asked[name]]
+        if other:
+            raise FileError(f"{target}: holds models of another order ({', '.join(other)}); give another folder")
+    target.mkdir(parents=True, exist_ok=True)
+    write_json(target / ORDER, asked)
 
 
 def _build(order: Order, target: Path, workers: int, progress: Callable[[int], None]) -> list[dict[str, Any]]:
     places = [target / f"{index:05d}" for index in range(order.count)]
+    there = [(place / "truth.json").is_file() for place in places]
     if order.level == "trained":
-        return _build_trained(order, places, progress)
-    made = []
+        return [_brief(place) for place in places] if all(there) else _build_trained(order, places, progress)
+    missing = [index for index, known in enumerate(there) if not known]
+    jobs = [order] * len(missing), missing, [places[index] for index in missing]
     if workers > 1:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=one_thread) as pool:
-            jobs = [order] * order.count, range(order.count), places
-            for done, result in enumerate(pool.map(_compiled, *jobs, chunksize=16), 1):
-                made.append(result)
-                progress(done)
-        return made
-    for index, place in enumerate(places):
-        made.append(_compiled(order, index, place))
-        progress(index + 1)
-    return made
+            for done, _ in enumerate(pool.map(_compiled, *jobs, chunksize=16), 1):
+                progress(order.count - len(missing) + done)
+    else:
+        for done, job in enumerate(zip(*jobs), 1):
+            _compiled(*job)
+            progress(order.count - len(missing) + done)
+    return [_brief(place) for place in places]
+
+
+def _brief(place: Path) -> dict[str, Any]:
+    """What a model is, from its truth file."""
+    truth = read_json(place / "truth.json")
+    return {key: truth[key] for key in BRIEFLY}
 
 
 def _build_stacks(order: Order, target: Path, runner: Runner) -> list[dict[str, Any]]:
@@ -358,8 +402,8 @@ def _build_stacks(order: Order, target: Path, runner: Runner) -> list[dict[str, 
     others = [path for path in target.iterdir() if path.name != "training"] if target.is_dir() else []
     if (target.exists() and not target.is_dir()) or (others and not (target / "training").is_dir()):
         raise FileError(f"{target}: not a new or empty folder, nor one that this command began")
-    asked = {name: getattr(order, name) for name in ("level", "seed", "depth", "steps", "batch", "words")}
-    tasks = tasks_of({**asked, "length": order.length[0]}, order.count, order.together)
+    asked = {name: getattr(order, name) for name in ("level", "seed", "steps", "batch", "words")}
+    tasks = tasks_of({**asked, "size": asdict(order.size), "length": order.length[0]}, order.count, order.together)
     done, made = runner(train_models, tasks, target / "training"), []
     for name, result in done.items():
         for place in sorted((target / "training" / name / "models").glob("*")):
@@ -424,9 +468,9 @@ def models_in(folder: str | Path) -> Iterator[Model]:
 
 
 def describe(made: list[dict[str, Any]]) -> str:
-    """How many were made, and how many are certified or agree."""
+    """The number of models, and how many are certified or agree."""
     if not made:
-        return "no stack of models is done; the same command goes on"
+        return "no stack of models is done yet; run the same command again to continue"
     certified = sum(one["certified"] for one in made)
     agreement = min(one["agreement"] for one in made)
     said = f"{len(made)} models, {certified} certified; the least agreement on random words is {agreement:.4f}"

@@ -22,11 +22,12 @@ from torch import Tensor
 
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError
-from kleene.evidence.circuit_graph import CompiledParts
+from kleene.evidence.circuit_graph import CompiledParts, SmallParts
 from kleene.files import write_json
 from kleene.machines.program import ProgramClass
 from kleene.training.options import Storage
 from kleene.truth.circuit_lists import interpbench_lists, mib_graph
+from kleene.truth.directions import measured_directions, places_of, write_directions
 from kleene.truth.interchange import Schedule, edge_effects_of, effects_of, measure, train_stack
 from kleene.truth.program_tables import Tables
 from kleene.truth.random_programs import Size, random_program
@@ -38,16 +39,18 @@ FEW_PAIRS = 256  # where a program is drawn
 LEAST = 0.01  # a head with a smaller effect does not make a layer count
 
 
-def drawn_program(seed: int, index: int, depth: int, length: int) -> tuple[ProgramClass, np.random.Generator]:
+def drawn_program(seed: int, index: int, size: Size, length: int) -> tuple[ProgramClass, np.random.Generator]:
     """A random program that uses its depth: some head of every layer is in its circuit. With the generator after it."""
     rng = np.random.default_rng([seed, index])
     for _ in range(DRAWS):
-        program = random_program(rng, Size(layers=depth))
+        program = random_program(rng, size)
         tables = Tables.of([program], length)
-        effects = effects_of(tables, FEW_PAIRS)[0].view(depth, -1)
+        effects = effects_of(tables, FEW_PAIRS)[0].view(size.layers, -1)
         if bool((effects[:, : tables.heads] > LEAST).any(1).all()) and _rewrites(program):
             return program, rng
-    raise InputError(f"depth {depth}: none of {DRAWS:,} random programs uses this many layers; ask for fewer")
+    raise InputError(
+        f"depth {size.layers}: none of {DRAWS:,} random programs uses this many layers; ask for fewer, or more heads"
+    )
 
 
 def _rewrites(program: ProgramClass) -> bool:
@@ -111,6 +114,15 @@ def truth_about(
     }
 
 
+def locate(about: dict[str, Any], parts: CompiledParts | SmallParts, explained: Mapping[str, float]) -> None:
+    """Say of each node in a truth which head or neurons it is, and what share of it its directions explain."""
+    places = places_of(parts)
+    for node in about["nodes"]:
+        node.update(places[node["of"]])
+        if node["name"] in explained:
+            node["explained"] = round(explained[node["name"]], 4)
+
+
 def write_lists(folder: Path, about: Mapping[str, Any]) -> None:
     """Write the circuit as MIB and InterpBench list it, beside the truth."""
     write_json(folder / "mib.json", mib_graph(about), indent=None)
@@ -123,7 +135,7 @@ def train_models(
     seed: int,
     first: int,
     count: int,
-    depth: int,
+    size: Mapping[str, int],
     length: int,
     steps: int,
     batch: int,
@@ -135,7 +147,7 @@ def train_models(
     """Train some models of an order in one stack, and write them below the folder; what was reached, for each.
 
     - `level`: "interchange" or "trained".
-    - `seed`, `first`, `count`, `depth`, `length`: which programs.
+    - `seed`, `first`, `count`, `size`, `length`: which programs.
     - `steps`, `batch`: of training; a call with the same folder goes on.
     - `words`: how many words with exact effects each truth file has.
     - `folder`: for the checkpoint, and for `models`.
@@ -143,7 +155,7 @@ def train_models(
     - `device`: by default a GPU if there is one.
     """
     on = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    drawn = [drawn_program(seed, index, depth, length) for index in range(first, first + count)]
+    drawn = [drawn_program(seed, index, Size(**size), length) for index in range(first, first + count)]
     tables = Tables.of([program for program, _ in drawn], length, on)
     effects = effects_of(tables)
     circuit = effects > 0
@@ -158,8 +170,13 @@ def train_models(
         about = truth_about(level, seed, first + k, program, alone, effects[k].cpu(), inputs)
         about |= {"cell": "small transformer", "agreement": reached[k]["accuracy"], "reached": reached[k]}
         place = folder / "models" / f"{first + k:05d}"
-        model.one(k).save(place)
+        one = model.one(k).cpu()
+        one.save(place)
         about["residual"] = model.shape.dim
+        parts = SmallParts(one, tables.names)
+        directions, explained = measured_directions(parts, alone)
+        write_directions(place, directions)
+        locate(about, parts, explained)
         write_lists(place, about)
         write_json(place / "truth.json", about, indent=None)
         found.append({"index": first + k, **reached[k]})

@@ -92,12 +92,12 @@ def _span(net: Transformer) -> torch.Tensor:
     return torch.stack([first, *every])
 
 
-def superposed(net: Transformer, rng: np.random.Generator, length: int) -> tuple[Transformer, float]:
-    """The network rotated, in fewer dimensions than it has features; and how far its outputs are off.
+def superposed(net: Transformer, rng: np.random.Generator, length: int) -> tuple[Transformer, float, torch.Tensor]:
+    """The network rotated, in fewer dimensions than it has features; how far its outputs are off; and the new basis.
 
     The states that the network can be in, also under interchanges, span fewer dimensions than it has: a variable's
     one-hot sums to 1. A random basis of that span is the new residual stream. The error is the largest difference of
-    logits over all inputs of a length.
+    logits over all inputs of a length. A column of the basis (dim, feature) is the direction of a feature.
     """
     wide = net.double()
     tokens = torch.tensor(list(product(range(net.config.tokens), repeat=length)))
@@ -116,4 +116,4 @@ def superposed(net: Transformer, rng: np.random.Generator, length: int) -> tuple
                 new.copy_(old @ basis.T)
             else:
                 new.copy_(old)
-    return small, float((small(tokens) - wide(tokens)).abs().max())
+    return small, float((small(tokens) - wide(tokens)).abs().max()), basis

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch
 import kleene as kl
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rule_machine import RuleMachine
+from kleene.machines.scan_grammar import pairs
 from kleene.networks.transformer import segment_tables
 
 
@@ -67,3 +70,16 @@ def test_settled_positions_run_again_where_a_head_adds_something_else() -> None:
     truth = [Waves.run(tokens) for tokens in inputs]
     assert net.run_batch(inputs, evaluator="sparse") == truth
     assert machine.run_batch(inputs) == truth
+
+
+def test_threads_take_turns_with_the_tables_of_a_network() -> None:
+    """The tables grow while they run: two threads at once spoiled them."""
+    program = kl.library.scan
+    net = kl.compile(program)
+    commands = pairs()[::97]
+    groups = [[program.encode(command) for command, _ in commands[n::12]] for n in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        outputs = list(pool.map(lambda group: net.run_batch(group, evaluator="sparse"), groups))
+    for n, group in enumerate(outputs):
+        assert [program.decode(output) for output in group] == [actions for _, actions in commands[n::12]]
+    assert copy.deepcopy(net).run(groups[0][0]) == outputs[0][0]

@@ -1,7 +1,7 @@
 """The kernels of the sparse evaluator: layers over numbered contents of segments (see segment_tables.py).
 
 Numba counts references to the arrays that it passes to a function. So the functions called for every position are
-inlined, or take few arrays; the others run once a layer.
+inlined, or take few arrays; the others run once per layer.
 """
 
 from __future__ import annotations

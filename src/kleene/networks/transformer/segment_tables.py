@@ -391,7 +391,7 @@ class SegmentTables:
                 self._begin()
             if status == NOT_ONE_HOT or status <= NOT_QUIET:
                 return int(status)
-            if status != FINE and layer > anew and self._is_large(b):  # at most once a layer, so that it ends
+            if status != FINE and layer > anew and self._is_large(b):  # at most once per layer, so that it ends
                 anew = layer
                 self._begin_anew(batch)
             elif status != FINE:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -92,7 +94,8 @@ class SparseTransformer:
     def _run(self, inputs: list[Sequence[int]], fixed: int | None, max_layers: int) -> list[Output]:
         lengths = np.array([len(tokens) for tokens in inputs])
         given = np.fromiter(chain.from_iterable(inputs), np.int64, int(lengths.sum()))
-        made = self.tables.run(given, lengths, max_layers if fixed is None else fixed, fixed is None)
+        with _turn(self):  # the tables grow while they run
+            made = self.tables.run(given, lengths, max_layers if fixed is None else fixed, fixed is None)
         if made is None:
             raise NotSparse("a state that is not one-hot")
         outputs, layers = made[0].tolist(), made[1].tolist()
@@ -100,3 +103,13 @@ class SparseTransformer:
             raise DidNotHalt(f"{self.config.name}: did not halt within {max_layers:,} layers (max_layers)")
         ends = np.cumsum(lengths).tolist()
         return [Output(outputs[b - len(tokens) : b], layers=k) for tokens, b, k in zip(inputs, ends, layers)]
+
+
+_TURNS: WeakKeyDictionary[SparseTransformer, Lock] = WeakKeyDictionary()  # apart, so that networks can be copied
+_GIVING = Lock()
+
+
+def _turn(runner: SparseTransformer) -> Lock:
+    """The lock of one network's tables: threads run it one after another."""
+    with _GIVING:
+        return _TURNS.setdefault(runner, Lock())

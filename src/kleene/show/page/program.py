@@ -27,6 +27,7 @@ def program_page(trace: Trace, updates: Any, network: Any, without: str | None, 
     text: the input as it was written, for the title.
     """
     spec, shown, rows = trace.spec, Labels(trace), Numbered()
+    spec.refuse_parts("the page")
     written = Writers(trace, updates)
     data = {
         "title": spec.name,

@@ -185,9 +185,9 @@ async function liveRun(data, network, alphabet, ids, { off = new Set(), most = 1
 function guardHolds(part, tests, step, place) {
   const value = (name) => {
     if (name in step) return step[name][place];
-    if (!(name in part.predicates)) { // a bit of a word
-      const [, word, bit] = name.match(/^(.+)\[(\d+)\]$/), number = step[word][place];
-      return number < 0 ? -1 : Math.floor(number / 2 ** Number(bit)) % 2;
+    if (!(name in part.predicates)) { // a part of a word
+      const [, word, start, stop] = name.match(/^(.+)\[(\d+)(?::(\d+))?\]$/), number = step[word][place];
+      return number < 0 ? -1 : Math.floor(number / 2 ** Number(start)) % 2 ** (stop === undefined ? 1 : stop - start);
     }
     const [terms, relation, threshold] = part.predicates[name];
     const sum = terms.reduce((total, [word, factor]) => total + factor * value(word), 0);

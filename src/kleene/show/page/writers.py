@@ -12,7 +12,7 @@ import numpy as np
 
 from kleene.errors import RangeError
 from kleene.lowering.rule_machine import UNDEFINED, RuleMachine
-from kleene.machines.bitwords import bit_of_name
+from kleene.machines.bitwords import part_of_name
 from kleene.machines.kinds import Kind, Numerical
 from kleene.machines.program import ProgramClass, step_of
 from kleene.machines.spec import Spec
@@ -151,11 +151,11 @@ def named(updates: Any, reads: frozenset[str]) -> set[str]:
     """The variables and heads that an update reads; a comparison of words and a bit read those words."""
     found = set()
     for name in reads:
-        predicate, bit = updates.by_predicate.get(name), bit_of_name(name)
+        predicate, part = updates.by_predicate.get(name), part_of_name(name)
         if predicate is not None:
             found |= named(updates, frozenset(word for word, _ in predicate.terms))
         else:
-            found |= {name} if bit is None or name in updates.spec.kinds else {bit[0]}
+            found |= {name} if part is None or name in updates.spec.kinds else {part[0]}
     return found
 
 
