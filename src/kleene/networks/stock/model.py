@@ -168,8 +168,8 @@ class StockModel:
         return model.eval().requires_grad_(False)
 
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
-        """Convert an input to ints, or raise an error that says what is wrong."""
-        given = list(tokens)
+        """Convert an input, tokens or a text, to ints, or raise an error that says what is wrong."""
+        given = self.encode(tokens) if isinstance(tokens, str) else list(tokens)
         if not given:
             raise InputError(f"{self.name}: the input is empty; give at least one token")
         if len(given) > self.length:
