@@ -238,3 +238,11 @@ def test_the_page_names_every_lemma_and_the_sizes_of_trusted_files():
     for name, lines in said:
         count = len((ROOT / name).read_text(encoding="utf-8").splitlines())
         assert abs(count - int(lines.replace(",", ""))) <= max(15, count // 10), (name, count)
+
+
+def test_a_form_beyond_64_bits_is_refused():
+    net = kl.compile(kl.library.parity_relative)
+    form = net.description["updates"]["forms"][0]
+    name, table = next(iter(form[1].items()))
+    form[1][name] = [1 << 63, *table[1:]]
+    assert "too large" in kl.certify(net).reasons[0]

@@ -548,6 +548,19 @@ def default_of_five(block: Any, spec: Any, layout: Any) -> None:
     block.null_value[block.heads.index("mean"), 0] = 5
 
 
+def scores_beyond_64_bits(block: Any, spec: Any, layout: Any) -> None:
+    """Where the head should look, 2^64 is taken away: nothing, for who adds in 64 bits."""
+    h, scale = block.heads.index("left"), 2.0**40
+    for part in (block.query, block.query_bias, block.relative, block.null_score):
+        part[h] *= scale
+    block.query[h, -1, layout["reads"].start + 1], block.key_bias[h, -1] = -scale, 2.0**24
+
+
+def huge_relative_score(block: Any, spec: Any, layout: Any) -> None:
+    """An offset that should not be selected scores more than 64 bits hold."""
+    block.relative[block.heads.index("left"), 0] = 2.0**64
+
+
 def not_causal(block: Any, spec: Any, layout: Any) -> None:
     block.causal = not block.causal
 
@@ -715,6 +728,14 @@ BUGS: dict[str, tuple[Any, dict[str, Any], Patch, str, str]] = {
     "an average's default": (Choosing, {}, after_attention(default_of_five), "copies", "mean"),
     "a decoder with another end": (Speaks, {}, other_config(max_tokens=4), "shapes", "max_tokens"),
     "a decoder that finds the first": (Speaks, {}, other_heads(other_order), "hard-attention", "again"),
+    "scores beyond 64 bits": (
+        Mailbox,
+        {"dtype": "float64"},
+        after_attention(scores_beyond_64_bits),
+        "hard-attention",
+        "too large",
+    ),
+    "a score beyond 64 bits": (Mailbox, {}, after_attention(huge_relative_score), "numbers", "too large"),
     "another stop token": (LIB.parity_scratchpad(3), {}, other_config(stop=0), "shapes", "stop"),
 }
 

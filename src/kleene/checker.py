@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import ceil, floor, gcd, lcm, log2, prod
+from math import ceil, floor, gcd, lcm, log2
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ Atom = Any  # the name of a variable, head or comparison; (name, bit) of a word
 Domain = dict[Atom, tuple[int, ...]]  # the values that are still possible
 
 MAX_STATES = 20_000_000  # of a joint enumeration of forms
-MAX_TABLE = 4_000_000  # entries of what units add, value by value
+LARGEST = 1 << 62  # of what is added up in 64 bits
 MAX_CASES = 300_000  # of one variable
 FEW_BITS = 12  # of a test that is decided bit by bit
 
@@ -395,21 +395,8 @@ class Program:
         need(data["replacing"] is None or default is None, f"the head '{name}' replaces, and has a default")
         prefer = data.get("prefer")
         need(prefer is None or prefer in PREFERENCES, f"the head '{name}' prefers {prefer!r}")
-        return Head(
-            name,
-            data["query"],
-            data["key"],
-            data["value"],
-            offsets,
-            default,
-            kind,
-            where,
-            among,
-            data["into"],
-            data["replacing"],
-            prefer,
-            self._counts(name, data, kind),
-        )
+        ends, target = (data["query"], data["key"], data["value"]), (data["into"], data["replacing"])
+        return Head(name, *ends, offsets, default, kind, where, among, *target, prefer, self._counts(name, data, kind))
 
     def _counts(self, name: str, data: Any, kind: Kind) -> bool:
         """Whether a head counts; then its values are −1, −1/2, −1/3 and so on, and its default is the first."""
@@ -483,6 +470,7 @@ class Program:
             need(len(table) == size, f"a form has no table of '{name}'")
         numbers = [rational(constant), *(rational(v) for table in terms.values() for v in table)]
         scale = lcm(*(number.denominator for number in numbers))
+        need(sum(map(abs, numbers)) * scale < LARGEST, "a form has numbers that are too large")
         tables = {atom_of(name): tuple(int(rational(v) * scale) for v in table) for name, table in terms.items()}
         need(len(tables) == len(terms), "a form names a bit twice")
         return Form(int(rational(constant) * scale), {n: t for n, t in tables.items() if any(t)}, scale)
@@ -593,23 +581,8 @@ class Segment:
         return slice(self.start, self.start + self.size)
 
 
-BLOCK = [
-    "query",
-    "query_bias",
-    "key",
-    "key_bias",
-    "value",
-    "out",
-    "relative",
-    "null_score",
-    "null_value",
-    "in1",
-    "bias1",
-    "out1",
-    "in2",
-    "bias2",
-    "out2",
-]
+BLOCK = ["query", "query_bias", "key", "key_bias", "value", "out", "relative", "null_score", "null_value"]
+BLOCK += ["in1", "bias1", "out1", "in2", "bias2", "out2"]
 
 
 class Segments(dict[str, Segment]):
@@ -641,6 +614,11 @@ class Net:
         self.shapes = self.config["cycle"]
         count = integer(self.config["blocks"], 1, 1 << 20, "blocks")
         self.blocks = [Block(self, number) for number in range(count)]
+
+    @cached_property
+    def different(self) -> list[Block]:
+        """The blocks without those that have the same tensors as an earlier one: what was shown of that holds there."""
+        return [block for block in self.blocks if not block.same]
 
     def tensor(self, name: str) -> Array:
         need(name in self.tensors, f"the tensor '{name}' is missing")
@@ -695,13 +673,13 @@ class Block:
         return {}
 
     @property
-    def same(self) -> Block | None:
-        """An earlier block with the same tensors: what was shown of it holds here."""
+    def same(self) -> bool:
+        """Whether an earlier block, for the same layer of the program, has the same tensors."""
         step = len(self.net.program.layers)
         if len(self.net.shapes) != step or self.number < step:
-            return None
+            return False
         other = self.net.blocks[self.number - step]
-        return other if all(np.array_equal(self.raw[n], other.raw[n]) for n in BLOCK) else None
+        return all(np.array_equal(self.raw[n], other.raw[n]) for n in BLOCK)
 
     # --- claims about the first half, by which the others read its tensors ---
 
@@ -827,6 +805,7 @@ def prove_numbers(net: Net) -> dict[str, Any]:
     for name, tensor in net.tensors.items():
         found = tensor[tensor != 0]  # zero is finite, whole, and in every format
         need(np.isfinite(found).all(), f"{name} has an entry that is not finite")
+        need((np.abs(found) < LARGEST).all(), f"{name} has an entry that is too large")
         held = net.format.holds(found)
         need(held.all(), f"{name} has the entry {found[~held][:1]}, which {net.format.name} cannot hold")
         odd = tensor != np.rint(tensor)
@@ -859,9 +838,7 @@ def most(net: Net, rows: Array) -> Array:
 def prove_exact_sums(net: Net) -> dict[str, Any]:
     """Every sum of the MLP blocks stays within the whole numbers that the format holds, in any order of summation."""
     largest, limit = 0.0, net.format.whole
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         for half, (into, bias, out) in enumerate((("in1", "bias1", "out1"), ("in2", "bias2", "out2"))):
             chosen = ~block.of_averages[half]
             sums = (np.abs(block.raw[bias]) + most(net, block.raw[into]))[chosen]
@@ -1083,9 +1060,7 @@ def prove_hard_attention(net: Net) -> dict[str, Any]:
     """Every head selects as declared: match, null key and mismatch are further apart than exp can hold, and so are two
     matches of a head with a preference, at every length up to the longest."""
     smallest, pairs, heads, ranked = float("inf"), 0, 0, False
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         for h, selection in network_heads(net, block).items():
             above, below, seen = Selection(net, block, h, selection).prove()
             smallest, pairs, heads = min(smallest, above, below), pairs + seen, heads + 1
@@ -1143,14 +1118,14 @@ class Selection:
         self.step: int | None = None  # the least of these differences
         self.pairs, self.never = 0, False
 
-    def refuse(self, why: str) -> Refused:
-        return Refused(f"the head '{self.name}' (block {self.block.number}): {why}")
+    def need(self, condition: Any, why: str) -> None:
+        need(condition, f"the head '{self.name}' (block {self.block.number}): {why}")
 
     def prove(self) -> tuple[int, int, int]:
         net, (q, qb), (k, kb) = self.net, *self.sides
         for side in (q, k):
-            if side[:, ~net.of_variables].any():
-                raise self.refuse("its scores read what is no variable")
+            self.need(not side[:, ~net.of_variables].any(), "its scores read what is no variable")
+        self.need(self.size() < LARGEST, "its scores are too large")
         matching = q.any(axis=1) & k.any(axis=1)
         reach = self.match(matching)
         for weights, factor, limits in ((q, kb, self.where), (k, qb, self.among)):
@@ -1164,43 +1139,51 @@ class Selection:
         self.exact(reach)
         selected = sum(ok for ok, _ in self.conditions) - self.spread  # the worst match; without ranks, every match
         best = [max(ok, ok if bad is None else bad) for ok, bad in self.conditions]
-        missed = [sum(best) - most_ + bad for (_, bad), most_ in zip(self.conditions, best) if bad is not None]
         null, gap = int(self.block["null_score"][self.h]), net.format.gap
-        if self.step is not None and self.step < gap:
-            raise self.refuse(
-                f"of two matches the one to select scores {self.step} more; {net.format.name} needs {gap}"
-            )
+        misses = [sum(best) - most_ + bad for (_, bad), most_ in zip(self.conditions, best) if bad is not None]
+        missed = max(misses, default=null - gap)
+        self.need(
+            self.step is None or self.step >= gap,
+            f"of two matches the one to select scores {self.step} more; {net.format.name} needs {gap}",
+        )
         if self.counts:
-            return self.tied(selected, null, max(missed, default=null - gap))
-        if selected - null < gap and not self.never:
-            raise self.refuse(f"a match scores {selected}, the null key {null}; {net.format.name} needs a gap of {gap}")
-        if null - max(missed, default=null - gap) < gap:
-            raise self.refuse(
-                f"the null key scores {null}, a mismatch up to {max(missed)}; {net.format.name} needs a gap of {gap}"
-            )
+            return self.tied(selected, null, missed)
+        self.need(
+            selected - null >= gap or self.never,
+            f"a match scores {selected}, the null key {null}; {net.format.name} needs a gap of {gap}",
+        )
+        self.need(
+            null - missed >= gap,
+            f"the null key scores {null}, a mismatch up to {missed}; {net.format.name} needs a gap of {gap}",
+        )
         above = gap if self.never else min(selected - null, self.step or selected - null)
-        return above, null - max(missed, default=null - gap), self.pairs
+        return above, null - missed, self.pairs
+
+    def size(self) -> float:
+        """What sizes of scores add up to at most, so that all of what follows fits into 64 bits."""
+        one, two = (np.abs(np.c_[w, b]).astype(np.float64).sum(axis=1) for w, b in self.sides)
+        table, null = self.block.raw["relative"][self.h], self.block.raw["null_score"][self.h]
+        return float(one.max(initial=0) + two.max(initial=0) + one @ two + 4 * np.abs(table).max() + 4 * abs(null))
 
     def tied(self, selected: int, null: int, missed: int) -> tuple[int, int, int]:
         """The null key of a head that counts scores exactly like a match, and so has the same weight."""
-        if selected != null and not self.never:
-            raise self.refuse(f"it counts, and a match scores {selected}, the null key {null}")
-        if null - missed < self.net.format.gap:
-            raise self.refuse(f"the null key scores {null}, a mismatch up to {missed}")
+        self.need(selected == null or self.never, f"it counts, and a match scores {selected}, the null key {null}")
+        self.need(null - missed >= self.net.format.gap, f"the null key scores {null}, a mismatch up to {missed}")
         return null - missed, null - missed, self.pairs
 
     def match(self, places: Array) -> int:
         """Every pair of codes of the query and the key; of words bit by bit."""
         net, (q, qb), (k, kb) = self.net, *self.sides
         if self.query is None or self.key is None:
-            if places.any():
-                raise self.refuse("it compares, and should not")
+            self.need(not places.any(), "it compares, and should not")
             return 0
         asked, held = net.layout[self.query], net.layout[self.key]
         inside = np.zeros((2, net.dim), dtype=bool)
         inside[0, asked.slice] = inside[1, held.slice] = True
-        if q[places][:, ~inside[0]].any() or k[places][:, ~inside[1]].any():
-            raise self.refuse(f"it compares something else than '{self.query}' with '{self.key}'")
+        self.need(
+            not q[places][:, ~inside[0]].any() and not k[places][:, ~inside[1]].any(),
+            f"it compares something else than '{self.query}' with '{self.key}'",
+        )
         kind = net.program.kinds[self.query]
         if kind.name == "word":
             return self.match_bits(places, asked, held)
@@ -1212,8 +1195,7 @@ class Selection:
             wanted[row, list(value) if kind.name == "subset" else [value]] = True
         self.pairs += scores.size
         hits = scores[wanted]
-        if len(hits) and (hits != hits[0]).any():
-            raise self.refuse("matches have different scores")
+        self.need(not len(hits) or (hits == hits[0]).all(), "matches have different scores")
         misses = int(scores[~wanted].max()) if not wanted.all() else None
         self.never = not len(hits)  # a query without members: nothing is ever selected
         self.conditions.append((int(hits[0]) if len(hits) else misses or 0, misses))
@@ -1227,18 +1209,21 @@ class Selection:
         reach = 0
         for place in np.nonzero(places)[0]:
             (i,), (j,) = np.nonzero(q[place])[0][:2][None], np.nonzero(k[place])[0][:2][None]
-            if np.count_nonzero(q[place]) != 1 or np.count_nonzero(k[place]) != 1:
-                raise self.refuse("it compares several bits at once")
-            if i[0] - asked.start != j[0] - held.start:
-                raise self.refuse(f"it compares bit {i[0] - asked.start} with bit {j[0] - held.start}")
+            self.need(np.count_nonzero(q[place]) == np.count_nonzero(k[place]) == 1, "it compares several bits at once")
+            self.need(
+                i[0] - asked.start == j[0] - held.start,
+                f"it compares bit {i[0] - asked.start} with bit {j[0] - held.start}",
+            )
             left = qb[place] + np.array([0, q[place, i[0]]])
             right = kb[place] + np.array([0, k[place, j[0]]])
             scores[i[0] - asked.start] += np.outer(left, right)
             reach += int((abs(qb[place]) + abs(q[place, i[0]])) * (abs(kb[place]) + abs(k[place, j[0]])))
         self.pairs += scores.size
         same, other = scores[:, [0, 1], [0, 1]], scores[:, [0, 1], [1, 0]].max(axis=1)
-        if (same[:, 0] != same[:, 1]).any() or (other >= same[:, 0]).any():
-            raise self.refuse("a bit that differs does not cost, or equal bits have different scores")
+        self.need(
+            (same[:, 0] == same[:, 1]).all() and (other < same[:, 0]).all(),
+            "a bit that differs does not cost, or equal bits have different scores",
+        )
         total = int(same[:, 0].sum())
         self.conditions.append((total, total - int((same[:, 0] - other).min())))
         return reach
@@ -1258,8 +1243,10 @@ class Selection:
                 others = np.delete(table, index)
                 self.conditions.append((int(table[index]), int(others.max()) if len(others) else None))
             elif table.any():
-                if self.net.program.kinds[name].name == "word" or (table != table[0]).any():
-                    raise self.refuse(f"its scores depend on '{name}', and should not")
+                self.need(
+                    self.net.program.kinds[name].name != "word" and (table == table[0]).all(),
+                    f"its scores depend on '{name}', and should not",
+                )
                 self.conditions.append((int(table[0]), None))
 
     def relative(self) -> int:
@@ -1269,24 +1256,20 @@ class Selection:
         if self.prefer is not None:
             self.ranked(table, offsets, window)
         elif self.offsets is None:
-            if (table != table[0]).any():
-                raise self.refuse("offsets have different scores")
+            self.need((table == table[0]).all(), "offsets have different scores")
             self.conditions.append((int(table[0]), None))
         else:
-            if any(abs(offset) > window for offset in self.offsets):
-                raise self.refuse("an offset is beyond its window")
+            self.need(all(abs(offset) <= window for offset in self.offsets), "an offset is beyond its window")
             allowed = np.isin(offsets, list(self.offsets))
-            if (table[allowed] != table[allowed][0]).any():
-                raise self.refuse("offsets have different scores")
+            self.need((table[allowed] == table[allowed][0]).all(), "offsets have different scores")
             self.conditions.append((int(table[allowed][0]), int(table[~allowed].max())))
         self.pairs += len(table)
         return int(np.abs(table).max(initial=0))
 
     def ranked(self, table: Array, offsets: Array, window: int) -> None:
         """Scores of offsets grow with their rank by more than exp can hold, at every offset that an input can have."""
-        longest = self.net.longest
-        if longest is None or longest > window + 1:
-            raise self.refuse(f"it prefers positions up to the offset {window}, and inputs can be longer")
+        longest = self.net.longest or window + 2
+        self.need(longest <= window + 1, f"it prefers positions up to the offset {window}, and inputs can be longer")
         reached = (np.abs(offsets) < longest) & ((offsets <= 0) | (not self.net.config["causal"]))
         allowed = reached if self.offsets is None else reached & np.isin(offsets, list(self.offsets))
         scores = table[allowed][np.argsort([rank_of(self.prefer, int(o)) for o in offsets[allowed]])]
@@ -1304,11 +1287,15 @@ class Selection:
         for weights, bias in self.sides:
             units.append(lowest_bit(weights, bias))
             top = int((np.abs(bias) + most(self.net, weights)).max(initial=0))
-            if top > units[-1] * f.whole or top >= 1 << f.overflow:
-                raise self.refuse(f"a query or key reaches {top:,}, beyond what {f.name} adds up exactly")
+            self.need(
+                top <= units[-1] * f.whole and top < 1 << f.overflow,
+                f"a query or key reaches {top:,}, beyond what {f.name} adds up exactly",
+            )
         unit = min(units[0] * units[1], lowest_bit(table))
-        if reach > unit * f.whole or 2 * reach >= 1 << f.overflow:
-            raise self.refuse(f"scores reach {reach:,} in steps of {unit:,}, beyond what {f.name} adds up exactly")
+        self.need(
+            reach <= unit * f.whole and 2 * reach < 1 << f.overflow,
+            f"scores reach {reach:,} in steps of {unit:,}, beyond what {f.name} adds up exactly",
+        )
 
 
 # === lemma copies =========================================================================================
@@ -1317,9 +1304,7 @@ class Selection:
 def prove_copies(net: Net) -> dict[str, Any]:
     """A head adds the value that it selects, or its default, where it should, and nothing else anywhere."""
     copied = 0
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         out, value, null = block["out"], block["value"], block["null_value"]
         need(((out == 0) | (out == 1)).all(), f"a head of block {block.number} writes multiples")
         need((out.sum(axis=1) <= 1).all() and (out.sum(axis=2) <= 1).all(), "a head writes sums of what it selects")
@@ -1445,9 +1430,7 @@ def neighbours(middle: Fraction, length: int) -> tuple[Fraction, Fraction]:
 def prove_averages(net: Net) -> dict[str, Any]:
     """Rounded averages fall into the right bucket up to the longest input, and are cleared exactly."""
     tightest, buckets = None, 0
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         first, second = (set(np.nonzero(part)[0].tolist()) for part in block.of_averages)
         for head in block.layer.heads.values():
             if head.kind.name != "num":
@@ -1531,9 +1514,7 @@ def prove_average_cleared(net: Net, block: Block, head: Head, units: set[int]) -
 def prove_scratch(net: Net) -> dict[str, Any]:
     """A scratch value is a step function of one sum, 0 or 1: between whole numbers it stays in [0, 1]."""
     count = 0
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         if block.layer.second is not None:  # its first half is a step of its own (lemma thresholds)
             stray = block.raw["out1"][~net.of_variables]
             need(not stray.any(), f"the first half of block {block.number} writes what is no variable")
@@ -1559,9 +1540,7 @@ def prove_scratch(net: Net) -> dict[str, Any]:
 def prove_comparisons(net: Net) -> dict[str, Any]:
     """A scratch value named for a comparison of words is that comparison, bit by bit from the highest down."""
     states = count = 0
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         for dim, name in block.predicates.items():
             terms, relation, threshold = block.layer.predicates[name]
             units = np.nonzero(block["out1"][dim])[0]
@@ -1575,9 +1554,7 @@ def prove_comparisons(net: Net) -> dict[str, Any]:
 def prove_clearing(net: Net) -> dict[str, Any]:
     """Heads and scratch values are zero again after the block: x − clip(x) for every x in [0, 1]."""
     cleared = 0
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         out, into = block.raw["out2"], block.raw["in2"]
         used = {*block.scratch, *block.buckets}
         for s in net.layout.values():
@@ -1763,9 +1740,7 @@ def bounds_left(weights: dict[int, int], order: Sequence[int]) -> list[tuple[int
 def prove_updates(net: Net) -> dict[str, Any]:
     """For every variable the units compute the saved updates, for all values of everything that they depend on."""
     facts = {"variables": 0, "units": 0, "cases": 0, "states": 0}
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         for name in net.program.variables:
             for half in (1, 2) if block.layer.second is not None else (2,):
                 cases = Cases(block, name, half)
@@ -1928,10 +1903,9 @@ class Cases:
         if atom is None:
             if any(self._raises(u, domain) for u in alive):
                 return  # an undefined head is read
-            for value_by_value in (False, True):  # sums first; where that is not enough, the values behind them
-                joint = self._enumerate(domain, units, alive, fixed, fuzzy, value_by_value)
-                if joint is not None and self._compare(domain, units, total, alive, fixed, joint):
-                    return
+            joint = self._enumerate(domain, units, alive, fixed, fuzzy)
+            if joint is not None and self._compare(domain, units, total, alive, fixed, joint):
+                return
             atom, parts = self._halves(domain, relevant)
         yield from ((self._with(domain, atom, part), units, total, alive, key) for part in parts)
 
@@ -2194,11 +2168,8 @@ class Cases:
         used = {atom: self.low[atom][unit] for atom in domain if self.reads[atom][unit]}
         return self._linear(used, int(self.bias[unit]), domain)
 
-    def _enumerate(
-        self, domain: Domain, units: Array, alive: tuple[int, ...], fixed: Any, fuzzy: Any, value_by_value: bool
-    ) -> Joint | None:
-        """All values that the directions of a box can have together; None where there are too many. With
-        `value_by_value` the atoms of the directions are directions, too."""
+    def _enumerate(self, domain: Domain, units: Array, alive: tuple[int, ...], fixed: Any, fuzzy: Any) -> Joint | None:
+        """All values that the directions of a box can have together; None where there are too many."""
         joint = Joint(domain)
         joint.fuzzy = {s for s in fuzzy if self.through[units, s].any()}
         for s in range(len(self.scratch)):
@@ -2211,8 +2182,6 @@ class Cases:
             several = sum(self._varies(a, domain, units).astype(int) for a in domain) > 1
             for unit in units[several].tolist():
                 joint.units[unit] = joint.add(self._of_unit(unit, domain))
-        if value_by_value and not self._add_places(domain, joint):
-            return None
         if not joint.enumerate():
             return None
         self.states += len(joint.codes)
@@ -2229,17 +2198,6 @@ class Cases:
                 joint.forms[u] = joint.add(linear)
             else:
                 joint.plain[u] = linear
-
-    def _add_places(self, domain: Domain, joint: Joint) -> bool:
-        """Every atom of the directions as a direction; False where there are none, or too many values."""
-        used = dict.fromkeys(atom for _, tables in joint.directions.values() for atom in tables)
-        if not used or prod(len(domain[a]) for a in used) * self.kind.size > MAX_TABLE:
-            return False
-        for atom in used:
-            table = np.zeros(max(domain[atom]) + 1, dtype=np.int64)
-            table[list(domain[atom])] = np.arange(len(domain[atom]))
-            joint.places[atom] = joint.add(self._linear({atom: table}, 0, domain))
-        return True
 
     def _compare(
         self, domain: Domain, units: Array, total: Array, alive: tuple[int, ...], fixed: Any, joint: Joint
@@ -2311,10 +2269,7 @@ class Cases:
         several = np.array([u in joint.units for u in units.tolist()], dtype=bool)
         self._add_alone(domain, units[~several], moved[~several], alone)
         self._add_joint(units[several], moved[several], joint, chosen, rest)
-        for atom, table in alone.items():
-            if atom in joint.places:
-                rest += table[joint.value(joint.places[atom])[chosen]]
-                continue
+        for table in alone.values():
             if (table != table[:1]).any():
                 return False
             total = total + table[0]
@@ -2446,7 +2401,6 @@ class Joint:
         self.forms: dict[int, tuple[int, Linear]] = {}
         self.plain: dict[int, Linear] = {}
         self.units: dict[int, tuple[int, Linear]] = {}
-        self.places: dict[Atom, tuple[int, Linear]] = {}  # the place of an atom's value in its domain
         self.fuzzy: set[int] = set()
         self.codes: Array = np.zeros(1, dtype=np.int64)
 
@@ -2539,9 +2493,7 @@ def distinct(tables: list[Array]) -> int:
 def prove_reads(net: Net) -> dict[str, Any]:
     """What `check=True` evaluates are the program's read guards, and its moves where they are described."""
     guards = 0
-    for block in net.blocks:
-        if block.same:
-            continue
+    for block in net.different:
         layer, said = block.layer, block.layer.described
         need(len(said["reads"]) == len(layer.reads), "there is another number of read guards than reads")
         for entry, (name, guard) in zip(said["reads"], layer.reads):
@@ -2744,8 +2696,14 @@ def statement_of(net: Net, limit: int | None) -> str:
     runs = "until every position has its halt value" if net.config["halts"] else f"for {net.config['layers']} layers"
     if net.config["shape"] == "decoder":
         runs += " a token (the limit counts appended tokens)"
+    heads = [head for layer in net.program.layers for head in (*layer.heads.values(), *layer.moves.values())]
+    excluded = "no undefined head is read"
+    if any(head.replacing is not None for head in heads):
+        excluded += ", no head replaces a value that is not there"
+    if any(head.kind.name == "num" for head in heads):
+        excluded += ", no average or count leaves its values"
     return (
-        f"on {inputs} on which no undefined head is read, the network in {net.format.name} computes in every layer "
+        f"on {inputs} on which {excluded}, the network in {net.format.name} computes in every layer "
         f"exactly the saved guarded updates of '{net.program.name}', run {runs}"
     )
 

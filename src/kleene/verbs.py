@@ -342,6 +342,10 @@ def compile(
     max_seq_len: int,
     causal: bool = False,
     bos: Any = "BOS",
+    pad: Any = None,
+    compiler_bos: Any = None,
+    compiler_pad: Any = None,
+    mlp_exactness: float | None = None,
     dtype: Literal["float32", "float64", "bfloat16"] | torch.dtype | None = None,
 ) -> Transformer: ...
 @overload
@@ -506,6 +510,9 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `max_seq_len`: the longest input, without the beginning.
     - `causal`: whether a position sees only what is to its left.
     - `bos`: the name of the token that begins every sequence.
+    - `pad`: the name of a token that may follow a sequence in `net.apply`.
+    - `compiler_bos`, `compiler_pad`: Tracr's names of `bos` and `pad`.
+    - `mlp_exactness`: an option of Tracr without effect here, where all answers are exact.
     - `dtype`: as above.
     A decoder with `to="llama"`, `"gpt2"`, `"phi3"` or `"qwen3"` becomes a `StockModel`: an unmodified class of Hugging
     Face's transformers. Options:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import kleene as kl
-from kleene.cli import main
+from kleene.cli import ORDER, main
 from kleene.cli.names import find_program, library_programs, read_tokens
 from sample_programs import COPY
 
@@ -105,6 +105,23 @@ def test_every_command_has_help_with_an_example_and_json(kleene, command):
     assert result.code == 0
     assert f"Example: kleene {command}" in result.out
     assert "--json" in result.out
+
+
+def test_the_help_lists_what_a_new_user_tries_first(kleene):
+    shown = kleene("--help").out
+    places = [shown.index(f"\n  {command} ") for command in ("list", "run", "trace", "certify", "regex", "reproduce")]
+    assert places == sorted(places) and {*commands(), "learn"} == {*ORDER}
+
+
+def test_the_only_program_of_a_file_needs_no_name(kleene):
+    Path("one.py").write_text(COPY)
+    assert kleene("run", "one.py", "1", "0", "1").out == kleene("run", "one.py:Copy", "1", "0", "1").out != ""
+
+
+def test_what_has_no_exact_effects_shows_its_run(kleene):
+    """On some inputs that could be drawn, such as ^^^^^, addition reads a head that selects nothing."""
+    shown = kleene("explain", "addition", "3+4")
+    assert shown.code == 0 and "No exact effects" in shown.out and "layer 1" in shown.out
 
 
 def test_list_has_every_program(kleene):

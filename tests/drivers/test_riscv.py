@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ import kleene as kl
 from data_sets import DATA, needs
 from kleene.drivers import riscv
 from kleene.drivers.riscv import LAYERS, TransformerComputer, riscv_network
-from kleene.drivers.riscv_programs import find_program
+from kleene.drivers.riscv_programs import COMPILERS, find_program
+from kleene.errors import FileError
 from kleene.library.riscv import FIRST_REGISTER
 from kleene.machines.elf import Executable, load_executable
 from kleene.machines.riscv import BASE, ReferenceMachine
@@ -210,3 +212,14 @@ def test_a_program_waits_for_input():
     machine.feed(b"(+ 1 2)\n")
     result = machine.run(10**6)
     assert result.why == "input" and result.output == b"3\n"
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no RISC-V compiler here")
+def test_a_c_program_that_aborts_and_one_that_does_not_link(tmp_path):
+    """abort() ends a program with the code that a shell gives; the message of the linker names what is missing."""
+    (tmp_path / "abort.c").write_text("#include <stdlib.h>\nint main() { abort(); }\n")
+    result = ReferenceMachine(find_program(str(tmp_path / "abort.c")), MEMORY).run(100_000)
+    assert (result.why, result.code) == ("exit", 134)
+    (tmp_path / "missing.c").write_text("int socket(int); int main() { return socket(1); }\n")
+    with pytest.raises(FileError, match="undefined reference to `socket'"):
+        find_program(str(tmp_path / "missing.c"))

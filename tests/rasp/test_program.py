@@ -141,3 +141,19 @@ def test_joined_maps_see_none_as_in_tracr():
     assert (small + 1)([1, 2]) == [2, None]  # Tracr raises here
     apart = rasp.Map(lambda x: "none" if x is None else x, small, simplify=False)
     assert apart([1, 2]) == [1, None]
+
+
+def test_the_options_of_tracr_work(tmp_path):
+    hist = rasp.SelectorWidth(rasp.Select(tokens, tokens, Comparison.EQ))
+    net = kl.compile(
+        hist, vocab={"a", "b"}, max_seq_len=4, causal=False, compiler_bos="begin", compiler_pad="pad", mlp_exactness=100
+    )
+    assert net.apply(["begin", "a", "b", "a", "pad", "pad"]).decoded == ["begin", 2, 1, 2, "pad", "pad"]
+    net.save(tmp_path / "hist")
+    assert kl.load(tmp_path / "hist", kl.Transformer).apply(["b", "pad"]).decoded == [1, "pad"]
+    with pytest.raises(kl.InputError, match="'pad' at index 0"):
+        net.apply(["pad", "a"])
+    with pytest.raises(kl.InputError, match="padding token 'a' is a token already"):
+        kl.compile(hist, vocab="ab", max_seq_len=4, pad="a")
+    with pytest.raises(kl.InputError, match="give its tokens as vocab="):
+        kl.compile(hist)  # type: ignore[call-overload]

@@ -12,11 +12,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from kleene.cli.words import in_options
 from kleene.errors import KleeneError, KleeneWarning
 
+# From what a new user tries first to what takes hours; `kleene --help` lists the commands so.
+ORDER = (
+    *("list", "run", "trace", "compile", "verify", "certify", "decompile", "explain", "export"),
+    *("regex", "convert", "compare", "tm", "subleq", "riscv", "learn", "factory", "score", "reproduce", "demo"),
+)
+
+
+class Commands(TyperGroup):
+    """The commands in their order."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
 app = typer.Typer(
+    cls=Commands,
     name="kleene",
     help="Programs into neural networks and neural networks back into programs, exactly.",
     no_args_is_help=True,

@@ -40,7 +40,7 @@ def explain(
     """Show which parts of an input did what in a saved network, or exactly, in a machine.
 
     A machine gives the exact Shapley value of each symbol, and the symbol that it interacts with most; where there are
-    too many words to draw, its run. --html saves the page of the run.
+    too many words to draw, or some of them have no output, its run. --html saves the page of the run.
     """
     from kleene.verbs import explain as verb
     from kleene.verbs import load
@@ -107,7 +107,7 @@ def _explain_machine(
     drawn = _chances(given["distribution"], program)
     try:
         found = explain_machine(machine, word, distribution=drawn, position=given["position"])
-    except NotSupported as error:  # too many words to draw
+    except NotSupported as error:  # too many words to draw, or some have no output
         if as_json or drawn is not None or given["position"] is not None:
             raise
         typer.echo(f"No exact effects: {error}. The run itself:\n\n{_run_of(machine, word, program)}")

@@ -124,6 +124,8 @@ def _from_file(path: str, name: str | None) -> Any:
     programs = [key for key, thing in vars(module).items() if isinstance(thing, ProgramClass) and thing is not Program]
     makers = [key for key, t in vars(module).items() if inspect.isfunction(t) and t.__module__ == module.__name__]
     offered = ", ".join([*programs, *makers]) or "none"
+    if not name and len(programs) == 1 and not makers:
+        return vars(module)[programs[0]]
     if not name:
         raise InputError(f"{path}: say which program, as {path}:Name; it has: {offered}")
     found = vars(module).get(name)

@@ -15,6 +15,8 @@ from kleene.errors import InputError
 class Vocabulary:
     """What the tokens 0, 1, … and the outputs 0, 1, … of a network mean. The last token begins every sequence.
 
+    `pad`, where there is one, may follow a sequence; the network does not see it.
+
     >>> words = Vocabulary(("a", "b"), "BOS", (None, 1, 2))
     >>> words.encode("ba"), words.encode(["BOS", "b", "a"]), words.decode([0, 1, 2])
     ([2, 1, 0], [2, 1, 0], [1, 2])
@@ -23,11 +25,13 @@ class Vocabulary:
     tokens: tuple[Any, ...]
     bos: Any
     outputs: tuple[Any, ...]
+    pad: Any = None
 
     def encode(self, sequence: Iterable[Any]) -> list[int]:
         """The tokens of a sequence, the beginning first. A text is read as its characters, or its words."""
         given = self.read(sequence) if isinstance(sequence, str) else list(sequence)
         given = given[1:] if given and given[0] == self.bos else given
+        given = given[: len(given) - self.padding(given)]
         places = {token: place for place, token in enumerate(self.tokens)}
         found = [len(self.tokens)]
         for position, token in enumerate(given):
@@ -37,6 +41,13 @@ class Vocabulary:
                 raise InputError(f"the token {token!r} at index {position} is not in the vocabulary {shown}")
             found.append(place)
         return found
+
+    def padding(self, sequence: Sequence[Any]) -> int:
+        """How many padding tokens follow a sequence."""
+        count = 0
+        while self.pad is not None and count < len(sequence) and sequence[-1 - count] == self.pad:
+            count += 1
+        return count
 
     def read(self, text: str) -> list[Any]:
         """The tokens in a text: its characters if all tokens are characters, otherwise the words between spaces."""
@@ -51,16 +62,17 @@ class Vocabulary:
         return [self.outputs[output] for output in outputs[1:]]
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        found = {
             "tokens": [_to_json(token) for token in self.tokens],
             "bos": _to_json(self.bos),
             "outputs": [_to_json(value) for value in self.outputs],
         }
+        return found if self.pad is None else {**found, "pad": _to_json(self.pad)}
 
     @classmethod
     def from_json(cls, content: Any) -> Vocabulary:
         read = {side: tuple(_from_json(value) for value in content[side]) for side in ("tokens", "outputs")}
-        return cls(read["tokens"], _from_json(content["bos"]), read["outputs"])
+        return cls(read["tokens"], _from_json(content["bos"]), read["outputs"], _from_json(content.get("pad")))
 
 
 def _hashable(value: Any) -> bool:

@@ -50,6 +50,7 @@ def compile_c(path: str) -> Executable:
         command = [chosen, *FLAGS, *LIBRARY, f"-T{support / 'memory.ld'}", *parts, "-lm", "-o", str(out)]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         if ran.returncode:
-            first = next((line for line in ran.stderr.splitlines() if "error" in line), ran.stderr.strip()[:200])
-            raise FileError(f"{path}: {chosen} fails: {first}")
+            marks = ("undefined reference", "multiple definition", "error")
+            said = [line for mark in marks for line in ran.stderr.splitlines() if mark in line]
+            raise FileError(f"{path}: {chosen} fails: {(said or [ran.stderr.strip()[:200]])[0].strip()}")
         return read_executable(out.read_bytes(), path)

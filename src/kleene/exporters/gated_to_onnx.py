@@ -23,9 +23,9 @@ KINDS: dict[str, type[np.generic]] = {"float32": np.float32, "float64": np.float
 
 
 def export_onnx(net: GatedRNN, path: str | Path | None = None) -> Any:
-    """Return the ONNX model; also write it to `path` where one is given."""
+    """Return the ONNX model; also write it to `path` if given."""
     if net.dtype not in KINDS:
-        raise NotSupported(f"export: ONNX takes float32 and float64 here, and the network has {net.dtype}")
+        raise NotSupported(f"export: this export takes float32 and float64; the network has {net.dtype}")
     graph = OnnxGraph(KINDS[net.dtype])
     cell, symbols = net.recurrent, len(net.alphabet)
 

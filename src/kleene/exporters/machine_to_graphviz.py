@@ -21,7 +21,7 @@ from kleene.networks.rnn.linear import LinearRNN
 
 
 def export_graphviz(machine: DFA | NFA | AFA | Transducer | TuringMachine, path: str | Path | None = None) -> str:
-    """Return the DOT text of a machine; also write it to `path` where one is given."""
+    """Return the DOT text of a machine; also write it to `path` if given."""
     text = machine.to_dot()
     if path is not None:
         write_text(path, text)
@@ -29,7 +29,7 @@ def export_graphviz(machine: DFA | NFA | AFA | Transducer | TuringMachine, path:
 
 
 def export_decompiled(rnn: ExactRNN | GatedRNN | LinearRNN, path: str | Path | None = None) -> str:
-    """Return the DOT text of the machine that an RNN implements; also write it to `path` where one is given."""
+    """Return the DOT text of the machine that an RNN implements; also write it to `path` if given."""
     if isinstance(rnn, GatedRNN):
         return export_graphviz(decompile_gated(rnn), path)
     if isinstance(rnn, LinearRNN):

@@ -22,7 +22,7 @@ def package() -> Any:
     try:
         import onnx
     except ImportError:
-        raise NotSupported("onnx: the package is not here; pip install onnx onnxruntime") from None
+        raise NotSupported("onnx: the package is not installed; pip install onnx onnxruntime") from None
     return onnx
 
 

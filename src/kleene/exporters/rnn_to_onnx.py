@@ -21,7 +21,7 @@ FORMAT, VERSION = "kleene onnx rnn", 1
 
 
 def export_onnx(rnn: ExactRNN, path: str | Path | None = None) -> Any:
-    """Return the ONNX model; also write it to `path` where one is given. Raise NotExact where it would round."""
+    """Return the ONNX model; also write it to `path` if given. Raise NotExact if it would round."""
     module: SimpleRNN = rnn.torch()
     graph = OnnxGraph(np.float64 if module.s.dtype == torch.float64 else np.float32)
     units = len(module.s)

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def export_stock_circuit(net: StockModel, path: str | Path | None = None) -> dict[str, Any]:
-    """Return the circuit as plain data; also write it to `path` where one is given."""
+    """Return the circuit as plain data; also write it to `path` if given."""
     made = stock_circuit(net)
     if path is not None:
         write_json(path, made)

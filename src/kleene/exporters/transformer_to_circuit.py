@@ -28,7 +28,7 @@ HEADS, FIRST, SECOND = 0, 1, 2  # the order in a layer
 
 
 def export_circuit(net: Transformer, path: str | Path | None = None, *, layers: int | None = None) -> dict[str, Any]:
-    """Return the circuit as plain data; also write it to `path` where one is given.
+    """Return the circuit as plain data; also write it to `path` if given.
 
     layers: also unroll this many layers, with a node for each head and each half of units by its hook name.
     """

@@ -16,7 +16,7 @@ CODE = "modeling_kleene"  # the file beside the weights
 
 
 def export_hugging_face(net: Transformer, path: str | Path | None = None) -> Any:
-    """Return a `KleeneModel` (networks/transformer/hugging_face.py); also save it to `path` where one is given.
+    """Return a `KleeneModel` (networks/transformer/hugging_face.py); also save it to `path` if given.
 
     The folder has the code of the model beside the weights, so that `AutoModel.from_pretrained(path,
     trust_remote_code=True)` works where Kleene is not installed; and a tokenizer where the program has an alphabet.
@@ -24,7 +24,7 @@ def export_hugging_face(net: Transformer, path: str | Path | None = None) -> Any
     try:
         from kleene.networks.transformer.hugging_face import as_model
     except ImportError:
-        raise NotSupported("hugging-face: the package is not here; pip install transformers") from None
+        raise NotSupported("hugging-face: the package is not installed; pip install transformers") from None
     model = as_model(net)
     if path is not None:
         with written_atomically(path) as beside, _quietly():

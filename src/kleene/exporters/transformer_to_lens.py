@@ -48,10 +48,10 @@ class Lens:
         try:
             import transformer_lens
         except ImportError:
-            raise NotSupported("transformer-lens: it is not installed here; pip install transformer-lens") from None
+            raise NotSupported("transformer-lens: it is not installed; pip install transformer-lens") from None
         try:
             hooked = bool(transformer_lens.HookedTransformer)
-        except (AttributeError, ImportError):  # version 4 says that it is gone
+        except (AttributeError, ImportError):  # version 4 no longer has it
             hooked = False
         if bridge is False and not hooked:
             raise NotSupported("transformer-lens: version 4 has no HookedTransformer; omit bridge=False")

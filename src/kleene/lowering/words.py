@@ -776,8 +776,8 @@ def bounds(path: Path, terms: Terms) -> tuple[int, int]:
     spec = path.program.spec
     if wide(spec, terms):
         above, below = halves(spec, terms)
-        most, least = bounds(path, above), bounds(path, below)
-        low, high = max(low, (most[0] << LIMB) + least[0]), min(high, (most[1] << LIMB) + least[1])
+        upper, lower = bounds(path, above), bounds(path, below)
+        low, high = max(low, (upper[0] << LIMB) + lower[0]), min(high, (upper[1] << LIMB) + lower[1])
     for part, (least, most) in path.word_bounds.items():  # a sum that contains one that is known
         if 0 < len(part) < len(terms) and set(part) <= set(terms):
             rest = [c * largest(spec, name) for name, c in terms if (name, c) not in part]

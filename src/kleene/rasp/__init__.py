@@ -31,6 +31,7 @@ from kleene.rasp.expressions import IndicesType as IndicesType
 from kleene.rasp.expressions import LengthType as LengthType
 from kleene.rasp.expressions import LinearSequenceMap as LinearSequenceMap
 from kleene.rasp.expressions import Map as Map
+from kleene.rasp.expressions import NumericValue as NumericValue
 from kleene.rasp.expressions import Predicate as Predicate
 from kleene.rasp.expressions import RASPExpr as RASPExpr
 from kleene.rasp.expressions import Select as Select

@@ -50,7 +50,7 @@ from kleene.rasp.functions import (
     size_of,
     union,
 )
-from kleene.rasp.selections import Family, Run, by_distance, relation, total_order
+from kleene.rasp.selections import Family, Run, by_distance, partial_order, relation
 
 MAX_MEANS = 4096  # different means that a head tells apart
 MAX_VALUES = 100_000  # of one s-op
@@ -77,6 +77,14 @@ class Selection:
         return bool(self.match.all())
 
 
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Positions in these states (values of the atoms, the index among them where it matters) may have equal widths."""
+
+    atoms: tuple[Atom, ...]
+    equal: np.ndarray  # (state, state)
+
+
 @dataclass(eq=False)
 class Width(Atom):
     """How many positions are selected: a sum of counts with signs, or of `spots`, each 0 or 1 at one distance."""
@@ -84,6 +92,7 @@ class Width(Atom):
     terms: tuple[tuple[int, Selection], ...] = ()
     spots: tuple[Selection, ...] = ()
     ranks: bool = False  # different at different positions
+    order: Order | None = None  # of the positions, if they are partially ordered by what they select
 
 
 @dataclass(eq=False)
@@ -108,6 +117,7 @@ class Averaged(Atom):
     default: Any = None
     exact_mean: bool = False
     counts: np.ndarray | None = None  # how many positions are selected at each index, where that is known
+    equal: bool = False  # all that is selected at once is equal
 
 
 @dataclass(eq=False)
@@ -456,7 +466,8 @@ class Analysis:
             most = len(chosen) if chosen else self.length
             atom = Width(len(self.atoms), sop.name, list(range(most + 1)), None, tuple(terms), tuple(chosen))
             atom.by_index = self._possible_counts(family, most)
-            atom.ranks = self._is_order(family)
+            atom.order = self._order(family)
+            atom.ranks = atom.order is not None and not self._ties(atom.order).any()
             self._made[key] = self._add(atom)
         return self._atom(self._made[key])
 
@@ -495,27 +506,48 @@ class Analysis:
             return np.asarray(counts >= here + 1)  # the length of the input
         return np.ones((self.length, most + 1), dtype=bool)
 
-    def _is_order(self, family: Family) -> bool:
-        """Whether positions are strictly ordered by what they select, so that every width occurs once."""
+    def _order(self, family: Family) -> Order | None:
+        """The order of positions by what they select, if it is a partial one. Counts of ties are allowed, too."""
         atoms = union(family.keys, family.queries)
-        placed = self.indices in atoms
-        count = size_of(atoms) * (1 if placed else self.length)
-        if count > MAX_ORDER or count == 0 or (not placed and self.causal):
-            return False
-        keys, queries = family.keys.over(atoms).ravel(), family.queries.over(atoms).ravel()
+        if (len(family.runs) > 1 or self.causal) and self.indices not in atoms:
+            atoms = union(Func(atoms, np.zeros(0)), Func.of_atom(self.indices))
+        count = size_of(atoms)
+        if not 0 < count <= MAX_ORDER:
+            return None
+        keys, queries = (np.array(side.over(atoms)).ravel() for side in (family.keys, family.queries))
         if (keys < 0).any() or (queries < 0).any():
-            return False
-        if placed:
-            return len(family.runs) == 1 and total_order(family.runs[0][2][np.ix_(keys, queries)], True)
-        low = 1 - self.length
-        by = np.zeros(2 * self.length - 1, dtype=np.int64)
-        for place, (a, b, _) in enumerate(family.runs):
-            by[a - low : b - low + 1] = place
-        stacked = np.stack([match[np.ix_(keys, queries)] for _, _, match in family.runs])
-        here = np.arange(self.length)
-        runs = by[here[:, None] - here[None, :] - low]  # (key index, query index)
-        whole = stacked[runs].transpose(2, 0, 3, 1).reshape(count, count)
-        return total_order(whole, True)
+            return None
+        match = self._matches(family, atoms, keys, queries)
+        for beats in (match, self._without_itself(match, atoms), ~match):  # what is not selected is counted, too
+            if beats is not None and partial_order(beats):
+                return Order(atoms, ~beats & ~beats.T)
+        return None
+
+    def _ties(self, order: Order) -> np.ndarray:
+        """(state, state): which two positions in these states may have equal widths."""
+        if self.indices not in order.atoms:
+            return order.equal
+        here = np.indices([atom.size for atom in order.atoms])[order.atoms.index(self.indices)].ravel()
+        return np.asarray(order.equal & (here[:, None] != here[None, :]))
+
+    def _matches(self, family: Family, atoms: tuple[Atom, ...], keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
+        """(key state, query state): which match."""
+        if self.indices not in atoms:
+            return np.asarray(family.runs[0][2][np.ix_(keys, queries)])
+        here = np.indices([atom.size for atom in atoms])[atoms.index(self.indices)].ravel()
+        distance = here[:, None] - here[None, :]
+        match = np.zeros((len(keys), len(queries)), dtype=bool)
+        for low, high, part in family.runs:
+            match |= part[np.ix_(keys, queries)] & (distance >= low) & (distance <= high)
+        return match & (distance <= 0) if self.causal else match
+
+    def _without_itself(self, match: np.ndarray, atoms: tuple[Atom, ...]) -> np.ndarray | None:
+        """Without the position itself, where each counts itself and states have an index."""
+        if self.indices not in atoms or not match.diagonal().all():
+            return None
+        without = match.copy()
+        np.fill_diagonal(without, False)
+        return without
 
     # --- aggregates ---
 
@@ -528,6 +560,8 @@ class Analysis:
         prefer = self._preference(sop, value)
         if prefer is not None or self._selects_one(selection):
             return self._picked(sop, selection, value, prefer)
+        if self._selects_equals(selection, value.function):
+            return self._any_of_equals(sop, selection, value)
         if isinstance(sop, AggregateMax | AggregateMin):
             return self._extreme(sop, selection, value)
         return self._averaged(sop, selection, value, sop.default, by_index)
@@ -584,7 +618,65 @@ class Analysis:
                 places = [np.argwhere(keys.table == c)[:, axis] for c in wanted]
                 if all(len(set(place.tolist())) == 1 for place in places):
                     return True
-        return False
+        positions = Func.of_atom(self.indices)  # two positions never hold the same index
+        return self._selects_equals(selection, positions)
+
+    def _selects_equals(self, selection: Selection, value: Func) -> bool:
+        """Whether all positions that a head selects at once hold equal values.
+
+        Either the selected keys decide the value, or they fix a width by which positions are ordered: two positions
+        of one width do not beat each other, as two largest values, or two first occurrences of one token.
+        """
+        orders = [atom.order for atom in selection.keys.atoms if isinstance(atom, Width)]
+        return any(self._equal_where_selected(selection, value, order) for order in (None, *orders))
+
+    def _equal_where_selected(self, selection: Selection, value: Func, order: Order | None) -> bool:
+        states = () if order is None else order.atoms
+        atoms = union(selection.keys, value, Func(states, np.zeros(0)))
+        if size_of(atoms) > MAX_TABLE:
+            return False
+        keys, values = (np.array(side.over(atoms)).ravel() for side in (selection.keys, value))
+        mask = possible(atoms, self.indices)
+        known = (keys >= 0) & (values >= 0) & (True if mask is None else mask.ravel())
+        axes = dict(zip(atoms, np.indices([atom.size for atom in atoms]).reshape(len(atoms), -1)))
+        shared = [atom for atom in atoms if self._is_shared(atom)]
+        if order is not None and size_of((*states, *shared)) > MAX_ORDER:
+            shared = []
+        counted = [axes[a] for a in atoms if isinstance(a, Width) and order is not None and a.order is order]
+        alike, at = (_combined(axes, some, len(keys)) for some in (shared, states))
+        ties = np.ones((1, 1), dtype=bool) if order is None else self._ties(order)
+        ties = np.kron(np.eye(size_of(shared), dtype=bool), ties)
+        for column in np.unique(selection.match, axis=1).T:
+            chosen = known & column[np.maximum(keys, 0)]
+            group = alike[chosen]
+            if counted and not _equal_in_ties(np.eye(size_of(shared), dtype=bool), group, counted[0][chosen]):
+                return False
+            if not _equal_in_ties(ties, group * (size_of(states)) + at[chosen], values[chosen]):
+                return False
+        return True
+
+    def _is_shared(self, atom: Atom) -> bool:
+        """Whether an atom has the same value at all positions: its heads select the same for all."""
+        if self.causal or not isinstance(atom, Width | Picked | Averaged | Extreme):
+            return False
+        used = [*(t for _, t in atom.terms), *atom.spots] if isinstance(atom, Width) else [atom.selection]
+        return all(one.offsets is None and not one.queries.atoms for one in used)
+
+    def _any_of_equals(self, sop: Aggregate, selection: Selection, value: Values) -> Values:
+        """The common value of what is selected: numbered, so that the mean is the number itself."""
+        key = ("equals", selection.key, value.function.key, tuple(value.domain), sop.default)
+        if key not in self._made:
+            domain = Domain(sop.name)
+            codes = tuple(Fraction(place) for place in range(len(value.domain)))
+            levels = [(code, domain.place(v)) for code, v in zip(codes, value.domain)]
+            nothing = Fraction(-1)
+            self._made[key] = self._add(
+                Averaged(
+                    len(self.atoms), sop.name, domain.values, None, selection, value.function, codes,
+                    ((nothing, domain.place(sop.default)), *levels), nothing, sop.default, equal=True,
+                )
+            )  # fmt: skip
+        return self._atom(self._made[key])
 
     def _picked(self, sop: Aggregate, selection: Selection, value: Values, prefer: str | None) -> Values:
         prefer = None if self._selects_one(selection) else prefer
@@ -706,6 +798,26 @@ class Analysis:
             atom = Extreme(len(self.atoms), sop.name, domain.values, None, selection, ranked, len(order), places)
             self._made[key] = self._add(atom)
         return self._atom(self._made[key])
+
+
+def _combined(axes: dict[Atom, np.ndarray], atoms: Sequence[Atom], count: int) -> np.ndarray:
+    """A number for each combination of the atoms' values."""
+    found = np.zeros(count, dtype=np.int64)
+    for atom in atoms:
+        found = found * atom.size + axes[atom]
+    return found
+
+
+def _equal_in_ties(ties: np.ndarray, states: np.ndarray, values: np.ndarray) -> bool:
+    """Whether any two positions in states that are tied hold equal values."""
+    if not len(states):
+        return True
+    there, place = np.unique(states, return_inverse=True)
+    least, most = np.full(len(there), np.iinfo(np.int64).max), np.full(len(there), -1)
+    np.minimum.at(least, place, values)
+    np.maximum.at(most, place, values)
+    apart = np.maximum(most[:, None], most[None, :]) != np.minimum(least[:, None], least[None, :])
+    return not bool((ties[np.ix_(there, there)] & apart).any())
 
 
 def _digit(ranks: dict[Any, int], sop: SOp, low: bool) -> SOp:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from kleene.errors import ProgramError
 
 Value = Any  # None, a bool, an int, a float, a str, or a tuple of them
+NumericValue = int | float
 Predicate = Callable[[Any, Any], Any]  # of a key and a query
 SelectorValue = list[list[bool]]
 E = TypeVar("E", bound="RASPExpr")

@@ -133,9 +133,12 @@ def by_distance(match: np.ndarray, keys: np.ndarray, queries: np.ndarray) -> lis
     return runs
 
 
-def total_order(match: np.ndarray, same: bool) -> bool:
-    """Whether a relation of a set with itself is a strict total order: every element beats another number of others."""
-    if not same or match.shape[0] != match.shape[1] or match.diagonal().any():
+def partial_order(beats: np.ndarray) -> bool:
+    """Whether a relation of a set with itself is a strict partial order: no element beats itself, and it is transitive.
+
+    Then an element that beats another is beaten by fewer: two that are beaten by equally many do not beat each other.
+    """
+    if beats.diagonal().any():
         return False
-    scores = match.sum(axis=0)
-    return len(set(scores.tolist())) == len(scores) and bool(np.array_equal(match, scores[:, None] < scores[None, :]))
+    numbers = beats.astype(np.float32)
+    return not bool(((numbers @ numbers > 0) & ~beats).any())

@@ -110,7 +110,7 @@ def _aggregate(analysis: Analysis, expr: Aggregate) -> Iterator[str]:
     if is_numerical(expr) and expr.default != 0:
         yield "Tracr rejects a default other than 0 of a numerical Aggregate"
     values = analysis.of(expr).function
-    averaged = len(values.atoms) == 1 and isinstance(values.atoms[0], Averaged)
+    averaged = len(values.atoms) == 1 and isinstance(values.atoms[0], Averaged) and not values.atoms[0].equal
     domain = analysis.of(expr.sop).domain
     if averaged and is_categorical(expr) and len(domain) > 1:
         yield "can select several positions with different values, where Tracr's network is silently wrong"

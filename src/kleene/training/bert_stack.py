@@ -17,7 +17,7 @@ from kleene.training.loop import seeded
 
 # tokens (models, batch, time), labels (models, batch, operands), the learning rate of all or of each model
 Batch = tuple[Tensor, Tensor, float | Tensor]
-EAGER = 2  # steps of a shape before it is captured
+EAGER = 2  # steps of a shape before its capture
 BETAS = (0.9, 0.999)
 
 
@@ -105,7 +105,7 @@ class Descent:
         self.graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Tensor, Tensor, Tensor]] = {}
 
     def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Make the step; the models' mean loss."""
+        """Make the step. Return the mean loss of the models."""
         tokens, labels, rate = batch
         for group in self.optimiser.param_groups:
             if isinstance(group["lr"], Tensor):
@@ -127,7 +127,7 @@ class Descent:
         return loss
 
     def _capture(self, shape: tuple[int, ...], tokens: Tensor, labels: Tensor) -> bool:
-        """Capture the step for a shape; Return False if this machine cannot; steps then run uncaptured, and slower."""
+        """Capture the step for a shape. Return False if this machine cannot; steps then run uncaptured, and slower."""
         if self.refused:
             return False
         at_tokens, at_labels = tokens.clone(), labels.clone()

@@ -18,9 +18,9 @@ from kleene.training.from_traces import reference
 from kleene.training.loop import fingerprint, seeded, train
 from kleene.training.options import GradientStep, Metrics, Storage, TrainingPlan
 
-IGNORED = -100  # the label of a position that is not learned
+IGNORED = -100  # the label of a position without a target
 READS = ("all", "last")
-EVALUATED = 1024  # examples that the metrics are measured on
+EVALUATED = 1024  # examples that the metrics use
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def right(model: StandardTransformer, data: Data, targets: Tensor | None = None,
     """Which examples are right at every position that is read.
 
     With a decoder this is teacher forced, and the same as decoding greedily: up to the first mistake the decoder
-    has read nothing but what is right.
+    has read only right tokens.
     """
     model.eval()
     found = []

@@ -1,4 +1,5 @@
-"""Trace supervision (ALTA, appendix C.1): an MLP learns a program's steps, and stands in the compiled network.
+"""Trace supervision (ALTA, appendix C.1): an MLP learns a program's steps, and replaces the MLP of the compiled
+network.
 
 The MLP is given the residual stream after attention, as the program's traces have it, and learns the residual
 stream after the layer, by mean squared error. Noise on its input makes it robust to its own imprecision, which
@@ -145,7 +146,7 @@ def accuracy(net: Any, program: ProgramClass, inputs: Sequence[Sequence[int]], r
 
 
 def reference(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[list[int]]:
-    """What the program gives, by the rule machine."""
+    """The program's outputs, by the rule machine."""
     from kleene.lowering.rule_machine import RuleMachine
 
     return [list(output) for output in RuleMachine(guarded_updates(program)).run_batch(inputs)]

@@ -221,7 +221,7 @@ class Stack(nn.Module):
 
 
 def columns(texts: Sequence[Tensor], batch: int, device: torch.device | str = "cpu") -> Tensor:
-    """Texts of one length, one a model, as (time, models, batch): each cut into `batch` columns.
+    """Texts of one length, one per model, as (time, models, batch): each cut into `batch` columns.
 
     >>> columns([torch.arange(6)], 2)[:, 0].tolist()
     [[0, 3], [1, 4], [2, 5]]

@@ -60,7 +60,7 @@ def seeded(seed: int, step: int) -> int:
 
 
 def fingerprint(*parts: Any) -> str:
-    """A digest of tensors and of what JSON holds: what a run learns from, so that a folder never goes on with another.
+    """A digest of tensors and JSON values: the data of a run, so that a folder never continues with other data.
 
     >>> fingerprint(torch.ones(2), "a") == fingerprint(torch.ones(2), "a") != fingerprint(torch.ones(2), "b")
     True
@@ -220,7 +220,7 @@ def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[int, Metrics
 
 
 class _Checkpoints:
-    """One folder a checkpoint, named by its step and put in place whole; only the newest is kept."""
+    """One folder per checkpoint, named by its step and renamed into place; only the newest is kept."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], storage: Storage) -> None:
         self.folder, self.storage = folder, storage
@@ -307,7 +307,7 @@ class _Checkpoints:
 
 
 def spent(folder: Path) -> float:
-    """The seconds of training behind the checkpoints below a folder, also of runs that were killed."""
+    """The seconds of training in the checkpoints below a folder, killed runs included."""
     return sum(float(read_json(path).get("seconds", 0.0)) for path in folder.rglob("checkpoint-*[0-9]/checkpoint.json"))
 
 

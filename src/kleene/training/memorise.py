@@ -1,4 +1,4 @@
-"""Teaching a Synthesizer's network programs by gradient descent: summed cross-entropy over the operands."""
+"""Teach a Synthesizer's network programs by gradient descent: summed cross-entropy over the operands."""
 
 from __future__ import annotations
 

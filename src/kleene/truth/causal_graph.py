@@ -106,7 +106,7 @@ class HeldLayer(RunningLayer):
 
 
 def _run(part: ProgramClass | LayerProgram, states: States, number: int, held: Any = None) -> States | None:
-    """The states after one layer; None where the program raises."""
+    """The states after one layer; None if the program raises."""
     layer = HeldLayer(part.spec, states, number)
     layer.held = held or {}
     try:
@@ -145,18 +145,18 @@ class _Builder:
             raise InputError(f"{program.spec.name}: {nodes:,} nodes; a causal graph has at most {MAX_NODES:,}")
 
     def part(self, layer: int) -> ProgramClass | LayerProgram:
-        """The program as a layer sees it, counted from 1."""
+        """The program as layer k sees it, counted from 1."""
         parts = self.program.by_layer
         return parts[(layer - 1) % len(parts)]
 
     def _looking(self, layer: int) -> dict[tuple[str, int], HeadOutput]:
-        """What every head of a layer reads at every position."""
+        """The output of every head of a layer at every position."""
         running = self.layers[layer - 1][0]
         heads = {**running.spec.heads, **running.spec.moves}
         return {(name, i): running.output(h, i) for name, h in heads.items() for i in range(len(running.states))}
 
     def _changes_output(self, states: States | None, layer: int) -> bool:
-        """Whether the run that goes on from other states after a layer ends otherwise."""
+        """Whether a run that continues from other states after a layer has another end."""
         for number in range(layer + 1, len(self.states)):
             if states is None or states == self.states[number - 1]:
                 break
@@ -168,7 +168,7 @@ class _Builder:
         return states is None
 
     def _changed(self, after: States | None, layer: int) -> Iterator[Node]:
-        """The variables of a layer that are not as they were; all, where the layer raised."""
+        """The variables of a layer that changed; all of them if the layer raised."""
         for position, before in enumerate(self.states[layer]):
             for name, value in before.items():
                 if after is None or after[position][name] != value:
@@ -227,7 +227,7 @@ def causal_graph(program: ProgramClass, input: Input, *, max_layers: int = 10_00
     parity_relative: 2 layers, 30 nodes, 27 edges; 18 nodes and 19 edges can change the output
     """
     if not isinstance(program, ProgramClass):
-        raise InputError(f"causal_graph: a {type(program).__name__}; an attention program is needed")
+        raise InputError(f"causal_graph: a {type(program).__name__}; give an attention program")
     tokens = tokens_of(program, input)
     if program.spec.max_tokens is not None:
         raise InputError(f"{program.spec.name}: appends tokens; a causal graph is of one run without that")

@@ -96,11 +96,11 @@ class Order:
 
     @property
     def stacks(self) -> bool:
-        """Whether its models are transformers that train in stacks."""
+        """Whether the models are transformers that train in stacks."""
         return self.kind == "program" and self.level in ("interchange", "trained")
 
     def check(self) -> None:
-        """Refuse what cannot be made."""
+        """Reject an order that cannot be made."""
         if self.kind not in LEVELS:
             raise InputError(f"kind {self.kind!r}: unknown; there are {', '.join(LEVELS)}")
         if self.level not in LEVELS[self.kind]:
@@ -115,7 +115,7 @@ class Order:
             if not least <= number <= most:
                 raise InputError(f"{name} {number}: must be from {least} to {most}")
         if self.count < 1:
-            raise InputError(f"count {self.count}: at least one model is needed")
+            raise InputError(f"count {self.count}: make at least one model")
         for name, (low, high), least, most in (
             ("states", self.states, 2, 200),
             ("symbols", self.symbols, 2, 26),
@@ -340,7 +340,7 @@ def build(
     progress: Callable[[int], None] = lambda done: None,
     runner: Runner = one_by_one,
 ) -> list[dict[str, Any]]:
-    """Make the models of an order in a folder, one subfolder each; what each is, in brief.
+    """Make the models of an order in a folder, one subfolder each. Return a summary of each.
 
     - `order`: what to make.
     - `folder`: where; new, empty, or with a part of the same order: then the rest is made. A model that is there is
@@ -468,9 +468,9 @@ def models_in(folder: str | Path) -> Iterator[Model]:
 
 
 def describe(made: list[dict[str, Any]]) -> str:
-    """How many were made, and how many are certified or agree."""
+    """The number of models, and how many are certified or agree."""
     if not made:
-        return "no stack of models is done; the same command goes on"
+        return "no stack of models is done yet; run the same command again to continue"
     certified = sum(one["certified"] for one in made)
     agreement = min(one["agreement"] for one in made)
     said = f"{len(made)} models, {certified} certified; the least agreement on random words is {agreement:.4f}"

@@ -147,7 +147,7 @@ class ProductGame:
 
 @dataclass(frozen=True)
 class TableGame:
-    """The value of every word that can be drawn: one axis a position, one entry per symbol that can stand there."""
+    """The value of every word that can be drawn: one axis per position, one entry per symbol that can stand there."""
 
     table: Array
     word: tuple[int, ...]  # by position, the index of the word's own symbol along the axis
@@ -264,7 +264,7 @@ def game_of(machine: Machine, word: Input, distribution: Chances = None, positio
 
     machine: an automaton, a weighted automaton, a transducer, an attention program, or anything with an `alphabet` and
         `accepts_batch`.
-    word: the word; for an attention program its tokens, or text where it takes text.
+    word: the word; for an attention program its tokens, or text if it takes text.
     distribution: how symbols outside a coalition are drawn.
     position: for attention programs, the position whose output counts; by default the last.
     """
@@ -322,7 +322,7 @@ def _weighted_game(machine: WeightedAutomaton, word: Any, given: Chances) -> Pro
 
 
 def _transducer_game(machine: Transducer, word: Any, given: Chances) -> ProductGame:
-    """The value: whether the last move writes what it writes on the word itself. A state's copy says that it did."""
+    """The value: whether the last move writes the same as on the word itself. A copy of each state records it."""
     states, count = machine.table.shape
     _check_states(2 * states, count, len(word))
     state, wanted = machine.start, None
@@ -372,7 +372,7 @@ def _answers_game(machine: Any, word: Any, given: Chances) -> TableGame:
 
 
 def _program_game(program: ProgramClass, word: Any, given: Chances, position: int | None) -> TableGame:
-    """The value: whether a position's output is what it is on the word itself."""
+    """The value: whether the output at a position is the same as on the word itself."""
     tokens = tokens_of(program, word)
     size = len(tokens)
     at = size - 1 if position is None else position
@@ -384,7 +384,7 @@ def _program_game(program: ProgramClass, word: Any, given: Chances, position: in
     try:
         outputs = run_all(program, words)
     except KleeneError as error:
-        raise InputError(
+        raise NotSupported(
             f"{program.spec.name}: has no output on some inputs that can be drawn ({error}); "
             "give a distribution, one mapping per position, under which every input has one"
         ) from None
@@ -396,7 +396,7 @@ def tokens_of(program: ProgramClass, word: Any) -> list[int]:
     """The tokens of an input; text goes through the program's `encode`."""
     if isinstance(word, str):
         if not hasattr(program, "encode"):
-            raise InputError(f"{program.spec.name}: takes no text; give its tokens, such as [2, 1, 0]")
+            raise InputError(f"{program.spec.name}: takes no text; give tokens, such as [2, 1, 0]")
         word = program.encode(word)
     return list(program.spec.check_input(word))
 

@@ -28,8 +28,8 @@ from kleene.training.loop import Run, fingerprint, train
 from kleene.training.options import Evaluation, GradientStep, Storage
 from kleene.truth.program_tables import Tables
 
-MOST_PAIRS = 1024  # of inputs, where the effects of nodes are found
-EDGE_PAIRS = 128  # where those of edges are
+MOST_PAIRS = 1024  # the most pairs of inputs for the effects of nodes
+EDGE_PAIRS = 128  # pairs of inputs for the effects of edges
 BLOCK = 4096  # pairs at a time
 CLIP = 1.0  # the largest norm of a network's gradient
 SINGLE, SEVERAL = 0.5, 0.75  # shares of a batch: one node of the circuit; up to here several; then none
@@ -105,7 +105,7 @@ def edge_effects_of(tables: Tables, pairs: int = EDGE_PAIRS) -> dict[tuple[str, 
     found: dict[tuple[str, str], float] = {}
 
     def note(start: str, end: int, layer: int, changed: Tensor) -> None:
-        """What the target `end` becomes, as a share of outputs that change."""
+        """The effect of the target `end`, as a share of outputs that change."""
         given = [part.clone() for part in values]
         given[layer][..., end] = changed
         node = layer * len(tables.names) + end
@@ -199,11 +199,11 @@ def _error(logits: Tensor, wanted: Tensor) -> Tensor:
 
 @torch.no_grad()
 def measure(model: StackedTransformer, tables: Tables, circuit: Tensor, pairs: int = 2048) -> list[dict[str, Any]]:
-    """What was reached, for each network.
+    """The measures that each network reached.
 
     - `accuracy`: the share of inputs with the program's output at every position.
     - `interchange`: the share of interchanges of a node of the circuit, at all positions, after which every position
-      has what the program has; the mean over nodes, and `interchange_least`, the least.
+      equals the program's; the mean over nodes, and `interchange_least`, the least.
     - `off_circuit`: the share of interchanges of a node off the circuit that change some position; mean and `most`.
     """
     every = tables.every_input().expand(len(tables), -1, -1)
@@ -259,7 +259,7 @@ def _clip_each(optimiser: torch.optim.Optimizer, *_: Any) -> None:
 def train_stack(
     tables: Tables, circuit: Tensor, schedule: Schedule, *, every: int | None = None, storage: Storage | None = None
 ) -> tuple[StackedTransformer, Run]:
-    """Train one network for each program; where the storage has a folder, a second call goes on.
+    """Train one network for each program; if the storage has a folder, a second call continues.
 
     - `tables`: the programs; their tensors' device is where training runs.
     - `circuit`: (program, node), whether a node is in the circuit.

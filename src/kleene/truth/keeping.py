@@ -1,7 +1,7 @@
 """Faithfulness and completeness: how an answer changes if only some parts are kept, or some are removed.
 
-The parts with the largest scores are kept, and all others are drawn anew (symbols) or interchanged (nodes, edges): the
-share of answers that stay is the faithfulness. The same parts are drawn anew or interchanged, and all others are kept:
+Keep the parts with the largest scores, and redraw (symbols) or interchange (nodes, edges) all others: the
+share of answers that stay is the faithfulness. Redraw or interchange these parts, and keep all others:
 the share of answers that are lost is the completeness. Both count beside what is lost where everything is changed: 0 is
 what keeping nothing gives, 1 what changing nothing gives (for completeness: changing everything). Each is a mean over
 several sizes of the kept part. None where nothing is lost even then.
@@ -44,7 +44,7 @@ def _both(stays: Callable[[Array], float], choices: list[Array]) -> Measured:
 
 
 def keep_nodes(graph: CircuitGraph, scores: Array) -> Measured:
-    """For nodes that are interchanged."""
+    """For interchanged nodes."""
     answer = graph.clean.logits.argmax(-1)
 
     @torch.no_grad()
@@ -56,7 +56,7 @@ def keep_nodes(graph: CircuitGraph, scores: Array) -> Measured:
 
 
 def keep_edges(graph: CircuitGraph, scores: Array) -> Measured:
-    """For edges that are interchanged."""
+    """For interchanged edges."""
     answer = graph.clean.logits.argmax(-1)
 
     @torch.no_grad()

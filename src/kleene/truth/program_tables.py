@@ -58,7 +58,7 @@ def _step_table(program: ProgramClass) -> Tensor:
 
 
 def _looking(head: HeadSpec, spec: Spec, length: int) -> Tensor:
-    """How much each position wants each other one: (from, to); −inf where it cannot look."""
+    """The score of each position for each other: (from, to); −inf where it cannot look."""
     found = torch.full((length, length), -torch.inf)
     for i, j in product(range(length), repeat=2):
         if head.allows(j - i) and not (spec.causal and j > i):
@@ -88,7 +88,7 @@ class Tables:
     """Programs of one shape as tensors; the first dimension of each is the program.
 
     Nodes of a layer are the heads, then the variables that `step` leaves, in the order of `names`. Values are
-    (program, batch, position, node), one such tensor a layer.
+    (program, batch, position, node), one such tensor per layer.
     """
 
     names: tuple[str, ...]  # heads, then variables
@@ -151,7 +151,7 @@ class Tables:
         )
 
     def looked_up(self, state: Tensor) -> Tensor:
-        """What the heads give on variables (program, batch, position, variable)."""
+        """The outputs of the heads on variables (program, batch, position, variable)."""
         count, batch = state.shape[:2]
         query, key, value = (
             state.gather(3, self.reads[:, w, None, None].expand(-1, batch, self.length, -1)).transpose(2, 3)
@@ -172,7 +172,7 @@ class Tables:
         return self.first[programs, places, inputs]
 
     def stepped(self, state: Tensor, read: Tensor) -> Tensor:
-        """The variables after `step`, from the variables and what the heads give."""
+        """The variables after `step`, from the variables and the heads' outputs."""
         rows = (torch.cat([state, read], -1) * self.strides).sum(-1)
         programs = torch.arange(len(state), device=state.device)[:, None, None]
         return self.step[programs, rows.clamp(min=0)]

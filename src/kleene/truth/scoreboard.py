@@ -1,4 +1,4 @@
-"""The scoreboard: how well methods find what is true.
+"""The scoreboard: how well methods find the truth.
 
 For each word of each model a method's scores are compared with the exact Shapley values of the automaton or program, or
 with the sizes of its exact interactions; nodes and edges of a program with the effects of interchanging them. Five
@@ -62,9 +62,9 @@ def auroc(scores: Array, positive: Array) -> float:
 
 
 def compare(scores: Array, truth: Array, signed: bool, inside: Array | None = None) -> dict[str, float] | None:
-    """The measures on one word; None where the truth makes no difference between its symbols.
+    """The measures on one word; None if the truth does not differ between its symbols.
 
-    `inside` says what AUROC is to find; by default what is above the median.
+    `inside` is the set that AUROC looks for; by default the values above the median.
     """
     scale = np.abs(scores).max(initial=0.0)
     scores = np.round(scores / scale, DIGITS) if scale > 0 and np.isfinite(scale) else np.zeros_like(truth)
@@ -117,7 +117,7 @@ def _interchanges(kind: str) -> Method:
 
 
 def chosen(names: Iterable[str]) -> list[tuple[str, str, Method]]:
-    """(kind, name, method) of the methods asked for; "exact" is the planted one."""
+    """(kind, name, method) of the requested methods; "exact" is the planted one."""
     found = []
     for name in names:
         if name == "exact":
@@ -332,7 +332,7 @@ def _score_folder(folder: Path, root: Path, names: list[str], seeds: int, keep: 
 
 
 def _key(seeds: int) -> dict[str, Any]:
-    """What kept entries depend on, beside the model and the method."""
+    """What kept entries depend on, besides the model and the method."""
     return {"seeds": seeds, "code": _code()}
 
 
@@ -364,7 +364,7 @@ def score(
     - `progress`: called with the number of models done.
     """
     if seeds < 1:
-        raise InputError(f"seeds {seeds}: at least one is needed")
+        raise InputError(f"seeds {seeds}: give at least one")
     names, root = list(dict.fromkeys(methods)), Path(folder)
     chosen(names)  # refuse unknown names before any work
     places = [place for group in folders_in(root).values() for place in group[:limit]]

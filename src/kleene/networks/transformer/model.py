@@ -569,7 +569,8 @@ class Transformer(nn.Module):
         return self.words.decode(outputs)
 
     def apply(self, sequence: Any) -> Any:
-        """Run a sequence, and return the value of each position as `.decoded`, the beginning first if it was given.
+        """Run a sequence, and return the value of each position as `.decoded`, with the beginning and the padding that
+        were given.
 
         With a function, it is `torch.nn.Module.apply`.
         """
@@ -579,7 +580,8 @@ class Transformer(nn.Module):
         outputs = self.run(words.encode(sequence))
         given = words.read(sequence) if isinstance(sequence, str) else list(sequence)
         begins = [words.bos] if given[:1] == [words.bos] else []
-        return Applied([*begins, *words.decode(outputs)], outputs.layers)
+        ends = [words.pad] * words.padding(given)
+        return Applied([*begins, *words.decode(outputs), *ends], outputs.layers)
 
     # --- files ---
 

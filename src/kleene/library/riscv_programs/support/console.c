@@ -30,3 +30,12 @@ void *sbrk(ptrdiff_t more) {
     top += more;
     return old;
 }
+
+/* What abort, raise and assert ask for: there is one process, and a signal ends it as a shell would say. */
+void _exit(int code); /* in start.S */
+int getpid(void) { return 1; }
+int kill(int process, int signal) {
+    (void)process;
+    _exit(128 + signal);
+    return 0;
+}
