@@ -1235,8 +1235,7 @@ class Selection:
             named = (part_of(limit) for limit in limits.keys() - self.net.layout.keys())
             bits = [found[1] for found in named if found is not None and found[0] == name]
             if bits:
-                if np.delete(table, bits).any():
-                    raise self.refuse(f"its scores depend on other bits of '{name}'")
+                self.need(not np.delete(table, bits).any(), f"its scores depend on other bits of '{name}'")
                 self.conditions += [(int(table[place]), 0) for place in bits]
             elif name in limits:
                 index = limits[name]

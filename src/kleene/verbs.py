@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from kleene.networks.rnn.linear import LinearRNN
     from kleene.networks.rnn.oracle import OracleRNN
     from kleene.networks.rnn.sequence import SequenceRNN
+    from kleene.networks.stock.acceptor import StockAcceptor
     from kleene.networks.stock.mamba import MambaAcceptor
     from kleene.networks.stock.model import StockModel
     from kleene.networks.stock.olmo_hybrid import OlmoHybridAcceptor
@@ -646,11 +647,9 @@ def decompile(network: LinearRNN, *, to: Literal["regex"], limit: int = 100_000)
 @overload
 def decompile(network: LinearRNN, *, to: Literal["weighted"], limit: int = 100_000) -> WeightedAutomaton: ...
 @overload
-def decompile(
-    network: MambaAcceptor | OlmoHybridAcceptor, *, to: Literal["dfa"] = "dfa", limit: int = 20_000
-) -> DFA: ...
+def decompile(network: StockAcceptor, *, to: Literal["dfa"] = "dfa", limit: int = 20_000) -> DFA: ...
 @overload
-def decompile(network: MambaAcceptor | OlmoHybridAcceptor, *, to: Literal["regex"], limit: int = 20_000) -> str: ...
+def decompile(network: StockAcceptor, *, to: Literal["regex"], limit: int = 20_000) -> str: ...
 @overload
 def decompile(network: SequenceRNN, *, limit: int = 100_000) -> Transducer: ...
 @overload
@@ -754,7 +753,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN | MambaAcceptor | OlmoHybridAcceptor | Transformer,
+    machine: ExactRNN | GatedRNN | LinearRNN | StockAcceptor | Transformer,
     network: Acceptor | TuringMachine | Decider | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -842,9 +841,7 @@ def certify(
     tolerance: float = 1e-6,
 ) -> WordCertificate: ...
 @overload
-def certify(
-    network: MambaAcceptor | OlmoHybridAcceptor, *, machine: DFA | None = None, limit: int = 20_000
-) -> WordCertificate: ...
+def certify(network: StockAcceptor, *, machine: DFA | None = None, limit: int = 20_000) -> WordCertificate: ...
 @overload
 def certify(
     network: SequenceRNN,

@@ -107,7 +107,7 @@ def test_verify_words(tmp_path: Path) -> None:
     assert not verify_words(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, None).holds
     assert verify_words(str(tmp_path / "even"), str(tmp_path / "ones.att"), None, None, 0, ["11"]).holds
     assert verify_words("addition", None, None, None, 0, None) is None
-    with pytest.raises(kl.FileError, match="not a machine's file"):
+    with pytest.raises(kl.FileError, match="neither a machine's file"):
         verify_words(str(tmp_path / "even"), "addition", None, None, 0, None)
 
 
@@ -239,3 +239,14 @@ def test_notes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         main(["run", str(tmp_path / "m.att"), "a"])
     error = capsys.readouterr().err
     assert error.startswith("kleene: note: ") and error.count("\n") == 1
+
+
+def test_verify_compares_two_saved_networks(tmp_path: Path):
+    for pattern, to in (("a*b", "lstm"), ("a*b", "transformer"), ("a*bb", "linear")):
+        kl.compile(kl.regex(pattern, alphabet="ab"), to=to).save(tmp_path / to)
+    lstm, transformer, linear = (str(tmp_path / name) for name in ("lstm", "transformer", "linear"))
+    for pair in ((lstm, transformer), (transformer, lstm)):
+        assert verify_words(*pair, None, None, 0, None).holds
+    assert not verify_words(lstm, linear, None, None, 0, None).holds
+    with pytest.raises(kl.FileError, match="nor a saved network"):
+        verify_words(lstm, str(tmp_path / "nothing"), None, None, 0, None)

@@ -169,8 +169,13 @@ def test_lengths_and_inputs_are_checked() -> None:
     net = kl.compile(Sums, to="llama", length=20)
     with pytest.raises(kl.InputError, match="token 4 at position 1"):
         net.run([1, 4])
-    with pytest.raises(kl.InputError, match="over the 20 of this model"):
+    with pytest.raises(kl.InputError, match="exceed the 20 of this model"):
         net.run([1] * 15)
+    with pytest.raises(kl.InputError, match="token 9 is outside 0 … 3"):
+        net.decode([9])
+    with pytest.raises(kl.InputError, match="a decoder says itself how many layers"):
+        kl.compile(Sums, to="llama", layers=3)
+    assert net.run("12").text == net.decode(net.run([1, 2])) == net.decode(Sums.run([1, 2]))
 
 
 # --- encoders that look left ---
@@ -210,5 +215,7 @@ def test_sizes_are_checked() -> None:
         kl.compile(Recall, to="llama", size={"width": 16})
     with pytest.raises(kl.InputError, match="not known; known: gpt2"):
         kl.compile(Recall, to="llama", size="gpt5")
+    with pytest.raises(kl.InputError, match="size=3: a mapping"):
+        kl.compile(Recall, to="llama", size=3)  # type: ignore[call-overload]
     with pytest.raises(kl.InputError, match="spare='noise'"):
         kl.compile(Recall, to="llama", spare="noise")  # type: ignore[call-overload]

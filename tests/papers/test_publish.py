@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from data_sets import ROOT
 from kleene.errors import FileError, InputError
+from kleene.files import write_json
 from kleene.papers import protocol_of
 from kleene.papers.provenance import git
 from kleene.papers.publish import derive, main, publish, published, raw_of, read_raw, stale, write_raw
@@ -87,6 +89,27 @@ def test_raw_runs_are_small_and_always_the_same_bytes(tmp_path: Path) -> None:
     first = (tmp_path / "again.gz").read_bytes()
     write_raw(tmp_path / "again.gz", read_raw(tmp_path / "again.gz"))
     assert (tmp_path / "again.gz").read_bytes() == first
+
+
+def test_a_longer_published_run_stands(tmp_path: Path) -> None:
+    def folder(name: str, steps: int, rate: float = 0.1, asked: int = 9) -> Path:
+        entry = {"arguments": {"steps": asked, "rate": rate}, "finished": False}
+        result = {"step": steps, "commit": "1234567", "seconds": 1.0, "device": "CPU", "right": name}
+        write_json(tmp_path / name / "runs/tiny/with-seed-0.json", entry | {"result": result})
+        write_json(tmp_path / name / "config.json", {"experiment": "alta.frozen", "scale": "tiny"})
+        write_json(tmp_path / name / "frozen.json", {"command": "kleene reproduce"})
+        return tmp_path / name
+
+    def stands(made: Path) -> str:
+        with suppress(KeyError, TypeError, AttributeError):  # the table of so bare a run
+            publish(made, tmp_path / "docs")
+        said: str = read_raw(tmp_path / "docs/alta/frozen-tiny.runs.json.gz")["with-seed-0"]["result"]["right"]
+        return said
+
+    assert stands(folder("first", 5)) == "first"
+    assert stands(folder("shorter", 4, asked=4)) == "first"
+    assert stands(folder("longer", 6)) == "longer"
+    assert stands(folder("another", 2, rate=0.2)) == "another"
 
 
 def test_publishing_adds_runs_and_derives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -134,3 +135,17 @@ def test_many_words_fit_into_the_rows_that_are_counted():
     count = packed.row_count([some])
     assert len(packed.pack(some, count)) == count * packed.width + 1024
     assert count * packed.width < 1.05 * int(packed.lengths[some].sum())
+
+
+def test_a_stack_goes_on_where_other_code_made_its_checkpoints(tmp_path, monkeypatch):
+    """The experiment's results of other code are made again, but the training goes on: the words are the same."""
+    torch.set_default_dtype(torch.float32)
+    chosen = {"only": ("*-1-own-*",), "workers": 1, "together": True}
+    END_TO_END.run("tiny", folder=tmp_path, progress=False, plan=Plan(steps=10, **chosen))
+    monkeypatch.setattr("kleene.papers.tasks.changed_code", lambda code: ["machines/spec.py"])
+    END_TO_END.run("tiny", folder=tmp_path, progress=False, plan=Plan(**chosen))
+    metrics = tmp_path / "runs" / "tiny" / "together-1-own" / "metrics.jsonl"
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [10, 20]
+    first = json.loads(metrics.read_text().splitlines()[0])
+    END_TO_END.run("tiny", folder=tmp_path, progress=False, plan=Plan(**chosen), settings={"rate": 0.1})
+    assert json.loads(metrics.read_text().splitlines()[0])["losses"] != first["losses"], "another task begins again"

@@ -21,14 +21,15 @@ STEPS = 1_000_000  # of a Turing machine, where no number is given
 def verify_words(
     name: str, other: str | None, lengths: range | None, random: int | None, seed: int, inputs: list[str] | None
 ) -> Any:
-    """The report of `kleene verify DIR [FILE]` or `kleene verify FILE` if words are checked; None if they are
-    not."""
+    """The report of `kleene verify DIR [FILE]`, `verify DIR DIR` or `verify FILE` if words are checked; None if they
+    are not."""
     from kleene import verbs
     from kleene.errors import FileError
 
     options: dict[str, Any] = {} if lengths is None else {"lengths": lengths}
     options |= {} if random is None else {"random": random, "seed": seed}
-    saved: Any = verbs.load(name) if _is_rnn(name) else None
+    second: Any = verbs.load(other) if other is not None and _kind(other) is not None else None
+    saved: Any = verbs.load(name) if _is_rnn(name) or (second is not None and _kind(name) is not None) else None
     machine: Any = find_machine(name) if other is None and saved is None else None
     if saved is None and machine is None:
         return None
@@ -36,9 +37,9 @@ def verify_words(
         options["inputs"] = [read_word(machine if saved is None else saved, [text]) for text in inputs]
     if saved is None:
         return verbs.verify(machine, verbs.compile(machine), **options)
-    wanted = None if other is None else find_machine(other)
+    wanted = find_machine(other) if other is not None and second is None else second
     if other is not None and wanted is None:
-        raise FileError(f"{other}: not a machine's file; use .json, .jff, .att or .yaml")
+        raise FileError(f"{other}: neither a machine's file (.json, .jff, .att, .yaml) nor a saved network")
     return verbs.verify(saved, wanted, **options)
 
 
@@ -65,24 +66,25 @@ def run_word(name: str, words: list[str], on: str | None, as_json: bool, brief: 
     show(f"{answer}s" if answer else "still running; raise --max-steps of 'kleene tm'")
     if brief:
         return True
-    by = "RNN" if evaluator == "network" else "interpreter"
+    by = (
+        evaluator if saved and _kind(name) not in ("rnn", "decider") else "RNN" if evaluator == "network" else evaluator
+    )
     taken = "" if steps is None else f", in {steps:,} step{'' if steps == 1 else 's'} of the machine"
     show(f"by the {by}{taken}")
     return True
 
 
-def _is_rnn(folder: str) -> bool:
-    """Whether a folder holds a network that reads words."""
+def _kind(folder: str) -> str | None:
+    """The kind of the network that a folder holds; None where it holds none."""
     path = Path(folder) / "kleene.json"
     content = read_json(path) if path.is_file() else None
-    return isinstance(content, dict) and content.get("kind") in (
-        "rnn",
-        "decider",
-        "gated",
-        "linear",
-        "mamba",
-        "olmo_hybrid",
-    )
+    kind = content.get("kind") if isinstance(content, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _is_rnn(folder: str) -> bool:
+    """Whether a folder holds a network that reads words one by one."""
+    return _kind(folder) in ("rnn", "decider", "gated", "linear", "mamba", "olmo_hybrid")
 
 
 def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:

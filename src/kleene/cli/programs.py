@@ -491,7 +491,8 @@ def verify(
         str, typer.Argument(metavar="PROGRAM|DIR", help=f"{PROGRAM_HELP}, a machine's file, or a saved network.")
     ],
     second: Annotated[
-        str | None, typer.Argument(metavar="PROGRAM", help="The program or the machine's file to compare DIR with.")
+        str | None,
+        typer.Argument(metavar="PROGRAM", help="What to compare DIR with: a program, a machine, a network."),
     ] = None,
     lengths: Annotated[
         str | None, typer.Option(help="All inputs of these lengths (1-8, or 4), or those of --random.")

@@ -91,6 +91,8 @@ def compile_stock(
 ) -> StockModel:
     if spare not in ("zero", "random"):
         raise InputError(f"spare={spare!r}; the weights that are left are 'zero' or 'random'")
+    if program.spec.max_tokens is not None and layers is not None:
+        raise InputError(f"{program.spec.name}: layers={layers}; a decoder says itself how many layers it has")
     if program.spec.max_tokens is not None or (layers is None and program.spec.halt):
         net = compile_program(program, length=length)
     else:  # an encoder, recast causally: every position gives its output

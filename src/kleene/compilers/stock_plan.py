@@ -237,8 +237,8 @@ def need_plain(spec: Spec) -> None:
     for head in spec.heads.values():
         if head.numerical:
             raise NotSupported(
-                f"{spec.name}: the head '{head.name}' averages, which breaks the constant norm of the residual stream; "
-                "use a head that selects one position"
+                f"{spec.name}: the head '{head.name}' averages, or gives numbers (kl.num), which breaks the constant "
+                "norm of the residual stream; use a head that selects one position, and values of kl.cat or kl.word"
             )
         if head.offsets is not None and len(head.offsets) > 1:
             raise NotSupported(

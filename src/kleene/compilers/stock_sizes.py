@@ -65,7 +65,7 @@ def read_size(size: str | Mapping[str, int] | None) -> Size:
             raise InputError(f"size={size!r}: not known; known: {', '.join(SIZES)}, or a mapping with {_keys()}")
         return SIZES[size]
     try:
-        return Size(**{key: int(value) for key, value in size.items()})
+        return Size(**{key: int(value) for key, value in dict(size).items()})
     except (TypeError, ValueError):
         raise InputError(f"size={size!r}: a mapping to whole numbers with some of {_keys()}") from None
 

@@ -247,8 +247,8 @@ def _run(job: Job) -> dict[str, dict[str, Any]]:
     if job.plan.late:
         return saved
     at = job.folder / job.label
-    if not any(saved.values()) and any((job.folder / f"{name}.json").exists() for name in job.tasks):
-        shutil.rmtree(at, ignore_errors=True)  # checkpoints of other tasks
+    if not any(saved.values()) and any(_of_another(job, name) for name in job.tasks):
+        shutil.rmtree(at, ignore_errors=True)
     begin, before = time.monotonic(), spent(at)
     if job.together:
         results = job.work(job.tasks, folder=at, deadline=job.plan.deadline)
@@ -259,6 +259,20 @@ def _run(job: Job) -> dict[str, dict[str, Any]]:
     seconds = round(spent_in_all / len(results), 1)
     origin = {"seconds": seconds, "device": device(), "commit": commit(), "code": loaded_code()}
     return {name: _keep(job, name, saved[name], result, origin) for name, result in results.items()}
+
+
+def _of_another(job: Job, name: str) -> bool:
+    """Whether checkpoints may be of another task: of other arguments, or of code that gave them another meaning.
+
+    What is trained together says itself what it learns from, so that it goes on when only code has changed.
+    """
+    path = job.folder / f"{name}.json"
+    return path.exists() and not (job.together and _without_steps(path) == _plain(job.tasks[name]) | {"steps": None})
+
+
+def _without_steps(path: Path) -> dict[str, Any]:
+    arguments: dict[str, Any] = read_json(path)["arguments"]
+    return arguments | {"steps": None}
 
 
 def _keep(

@@ -145,6 +145,9 @@ class StockModel:
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, without the token at which generation stops."""
         space = " " if any(len(symbol) > 1 for symbol in self.symbols) else ""
+        for token in tokens:
+            if not 0 <= token < self.first:
+                raise InputError(f"{self.name}: token {token!r} is outside 0 … {self.first - 1}")
         return space.join(self.symbols[t] for t in tokens if t != self.program["stop"])
 
     # --- running ---
@@ -165,8 +168,8 @@ class StockModel:
         return model.eval().requires_grad_(False)
 
     def check_input(self, tokens: Sequence[Any]) -> list[int]:
-        """Convert an input to ints, or raise an error that says what is wrong."""
-        given = list(tokens)
+        """Convert an input, tokens or a text, to ints, or raise an error that says what is wrong."""
+        given = self.encode(tokens) if isinstance(tokens, str) else list(tokens)
         if not given:
             raise InputError(f"{self.name}: the input is empty; give at least one token")
         if len(given) > self.length:
@@ -176,11 +179,11 @@ class StockModel:
                 raise InputError(f"{self.name}: token {token!r} at position {place} is outside 0 … {self.first - 1}")
         return [index(token) for token in given]
 
-    def run(self, tokens: Sequence[int]) -> Output:
-        """The tokens that the model appends to one input."""
+    def run(self, tokens: str | Sequence[int]) -> Output:
+        """The tokens that the model appends to one input, tokens or a text; `.text` is them as text."""
         return self.run_batch([tokens])[0]
 
-    def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output]:
+    def run_batch(self, inputs: Sequence[str | Sequence[int]]) -> list[Output]:
         """The tokens that the model appends to each input, by its own `generate` in batches with left padding."""
         checked = [self.check_input(tokens) for tokens in inputs]
         if self._model is None:
@@ -210,8 +213,7 @@ class StockModel:
         stop = self.program["stop"]
         if self.claim.get("choices") is None or stop is None:
             raise NotSupported(f"{self.name}: it does not know which tokens are allowed next; a regex_decoder does")
-        given = [self.encode(word) if isinstance(word, str) else [*word] for word in words]
-        checked = [self.check_input(tokens) for tokens in given]
+        checked = [self.check_input(word) for word in words]
         if self._model is None:
             self._model = self.model()
         return [bool(self._model(torch.tensor([[self.first, *ids]])).logits[0, -1, stop] > 0) for ids in checked]
@@ -234,7 +236,7 @@ class StockModel:
                 f"{self.name}: {longest} tokens and their continuation exceed the {self.length:,} of this model; "
                 "compile it with a larger length="
             )
-        return [Output(row, layers=layers * len(row)) for row in kept]
+        return [Output(row, layers=layers * len(row), answer=self.decode) for row in kept]
 
     # --- files ---
 
