@@ -715,12 +715,7 @@ class Analysis:
             return None
         numbers = [exact(v) for v in value.domain if v is not None]
         most = self.length if selection.offsets is None else min(self.length, len(selection.offsets))
-        if len(numbers) > 1 and lcm(*(number.denominator for number in numbers)) > MAX_SCALE:
-            shown = next(v for v in value.domain if v is not None and exact(v).denominator > 1)
-            raise NotSupported(
-                f"'{sop.name}' averages numbers such as {shown!r}, whose means lie too close together for a network; "
-                "round them first, as in rasp.Map(lambda x: round(x, 2), …)"
-            )
+        _check_scale(sop, value, numbers)
         means = all_means(numbers, most)
         if means is None:
             return None
@@ -892,3 +887,13 @@ _RULES: dict[type, Callable[[Analysis, Any], Any]] = {
     SelectorAnd: Analysis._both,
     SelectorNot: Analysis._not,
 }
+
+
+def _check_scale(sop: RASPExpr, value: Values, numbers: list[Fraction]) -> None:
+    """Refuse numbers whose means no network can tell apart."""
+    if len(numbers) > 1 and lcm(*(number.denominator for number in numbers)) > MAX_SCALE:
+        shown = next(v for v in value.domain if v is not None and exact(v).denominator > 1)
+        raise NotSupported(
+            f"'{sop.name}' averages numbers such as {shown!r}, whose means lie too close together for a network; "
+            "round them first, as in rasp.Map(lambda x: round(x, 2), …)"
+        )
