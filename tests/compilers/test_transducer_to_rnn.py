@@ -175,5 +175,5 @@ def test_broken_folders(tmp_path: Path):
             kl.load(tmp_path / "net")
     path.write_text(text)
     (tmp_path / "net" / "cell" / "kleene.json").write_text('{"kind": "other"}')
-    with pytest.raises(kl.FileError, match="it should be 'rnn' or 'linear'"):
+    with pytest.raises(kl.FileError, match="it must be 'rnn' or 'linear'"):
         kl.load(tmp_path / "net")

@@ -158,7 +158,7 @@ def test_scores_that_are_no_ranks_are_not_decompiled():
     net = kl.compile(looking_back("latest", False))
     with torch.no_grad():
         net.blocks[0].relative[0, 4] += 1
-    with pytest.raises(NotExact, match="no preference"):
+    with pytest.raises(NotExact, match="neither a selection nor a preference"):
         kl.decompile(net)
 
 

@@ -300,7 +300,7 @@ def test_tables(model, tmp_path):
     [
         ({"focus": ["zebra"]}, "'zebra': not in the sentence"),
         ({"focus": [9]}, "position 9"),
-        ({"focus": []}, "no focus"),
+        ({"focus": []}, "an empty list of focuses"),
         ({"target": 7}, "target 7"),
         ({"rule": "x"}, "rule 'x'"),
         ({"words": ["a"]}, "1 names for 3"),

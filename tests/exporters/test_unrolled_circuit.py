@@ -54,7 +54,9 @@ def writes(net, node):
     """What a node writes, from the weights."""
     if node["layer"] is None:
         table = net.token_embedding if node["id"] == "tokens" else net.position_embedding
-        return {*torch.nonzero(table.any(dim=0)).flatten().tolist()}
+        counted = {d for first, bits, _ in net.config.counted for d in range(first, first + bits)}
+        stored = {*torch.nonzero(table.any(dim=0)).flatten().tolist()}
+        return stored if node["id"] == "tokens" else stored | counted
     block = block_of(net, node)
     if node["head"] is not None:
         return {*torch.nonzero(block.out[node["head"]].any(dim=1)).flatten().tolist()}

@@ -149,7 +149,7 @@ def test_a_program_with_a_distribution_by_position():
     assert np.allclose(kl.shapley(parity, "101", distribution=fixed, position=1), [0, 0.5, 0, 0])
     effects = kl.effects(parity, "101", distribution=fixed)
     assert np.isnan(effects[1, 2]) and effects[1, 0] == -1 and effects[0, 2] == 0
-    with pytest.raises(kl.InputError, match="distribution"):
+    with pytest.raises(kl.NotSupported, match="give a distribution"):
         kl.shapley(parity, "101")  # START in the middle never halts, or reads what is not there
 
 

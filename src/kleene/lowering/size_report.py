@@ -60,7 +60,7 @@ def explain_size(program: ProgramClass) -> SizeReport:
 
     >>> import kleene as kl
     >>> print(kl.explain_size(kl.library.parity_relative))
-    parity_relative: 7 hidden units (one a transition rule would be 7)
+    parity_relative: 7 hidden units (one per transition rule would be 7)
       parity := a function of parity + parity_left: 2 by 'old to new' (write, then clear 5)
       done := a constant: 1 by 'old to new' (write, then clear 2)
       clearing heads: 4
