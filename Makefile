@@ -26,8 +26,8 @@ coverage: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks docs/*.py
-	$(BIN)/ruff format --check src tests benchmarks docs/*.py
+	$(BIN)/ruff check src tests benchmarks proofs docs/*.py
+	$(BIN)/ruff format --check src tests benchmarks proofs docs/*.py
 	$(BIN)/mypy
 	$(BIN)/pyright
 

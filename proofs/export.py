@@ -11,7 +11,8 @@ In scope: the MLP blocks as far as they write categorical variables, the clearin
 that select by categorical variables.
 Taken as given: the buckets of averages and comparisons of words, which are variables with values of their own here.
 Left out, and listed: variables that are words, heads that select by words, heads that write into variables, heads that
-prefer some of the positions that match (latest, earliest, nearest).
+prefer some of the positions that match (latest, earliest, nearest), heads that count, blocks whose heads clear
+variables or that do two steps.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class Block:
         self.shape = content["config"]["cycle"][number % len(content["config"]["cycle"])]
         self.updated = {u["variable"] for p in description.get("cycle", [description]) for u in p["updates"]["updates"]}
         self.moved = {m["into"] for m in program["moves"].values()}
-        self.left_out: list[str] = [f"move {name}" for name in program["moves"] if name in names]
+        self.clears = "second" in self.part["updates"] or any(name in names for name in program.get("clears", {}))
+        self.left_out = [f"block {number}"] if self.clears else []
+        self.left_out += [f"move {name}" for name in program["moves"] if name in names]
         self._halves()
         self._atoms()
 
@@ -107,7 +110,7 @@ class Block:
             self.halves.append((whole(reads[keep]), whole(bias[keep]), whole(writes[:, keep])))
 
     def selects_one(self, head: Any) -> bool:
-        """Whether a head selects at most one position: one offset, a preference, or a key that is the position and stays so."""
+        """Whether it selects at most one position: one offset, a preference, or a key that is and stays the position."""
         if head.get("prefer") or (head["offsets"] is not None and len(head["offsets"]) == 1):
             return True
         if head["key"] is None or self.variables[head["query"]]["kind"] == "subset":
@@ -326,7 +329,7 @@ def export(folder: str | Path) -> tuple[str, list[str]]:
     content = json.loads((folder / "kleene.json").read_text(encoding="utf-8"))
     tensors = tensors_of(folder / "weights.safetensors")
     blocks = [Block(content, tensors, number) for number in range(content["config"]["blocks"])]
-    texts = [block.text() for block in blocks]
+    texts = [block.text() for block in blocks if not block.clears]
     words = ["kleene-recheck-1", len(texts), *(word for text in texts for word in text), "end"]
     return " ".join(map(str, words)) + "\n", [what for block in blocks for what in block.left_out]
 
