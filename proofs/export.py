@@ -110,7 +110,7 @@ class Block:
             self.halves.append((whole(reads[keep]), whole(bias[keep]), whole(writes[:, keep])))
 
     def selects_one(self, head: Any) -> bool:
-        """Whether it selects at most one position: one offset, a preference, or a key that is and stays the position."""
+        """Whether it selects at most one position: by one offset, a preference, or a key that is the position."""
         if head.get("prefer") or (head["offsets"] is not None and len(head["offsets"]) == 1):
             return True
         if head["key"] is None or self.variables[head["query"]]["kind"] == "subset":
