@@ -224,7 +224,7 @@ def test_another_program_with_the_same_step_is_refused(changed):
     """What decides a run beside `step`: where heads clear, the output, who looks ahead, when it ends."""
     net = kl.compile(runs())
     assert kl.certify(net, program=runs()).holds
-    with pytest.raises(kl.InputError, match="differ in|the updates run for 2 layers"):
+    with pytest.raises(kl.InputError, match=r"differ in|the updates run for 2 layers"):
         kl.certify(net, program=runs(**changed))
 
 

@@ -86,8 +86,11 @@ class _Differs(Exception):
     """What failed, in words."""
 
 
-DECLARED = ("tokens", "positions", "variables", "heads", "moves", "clears", "cycle", "output", "causal")
-DECLARED += ("stop", "max_tokens", "text")  # what decides a run beside `step`; how long it runs is compared by itself
+# what decides a run beside `step`; how long it runs is compared by itself
+DECLARED = (
+    *("tokens", "positions", "variables", "heads", "moves", "clears", "cycle"),
+    *("output", "causal", "stop", "max_tokens", "text"),
+)
 
 
 def certify_step(
@@ -129,7 +132,8 @@ def _check_declarations(spec: Spec, given: Spec, layers: int | None) -> None:
     if wanted != found:
         told = f"layers={given.layers}" if not given.halt and given.layers is not None else "no layers="
         raise InputError(
-            f"{spec.name}: the updates run {found}, the program {wanted}; with {told} the certificate is about such runs"
+            f"{spec.name}: the updates run {found}, the program {wanted}; "
+            f"with {told} the certificate is about such runs"
         )
 
 
