@@ -238,6 +238,8 @@ def chances_of(given: Chances, symbols: Sequence[Any], length: int) -> Array:
     """
     if given is None:
         return np.full((length, len(symbols)), 1 / len(symbols))
+    if isinstance(given, str) or not isinstance(given, Mapping | Sequence):
+        raise InputError(f"distribution: {given!r:.60}; give probabilities by symbol, such as {{'0': 0.9, '1': 0.1}}")
     rows = [given] * length if isinstance(given, Mapping) else list(given)
     if len(rows) != length:
         raise InputError(f"distribution: {len(rows)} mappings for {length} symbols; give one, or one per symbol")
@@ -268,6 +270,8 @@ def game_of(machine: Machine, word: Input, distribution: Chances = None, positio
     distribution: how symbols outside a coalition are drawn.
     position: for attention programs, the position whose output counts; by default the last.
     """
+    if not hasattr(word, "__len__") or not hasattr(word, "__iter__"):
+        raise InputError(f"word {word!r:.60}: give text, or a sequence of symbols")
     if isinstance(machine, ProgramClass):
         return _program_game(machine, word, distribution, position)
     if position is not None:
