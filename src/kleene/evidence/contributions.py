@@ -402,6 +402,11 @@ def _run(asked: _Asked, masks: Tensor, rule: Rule, alone: Tensor) -> Parted:
             if asked.embeds
             else f"contributions: {asked.name} gives another output where its input is taken apart"
         )
+    if not (made.part.isfinite().all() and made.base.isfinite().all()):
+        raise NotSupported(
+            f"contributions: parts in {asked.name} are not finite numbers; a function such as a logarithm "
+            "has no value where words are left out"
+        )
     return made
 
 

@@ -105,7 +105,7 @@ class Order:
             raise InputError(f"kind {self.kind!r}: unknown; there are {', '.join(LEVELS)}")
         if self.level not in LEVELS[self.kind]:
             known = ", ".join(LEVELS[self.kind])
-            raise InputError(f"level {self.level!r}: unknown for a {self.kind}; there are {known}")
+            raise InputError(f"level {self.level!r}: unknown for kind {self.kind!r}; there are {known}")
         for name, number, least, most in (
             ("depth", self.depth, 1, 20),
             ("variables", self.variables, 2, 12),
