@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import kleene as kl
-from kleene import verbs
+from kleene import arrows, verbs
 
 ROOT = Path(__file__).parent.parent
 USES = ROOT / "tests" / "typing"
@@ -160,15 +160,15 @@ def classes(annotation: str) -> list[str]:
 
 def arrow(verb: str, kind: str) -> Any:
     """The function that does a verb (or an export) for a class, by the class's name."""
-    tables = [table[verb] for table in (verbs.NETWORKS, verbs.EXPORTS, verbs.ARROWS) if verb in table]
+    tables = [table[verb] for table in (arrows.NETWORKS, arrows.EXPORTS, arrows.ARROWS) if verb in table]
     found = (target for table in tables for name, target in table.items() if name.endswith(f".{kind}"))
-    return verbs._resolve(next(found))
+    return arrows.resolve(next(found))
 
 
 def overloads() -> list[Any]:
     """(verb, class, what checkers are told, what there is) for each overload and class."""
     found = []
-    for name in [*verbs.ARROWS, "export"]:
+    for name in [*arrows.ARROWS, "export"]:
         for told in typing.get_overloads(getattr(verbs, name)):
             parameters = inspect.signature(told).parameters
             first = next(iter(parameters.values())).annotation
@@ -182,7 +182,7 @@ def overloads() -> list[Any]:
 @pytest.mark.parametrize(("verb", "kind", "told"), overloads())
 def test_an_overload_has_the_options_of_its_arrow(verb: str, kind: str, told: Any) -> None:
     options = options_of(told)
-    if verb in verbs.NETWORKS:
+    if verb in arrows.NETWORKS:
         options.pop("to", None)
     if verb == "learn":
         from kleene.training.end_to_end import END_TO_END, learn_end_to_end
@@ -204,14 +204,14 @@ def test_an_overload_has_the_options_of_its_arrow(verb: str, kind: str, told: An
 
 def test_every_arrow_has_an_overload() -> None:
     told = {(verb, kind) for verb, kind, _ in (case.values for case in overloads())}
-    real = {(verb, name.rpartition(".")[2]) for verb, table in verbs.ARROWS.items() for name in table}
-    real |= {(to, name.rpartition(".")[2]) for to, table in verbs.NETWORKS.items() for name in table}
-    real -= {("compile", kind) for _, kind in told if any((to, kind) in told for to in verbs.NETWORKS)}  # its default
-    real |= {(to, name.rpartition(".")[2]) for to, table in verbs.EXPORTS.items() for name in table}
+    real = {(verb, name.rpartition(".")[2]) for verb, table in arrows.ARROWS.items() for name in table}
+    real |= {(to, name.rpartition(".")[2]) for to, table in arrows.NETWORKS.items() for name in table}
+    real -= {("compile", kind) for _, kind in told if any((to, kind) in told for to in arrows.NETWORKS)}  # its default
+    real |= {(to, name.rpartition(".")[2]) for to, table in arrows.EXPORTS.items() for name in table}
     assert told == real
 
 
-@pytest.mark.parametrize("name", [*verbs.ARROWS, "export", "load"])
+@pytest.mark.parametrize("name", [*arrows.ARROWS, "export", "load"])
 def test_the_docstring_of_a_verb_names_each_option(name: str) -> None:
     function = getattr(verbs, name)
     options = {option for told in typing.get_overloads(function) for option in options_of(told)}

@@ -312,7 +312,7 @@ class RuleMachine:
         """
         spec = self.spec
         check_layers(spec.name, layers, 0 if spec.max_tokens is None else 1)
-        given = [spec.check_input(tokens) for tokens in inputs]
+        given = spec.check_inputs(inputs)
         if not given:
             return []
         rows = np.arange(len(given))

@@ -217,6 +217,17 @@ class Cycle:
         names = [name for name, _ in self.spec.cycle]
         return "\n\n".join(f"{name}:\n{updates_text(part)}" for name, part in zip(names, self.by_layer))
 
+    def __iter__(self) -> Iterator[GuardedUpdate]:
+        return (update for part in self.by_layer for update in part)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_layer))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that are updated in some layer."""
+        return tuple(dict.fromkeys(name for part in self.by_layer for name in part.variables))
+
     def to_json(self) -> dict[str, Any]:
         return {"cycle": [updates.to_json() for updates in self.by_layer]}
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from operator import index
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from kleene.common.tokens import as_int
 from kleene.errors import ProgramError
 from kleene.machines.declarations import Head, Variable
-from kleene.machines.kinds import as_int
 
 T = TypeVar("T")
 

@@ -14,11 +14,12 @@ from functools import cached_property
 from typing import Any
 
 from kleene.common.output import Output, check_layers
+from kleene.common.tokens import Tokens, as_int
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.arrays import view
 from kleene.machines.bitwords import BitValues, BitWord, with_part
 from kleene.machines.declarations import Head, Variable
-from kleene.machines.kinds import Categorical, Numerical, Subset, Value, Word, as_int, as_number
+from kleene.machines.kinds import Categorical, Numerical, Subset, Value, Word, as_number
 from kleene.machines.program import LayerProgram, ProgramClass, step_of
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
@@ -257,7 +258,7 @@ def halted(spec: Spec, states: States) -> bool:
 
 
 def layers_of(
-    program: ProgramClass, tokens: str | Sequence[int], layers: int | None = None, max_layers: int = 10_000
+    program: ProgramClass, tokens: Tokens, layers: int | None = None, max_layers: int = 10_000
 ) -> Iterator[tuple[RunningLayer, States]]:
     """Run layer by layer; yield each layer and the states after it."""
     spec = program.spec
@@ -277,9 +278,7 @@ def layers_of(
             return
 
 
-def run(
-    program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
-) -> Output:
+def run(program: ProgramClass, tokens: Tokens, *, layers: int | None = None, max_layers: int = 10_000) -> Output:
     """Run a program; the output of each position, or the tokens that a decoder appends."""
     if program.spec.max_tokens is not None:
         return decode(program, tokens, layers=layers)
@@ -288,7 +287,7 @@ def run(
     return Output((int(state[program.spec.output]) for state in final), len(every), program.spec.answer)
 
 
-def decode(program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None) -> Output:
+def decode(program: ProgramClass, tokens: Tokens, *, layers: int | None = None) -> Output:
     """Append the output of the last position until `stop` or `max_tokens`; return the appended tokens."""
     spec = program.spec
     sequence, number = spec.check_input(tokens), 0
@@ -301,9 +300,7 @@ def decode(program: ProgramClass, tokens: str | Sequence[int], *, layers: int | 
     return Output(made, number, spec.answer)
 
 
-def trace(
-    program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
-) -> Trace:
+def trace(program: ProgramClass, tokens: Tokens, *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
     """Run a program and keep every variable, head, position and layer."""
     spec = program.spec
     kept, heads, lines = [initial_states(spec, spec.check_input(tokens))], [], []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from kleene.common.means import is_number, mean
 from kleene.errors import InputError, ProgramError
@@ -159,6 +159,12 @@ _RULES: dict[type, Callable[[_Run, Any], Any]] = {
 }
 
 
+@overload
+def evaluate(expr: SOp, xs: Sequence[Value]) -> list[Any]: ...
+@overload
+def evaluate(expr: Selector, xs: Sequence[Value]) -> list[list[bool]]: ...
+@overload
+def evaluate(expr: RASPExpr, xs: Sequence[Value]) -> list[Any]: ...
 def evaluate(expr: RASPExpr, xs: Sequence[Value]) -> Any:
     """Evaluate an s-op or a selector on a sequence.
 
