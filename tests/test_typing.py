@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 USES = ROOT / "tests" / "typing"
 
 Errors = dict[str, dict[int, list[str]]]  # file → line → messages
-Revealed = dict[int, str]  # line of names.py → type
+Revealed = dict[tuple[str, int], str]  # file and line → type
 
 
 def first_program() -> str:
@@ -42,11 +42,47 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "readme.py").write_text("# mypy: allow-untyped-defs\n" + first_program(), encoding="utf-8")
     lines = ["import kleene as kl", *(f"reveal_type(kl.{name})" for name in public_names())]
     (folder / "names.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "members.py").write_text(members_file(), encoding="utf-8")
     return folder
 
 
 def public_names() -> list[str]:
     return sorted(kl.__all__)
+
+
+# members that hold what a user or another package chose, and so have no type of their own
+ANY = {
+    "Head.default",  # a value of any kind
+    "Variable.default",
+    "Transformer.apply",  # overloaded: torch's own with a function
+    "Transformer.decode",  # values of the vocabulary
+    "MambaAcceptor.model",  # modules of transformers
+    "OlmoHybridAcceptor.model",
+    "StockModel.model",
+    "MambaAcceptor.convolution",
+    "OlmoHybridAcceptor.convolution",
+}
+
+
+def public_members() -> list[tuple[str, str]]:
+    """(class, member) of every public method, property and field of the public classes."""
+    found = []
+    for name in public_names():
+        cls = getattr(kl, name)
+        if inspect.isclass(cls) and cls is not kl.Program:
+            owners = [owner for owner in cls.__mro__ if owner.__module__.startswith("kleene")]
+            members = {member for owner in owners for member in {**vars(owner), **inspect.get_annotations(owner)}}
+            found += [(name, member) for member in sorted(members) if not member.startswith("_")]
+    return found
+
+
+def members_file() -> str:
+    """A function per member that asks for its type."""
+    generic = {"Head": "kl.Head[int]", "Variable": "kl.Variable[int]"}
+    lines = ["import kleene as kl"]
+    for number, (name, member) in enumerate(public_members()):
+        lines.append(f"def f{number}(x: {generic.get(name, f'kl.{name}')}) -> None: reveal_type(x.{member})")
+    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +100,8 @@ def mypy(folder: Path) -> tuple[Errors, Revealed]:
     for path, line, kind, message in re.findall(r"^(.+?):(\d+): (error|note): (.*)$", done.stdout, re.MULTILINE):
         if kind == "error":
             errors.setdefault(Path(path).name, {}).setdefault(int(line), []).append(message)
-        elif message.startswith("Revealed type is") and Path(path).name == "names.py":
-            revealed[int(line)] = message.partition('"')[2].rstrip('"')
+        elif message.startswith("Revealed type is"):
+            revealed[Path(path).name, int(line)] = message.partition('"')[2].rstrip('"')
     return errors, revealed
 
 
@@ -83,8 +119,8 @@ def pyright(folder: Path) -> tuple[Errors, Revealed]:
         name, line = Path(found["file"]).name, found["range"]["start"]["line"] + 1
         if found["severity"] == "error":
             errors.setdefault(name, {}).setdefault(line, []).append(found["message"])
-        elif found["severity"] == "information" and name == "names.py":
-            revealed[line] = found["message"].partition(" is ")[2].strip('"')
+        elif found["severity"] == "information":
+            revealed[name, line] = found["message"].partition(" is ")[2].strip('"')
     return errors, revealed
 
 
@@ -119,9 +155,17 @@ def test_no_public_name_is_any(checker: Checker) -> None:
     _, errors, revealed = checker
     names = public_names()
     assert errors.get("names.py", {}) == {}
-    assert len(revealed) == len(names)
-    untold = [name for line, name in enumerate(names, 2) if revealed[line] in ("Any", "Unknown", "object")]
+    untold = [name for line, name in enumerate(names, 2) if revealed["names.py", line] in ("Any", "Unknown", "object")]
     assert untold == []
+
+
+def test_no_public_member_is_any_or_returns_it(checker: Checker) -> None:
+    _, errors, revealed = checker
+    assert errors.get("members.py", {}) == {}
+    told = {f"{name}.{member}": revealed["members.py", line] for line, (name, member) in enumerate(public_members(), 2)}
+    assert len(told) > 500
+    untold = {name for name, kind in told.items() if re.fullmatch(r"(.*-> )?(Any|Unknown)( \| None)?", kind)}
+    assert untold - ANY == set()
 
 
 # --- what checkers are told is what there is ----------------------------------------------------------------

@@ -38,7 +38,7 @@ def check_tokens(given: list[Any], name: str, count: int, longest: int | None = 
     for place, token in enumerate(given):
         whole = as_int(token)
         if whole is None or not 0 <= whole < count:
-            raise InputError(f"{name}: token {token!r} at position {place} is outside 0 … {count - 1}")
+            raise InputError(f"{name}: token {token!r} at position {place} is outside the alphabet 0 … {count - 1}")
         checked.append(whole)
     return checked
 

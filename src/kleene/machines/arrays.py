@@ -23,7 +23,7 @@ class Array(Generic[T]):
     """A declared array, made by `kl.array`. In the class it is a sequence of declarations, in `step` of values."""
 
     def __init__(self, elements: Iterable[Any]) -> None:
-        self.elements = tuple(elements)
+        self.elements: tuple[Any, ...] = tuple(elements)
 
     def __len__(self) -> int:
         return len(self.elements)
