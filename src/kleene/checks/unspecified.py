@@ -124,7 +124,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def unspecified(program: ProgramClass, inputs: Iterable[Tokens]) -> Unspecified:
-    """What a set of inputs leaves open in a program.
+    """Return what a set of inputs leaves open in a program.
 
     >>> import kleene as kl
     >>> found = kl.unspecified(kl.library.parity_relative, [[2, 1, 0], [2, 0]])

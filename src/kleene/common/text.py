@@ -146,7 +146,7 @@ def encode_text(text: Text | None, given: str, name: str) -> list[int]:
 
 
 def alphabet_problem(alphabet: Sequence[Any]) -> str | None:
-    """What is wrong with an alphabet, or None."""
+    """Return what is wrong with an alphabet, or None."""
     if not alphabet or len(alphabet) > MAX_SYMBOLS:
         return f"it has {len(alphabet):,} symbols; 1 … {MAX_SYMBOLS:,} are allowed"
     seen = set[str]()

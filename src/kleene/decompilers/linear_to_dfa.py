@@ -146,7 +146,7 @@ def reached(whole: Whole, alphabet: tuple[str, ...], limit: int) -> DFA:
 
 
 def moves_and_outputs(whole: Whole, limit: int) -> tuple[list[list[int]], list[int]]:
-    """For each hidden vector that words reach, breadth-first: the number of its successor on each symbol, and the
+    """Visit the hidden vectors that words reach, breadth-first. For each: the number of its successor on each symbol, and the
     output."""
     first = whole.start()
     number = {_key(first): 0}

@@ -78,7 +78,7 @@ def _stacked(ends: list[Three], rule: Rule) -> Parted:
 
 
 def _owned(x: Parted) -> Tensor:
-    """Where a word in focus is read: the steps whose input is the focus's alone, (batch, time, 1)."""
+    """The steps whose input is the focus's alone: a word in focus is read there, (batch, time, 1)."""
     near = 1e-5 * x.whole.abs().amax(-1, keepdim=True)
     focused = (x.part != 0).any(-1, keepdim=True) & ((x.part + x.base - x.whole).abs().amax(-1, keepdim=True) <= near)
     if x.rule.but_last:

@@ -448,7 +448,7 @@ class WordValue(Opaque):
         return (_has_bits(self.terms) or self.modulus is not None) and self.few
 
     def _weights(self) -> dict[Bit, int]:
-        """What each bit adds, as far as the modulus lets it matter."""
+        """Return what each bit adds, as far as the modulus lets it matter."""
         spec = self.path.program.spec
         terms = self.terms if self.modulus is None else low_part(spec, self.terms, self.modulus)
         return bit_weights(spec, terms)
@@ -476,7 +476,7 @@ class WordValue(Opaque):
         return compare(self.path, difference.terms, relation, -difference.constant)
 
     def mismatches(self) -> Any:
-        """Of a wide word less a constant: how many bits differ. It is zero where they are equal."""
+        """The number of bits in which a wide word differs from a constant; zero where they are equal."""
         from kleene.lowering.symbolic import Symbol
 
         spec, wanted = self.path.program.spec, -self.constant

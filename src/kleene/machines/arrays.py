@@ -154,6 +154,6 @@ class ArrayView(Generic[T]):
 
 
 def view(state: Any, program: Any, name: str) -> ArrayView[Any] | None:
-    """What `z.NAME` means where the program declares an array of that name."""
+    """The meaning of `z.NAME` where the program declares an array of that name."""
     found = getattr(program, name, None) if not name.startswith("_") else None
     return ArrayView(state, program.spec.name, name, len(found)) if isinstance(found, Array) else None

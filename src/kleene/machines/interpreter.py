@@ -67,7 +67,7 @@ class RunningLayer:
         return tuple(found)
 
     def output(self, head: HeadSpec, position: int) -> HeadOutput:
-        """What a head reads. A categorical head needs exactly one position; a numerical head averages one or more."""
+        """Return what a head reads. A categorical head needs exactly one position; a numerical head averages."""
         selected = self.selected(head, position)
         if not selected and head.default is not None and not head.counts:
             return HeadOutput(selected, head.kind.values[head.default])
@@ -152,7 +152,7 @@ class PositionState:
 
 
 def value_of(state: Mapping[str, Value], name: str) -> Any:
-    """What a variable, or a part of a word, holds."""
+    """Return what a variable, or a part of a word, holds."""
     return state[name] if name in state else BitValues(state)[name]
 
 
@@ -218,7 +218,7 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
 
 
 def remedy(spec: Spec, name: str, value: Any) -> str:
-    """What may help where a whole number is outside the range of a variable."""
+    """Return what may help where a whole number is outside the range of a variable."""
     if isinstance(spec.variables[name].kind, Categorical) and as_int(value) is not None:
         return "; kl.cat(…, saturate=True) or wrap=True would keep the value inside"
     return ""

@@ -47,7 +47,7 @@ class DefaultRASPEvaluator:
 
 
 class CausalEvaluator(DefaultRASPEvaluator):
-    """As `DefaultRASPEvaluator`; no position selects a position to its right."""
+    """A `DefaultRASPEvaluator` in which no position selects a position to its right."""
 
     causal = True
 
@@ -122,7 +122,7 @@ def selects(predicate: Callable[[Any, Any], Any], key: Value, query: Value) -> b
 
 
 def aggregated(sop: Aggregate, values: list[Value]) -> Value:
-    """What an aggregate makes of the selected values."""
+    """Return what an aggregate makes of the selected values."""
     if not values:
         return sop.default
     if isinstance(sop, AggregateFirst | AggregateLast):

@@ -393,7 +393,7 @@ def _build(order: Order, target: Path, workers: int, progress: Callable[[int], N
 
 
 def _brief(place: Path) -> dict[str, Any]:
-    """What a model is, from its truth file."""
+    """Return what a model is, from its truth file."""
     truth = read_json(place / "truth.json")
     return {key: truth[key] for key in BRIEFLY}
 
@@ -415,7 +415,7 @@ def _build_stacks(order: Order, target: Path, runner: Runner) -> list[dict[str, 
 
 
 def one_thread() -> None:
-    """For worker processes."""
+    """Limit a worker process to one thread."""
     torch.set_num_threads(1)
 
 

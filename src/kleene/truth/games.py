@@ -341,7 +341,7 @@ def _transducer_game(machine: Transducer, word: Any, given: Chances) -> ProductG
 
 
 def _axes(codes: Sequence[int], chances: Array) -> list[tuple[int, ...]]:
-    """By position, the symbols that can stand there, and the word's own."""
+    """The symbols that can stand at each position, and the word's own."""
     axes = [tuple(sorted({own, *np.flatnonzero(row).tolist()})) for own, row in zip(codes, chances)]
     if (words := prod(map(len, axes))) > MAX_WORDS:
         raise NotSupported(

@@ -143,7 +143,7 @@ class ExactRNN:
 
     @cached_property
     def _base(self) -> list[tuple[dict[int, Number], dict[int, Number]]]:
-        """For each symbol W x + b, whole and without its negative part."""
+        """W x + b for each symbol, whole and without its negative part."""
         result = []
         for column in self.W.by_column():
             base = dict(self.b)

@@ -320,7 +320,7 @@ class Transformer(nn.Module):
         return x if places is None else x + places
 
     def places(self, start: int, stop: int) -> Tensor | None:
-        """What the positions start … stop − 1 add to the first residual stream (position, dim); None: nothing."""
+        """Return what positions start … stop − 1 add to the first residual stream (position, dim); None: nothing."""
         rows = None if self.config.positions is None else self.position_embedding[start:stop]
         for first, bits, offset in self.config.counted:
             place = torch.arange(start, stop, device=self.device) + offset
