@@ -118,7 +118,7 @@ def _states(
     """
     spec = updates.spec
     ranges: dict[str, Sequence[int]] = {name: updates.values(name) for name in spec.kinds}
-    ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
+    ranges |= {name: [i for i in ranges[name] if each[i]] for name, each in averages.items()}
     sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
     least, most = samples
     count = min(max(least, *sizes), most) if sizes else least
