@@ -601,6 +601,7 @@ def certify(
     *,
     dtype: Literal["float32", "float64", "bfloat16", "float16"] | torch.dtype | None = None,
     program: ProgramClass | None = None,
+    layers: int | None = None,
 ) -> Certificate: ...
 @overload
 def certify(  # type: ignore[overload-overlap]
@@ -638,7 +639,11 @@ def certify(
 ) -> WordCertificate: ...
 @overload
 def certify(
-    network: ProgramClass, *, updates: Updates | Cycle | None = None, limit: int = 1_000_000
+    network: ProgramClass,
+    *,
+    updates: Updates | Cycle | None = None,
+    limit: int = 1_000_000,
+    layers: int | None = None,
 ) -> StepStatement: ...
 @overload
 def certify(
@@ -653,7 +658,10 @@ def certify(network: Any, **options: Any) -> Any:
     Options for a transformer:
 
     - `dtype`: certify the network as if its weights were converted to this number format.
-    - `program`: show also that the saved guarded updates do what this program's `step` does.
+    - `program`: show also that the network was saved with this program's declarations, and that the saved guarded
+      updates do what its `step` does.
+    - `layers`: how many layers the network runs, where it is not as many as `program` (an encoder of a program that
+      halts, for example).
 
     Options for an RNN, whose certificate is a bisimulation with an automaton, and for an LSTM or GRU, whose certificate
     shows that every gate saturates (in the format `dtype`), and for a linear RNN, whose numbers stay whole:

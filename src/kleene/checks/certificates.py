@@ -73,17 +73,26 @@ class Certificate:
 
 
 def certify_transformer(
-    net: Transformer, *, dtype: str | torch.dtype | None = None, program: ProgramClass | None = None
+    net: Transformer,
+    *,
+    dtype: str | torch.dtype | None = None,
+    program: ProgramClass | None = None,
+    layers: int | None = None,
 ) -> Certificate:
     """Prove a network in its own number format, or as if it were converted to `dtype`. With `program`, the certificate
-    holds where the saved updates also do what the program's `step` does."""
+    holds where the saved declarations are the program's and the saved updates do what its `step` does; with `layers`,
+    where the network runs so many layers, instead of as many as the program."""
+    if layers is not None and program is None:
+        raise InputError(f"{net.config.name}: layers={layers!r} says how program= is run; there is no program=")
     own = str(net.dtype).removeprefix("torch.")
     name = own if dtype is None else str(dtype).removeprefix("torch.")
     if name not in checker.FORMATS:
         raise NotSupported(f"there is no dtype {name!r}; there are {', '.join(checker.FORMATS)}")
     verdict = checker.check(as_saved(net), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
-    step = certify_step(program, updates=saved_updates(net)) if program is not None and verdict.holds else None
+    step = None
+    if program is not None and verdict.holds:
+        step = certify_step(program, updates=saved_updates(net), layers=layers)
     right, words = about_words(net) if verdict.holds else (True, None)
     certificate = Certificate(
         verdict.holds and right and (step is None or step.holds),

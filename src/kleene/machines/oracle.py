@@ -106,7 +106,7 @@ def comparing_machine(alphabet: Sequence[str], contents: tuple[str, ...] = ()) -
     ]
     return MultiTapeMachine(
         symbols=((blank, *alphabet), (blank, *alphabet, SEPARATOR, FINISHED)),
-        input_alphabet=alphabet,
+        input_alphabet=tuple(alphabet),
         rules=tuple(rules),
         start="compare",
         accept=frozenset({"accept"}),
