@@ -47,7 +47,7 @@ class Source:
 
     @classmethod
     def sum_of(cls, terms: Mapping[str, tuple[int, ...]], places: Sequence[int], atom: Atom, first: int = 0) -> Source:
-        """The source of several heads, whose sums begin at `first`. Sums that no run has are read as the nearest that one has."""
+        """The source of several heads, whose sums begin at `first`. Sums that no run has are read as the nearest."""
         low, high = sum(min(t) for t in terms.values()), sum(max(t) for t in terms.values())
         inside = [places[min(max(raw - first, 0), len(places) - 1)] for raw in range(low, high + 1)]
         return cls(dict(terms), low, tuple(inside), atom)
