@@ -11,6 +11,7 @@ import typer
 from kleene import verbs
 from kleene.cli import AsJson, app, busy, print_json, show
 from kleene.cli.names import find_machine, find_network, is_folder
+from kleene.cli.words import complete_anything
 from kleene.errors import InputError
 
 ALIASES = {"hf": "hugging-face", "lens": "transformer-lens", "dot": "graphviz"}
@@ -50,7 +51,12 @@ PRINTED = (Target.graphviz, Target.circuit)  # text: printed if no file is given
 @app.command("export")
 def export(
     name: Annotated[
-        str, typer.Argument(metavar="DIR", help="A saved network, a PROGRAM, or a machine's file (.json, .jff, .yaml).")
+        str,
+        typer.Argument(
+            metavar="DIR",
+            help="A saved network, a PROGRAM, or a machine's file (.json, .jff, .yaml) or name.",
+            autocompletion=complete_anything,
+        ),
     ],
     target: Annotated[
         str,

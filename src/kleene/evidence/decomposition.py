@@ -81,10 +81,13 @@ def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[LSTML
     if dtype not in LIMITS:
         raise NotSupported(f"decompose: cannot use {dtype}; use torch.float64 or torch.float32")
     if not isinstance(lstm, nn.LSTM):
-        raise NotSupported(f"decompose: needs a torch.nn.LSTM, not {a_type(lstm)}")
+        raise NotSupported(f"decompose: needs a torch.nn.LSTM, not {a_type(lstm)}; kl.contributions takes any model")
     if lstm.bidirectional or lstm.proj_size:
         what = "a bidirectional LSTM" if lstm.bidirectional else "an LSTM with proj_size"
-        raise NotSupported(f"decompose: cannot take {what}; it takes LSTMs that read left to right, unprojected")
+        raise NotSupported(
+            f"decompose: cannot take {what}; it takes LSTMs that read left to right, "
+            "unprojected; kl.contributions takes any model"
+        )
     layers = []
     for index in range(lstm.num_layers):
         names = [f"weight_ih_l{index}", f"weight_hh_l{index}"]

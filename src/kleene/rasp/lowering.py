@@ -46,10 +46,10 @@ class Source:
         return cls({name: tuple(range(len(places)))}, 0, tuple(int(first[part[p]]) for p in places), atom)
 
     @classmethod
-    def sum_of(cls, terms: Mapping[str, tuple[int, ...]], places: Sequence[int], atom: Atom) -> Source:
-        """Of several heads. Sums that no run has are read as the nearest that one has."""
+    def sum_of(cls, terms: Mapping[str, tuple[int, ...]], places: Sequence[int], atom: Atom, first: int = 0) -> Source:
+        """Of several heads, whose sums begin at `first`. Sums that no run has are read as the nearest that one has."""
         low, high = sum(min(t) for t in terms.values()), sum(max(t) for t in terms.values())
-        inside = [places[min(max(raw, 0), len(places) - 1)] for raw in range(low, high + 1)]
+        inside = [places[min(max(raw - first, 0), len(places) - 1)] for raw in range(low, high + 1)]
         return cls(dict(terms), low, tuple(inside), atom)
 
     @property
@@ -231,7 +231,7 @@ def _numbers(source: Source) -> np.ndarray | None:
 def _raw_if_clamped(source: Source, exacts: Sequence[Fraction]) -> np.ndarray | None:
     """The raw values of a sum of heads, where the values that runs have are the raw values themselves."""
     raw = range(source.low, source.low + len(exacts))
-    inside = [number == min(max(r, 0), int(max(exacts))) for r, number in zip(raw, exacts)]
+    inside = [number == min(max(r, int(min(exacts))), int(max(exacts))) for r, number in zip(raw, exacts)]
     return np.array(raw) if all(inside) else None
 
 

@@ -135,8 +135,12 @@ class Monoid:
         return s, sets[s - 1]
 
 
-def syntactic_monoid(dfa: DFA, limit: int = MAX_ELEMENTS) -> Monoid:
-    """The transition monoid of the minimal automaton, shortest words first."""
+def syntactic_monoid(dfa: DFA, limit: int = MAX_ELEMENTS, *, whole: bool = True) -> Monoid:
+    """The transition monoid of the minimal automaton, shortest words first.
+
+    Above `limit` elements, raise `NotSupported`; or, unless `whole`, give the first ones, with the products between
+    them that are known.
+    """
     minimal = dfa.minimise()
     states, symbols = minimal.table.shape
     kind = np.int32
@@ -151,6 +155,8 @@ def syntactic_monoid(dfa: DFA, limit: int = MAX_ELEMENTS) -> Monoid:
             after = letter[row]
             key = after.tobytes()
             if key not in number:
+                if len(maps) >= most and not whole:
+                    return Monoid(minimal, np.stack(maps), np.array(right), np.array(parents), np.array(last))
                 if len(maps) >= most:
                     raise NotSupported(f"monoid: more than {most:,} elements; the automaton has {states:,} states")
                 number[key] = len(maps)
