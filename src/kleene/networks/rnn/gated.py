@@ -160,7 +160,8 @@ def load(folder: Path) -> GatedRNN:
     check_version(path, content, VERSION)
     cell, units, alphabet, about = (content.get(key) for key in ("cell", "units", "alphabet", "about"))
     dtype = content.get("dtype")
-    if cell not in CELLS or dtype not in DTYPES or type(units) is not int or units < 1 or not isinstance(about, dict):
+    named = isinstance(cell, str) and cell in CELLS and isinstance(dtype, str) and dtype in DTYPES
+    if not named or type(units) is not int or units < 1 or not isinstance(about, dict):
         raise FileError(f"{path}: needs a 'cell' ({', '.join(CELLS)}), 'units', a 'dtype' and 'about'")
     if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
         raise FileError(f"{path}, 'alphabet': must be a list of symbols")

@@ -134,6 +134,22 @@ class SequenceRNN:
             self.cell.save(made / "cell")
 
 
+def _check_program(path: Path, about: dict[str, Any]) -> None:
+    """Raise a FileError where what `run` needs of a program is malformed."""
+    program = about.get("program", {})
+    if not isinstance(program, dict):
+        raise FileError(f"{path}, 'program': must be an object")
+    for name, least in (("positions", 1), ("max_tokens", 1), ("stop", 0)):
+        number = program.get(name)
+        if number is not None and (type(number) is not int or number < least):
+            raise FileError(f"{path}, '{name}': {number!r:.40}; it must be a whole number of {least} or more, or null")
+    try:
+        if program.get("text") is not None:
+            Text.from_json(program["text"])
+    except InputError as error:
+        raise FileError(f"{path}, 'text': {error}") from None
+
+
 def load(folder: Path) -> SequenceRNN:
     """Read a network that `save` wrote."""
     path = folder / "kleene.json"
@@ -144,6 +160,7 @@ def load(folder: Path) -> SequenceRNN:
         raise FileError(f"{path}, 'outputs': must be a list of symbols")
     if not isinstance(about, dict):
         raise FileError(f"{path}, 'about': must be an object")
+    _check_program(path, about)
     inner = read_json(folder / "cell" / "kleene.json")
     kind = inner.get("kind") if isinstance(inner, dict) else None
     if kind not in ("rnn", "linear"):
