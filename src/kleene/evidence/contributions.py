@@ -114,7 +114,7 @@ def contributions(
     arguments: Mapping[str, Any] | None = None,
     rows: int = ROWS,
 ) -> Contributions:
-    """What words contribute to a model's output, by contextual decomposition.
+    """Return what words contribute to a model's output, by contextual decomposition.
 
     - `model`: a torch module that takes a batch of token numbers (batch × time), or of vectors (batch × time ×
       features); or a Hugging Face model. It may contain LSTMs and GRUs of any kind, packed or not, attention, norms,

@@ -345,7 +345,7 @@ def _transducer_game(machine: Transducer, word: Any, given: Chances) -> ProductG
 
 
 def _axes(codes: Sequence[int], chances: Array) -> list[tuple[int, ...]]:
-    """By position, the symbols that can stand there, and the word's own."""
+    """The symbols that can stand at each position, and the word's own."""
     axes = [tuple(sorted({own, *np.flatnonzero(row).tolist()})) for own, row in zip(codes, chances)]
     if (words := prod(map(len, axes))) > MAX_WORDS:
         raise NotSupported(
@@ -377,7 +377,7 @@ def _answers_game(machine: Any, word: Any, given: Chances) -> TableGame:
 
 def _program_game(program: ProgramClass, word: Any, given: Chances, position: int | None) -> TableGame:
     """The value: whether the output at a position is the same as on the word itself."""
-    tokens = tokens_of(program, word)
+    tokens = program.spec.check_input(word)
     size = len(tokens)
     at = size - 1 if position is None else position
     if not isinstance(at, int) or not -size <= at < size:
@@ -394,15 +394,6 @@ def _program_game(program: ProgramClass, word: Any, given: Chances, position: in
         ) from None
     wanted = program.run(tokens)[at]
     return _table((float(output[at] == wanted) for output in outputs), tokens, chances, symbols)
-
-
-def tokens_of(program: ProgramClass, word: Any) -> list[int]:
-    """The tokens of an input; text goes through the program's `encode`."""
-    if isinstance(word, str):
-        if not hasattr(program, "encode"):
-            raise InputError(f"{program.spec.name}: takes no text; give tokens, such as [2, 1, 0]")
-        word = program.encode(word)
-    return list(program.spec.check_input(word))
 
 
 def run_all(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[Any]:
