@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -501,3 +502,28 @@ def test_a_mean_by_the_weights_of_words():
     weights = model.weights[tokens, None]
     wanted = (weights * model.embed(torch.tensor(tokens)) / weights.sum()) @ model.out.weight.T
     assert torch.allclose(found.parts, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "focus",
+    [
+        [[0, 2]],
+        [[True, False, True, False]],
+        [True, False, True, False],
+        torch.tensor([True, False, True, False]),
+        torch.tensor([[0, 2]]),
+        np.array([[True, False, True, False]]),
+        [np.array([0, -2])],
+        ((np.int64(0), torch.tensor(2)),),
+        slice(0, 3, 2),
+        [{0, 2}],
+    ],
+    ids=str,
+)
+def test_one_focus_in_many_forms(model, focus):
+    assert kl.contributions(model, [3, 7, 9, 4], focus=focus).foci == ["3 9"]
+
+
+def test_a_number_is_one_focus(model):
+    assert kl.contributions(model, [3, 7, 9, 4], focus=2, target=np.int64(1)).foci == ["9"]
+    assert kl.contributions(model, [3, 7, 9, 4], focus=np.arange(2)).foci == ["3", "7"]

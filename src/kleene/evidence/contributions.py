@@ -103,7 +103,7 @@ def contributions(
     model: nn.Module,
     input: str | Sequence[int] | Tensor,
     *,
-    focus: Iterable[Any] | None = None,
+    focus: Any = None,
     tokenizer: Callable[[str], Any] | None = None,
     target: Any = None,
     read: int = -1,
@@ -120,7 +120,8 @@ def contributions(
       features); or a Hugging Face model. It may contain LSTMs and GRUs of any kind, packed or not, attention, norms,
       and any other functions of torch. It runs in evaluation mode, and stays as it was.
     - `input`: one sentence: text (with `tokenizer`), token numbers, or vectors (time × features).
-    - `focus`: the foci, each a position, a slice, a list of positions, or words of the sentence; by default each word.
+    - `focus`: the foci, each a position, a slice, a list of positions, a mask, or words of the sentence; by default
+      each word.
     - `tokenizer`: makes token numbers from text; that of Hugging Face, or any function. Its subwords form words again.
     - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.
     - `read`: where outputs by position are read; by default at the last.
@@ -151,7 +152,9 @@ def contributions(
         raise InputError(f"contributions: needs a torch.nn.Module of Python, not a {type(model).__name__}")
     tokens, names, groups = _read(input, tokenizer, words)
     length = len(tokens)
-    foci = [_mask(entry, names, groups, length) for entry in (groups if focus is None else focus)]
+    foci = [_mask(entry, names, groups, length) for entry in (groups if focus is None else _entries(focus))]
+    if rows < 1:
+        raise InputError(f"rows {rows!r}: must be 1 or more")
     if not foci:
         raise InputError("contributions: an empty list of focuses; give at least one, or omit it for one per word")
     asked = _Asked(model, tokens, output, read, batch_first, dict(arguments or {}))
@@ -192,7 +195,10 @@ def _read(
 
 def _sentence(given: Sequence[int] | Tensor) -> Tensor:
     """One sentence of tokens (time), or of vectors (time, features)."""
-    tokens = given if isinstance(given, Tensor) else torch.as_tensor(given)
+    try:
+        tokens = given if isinstance(given, Tensor) else torch.as_tensor(given)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"input {given!r:.60}: needs one sentence of token numbers ({error})") from None
     if tokens.numel() == 0:
         raise InputError("contributions: an empty sentence; give at least one word")
     if tokens.dim() == 3 or (tokens.dim() == 2 and not tokens.is_floating_point()):
@@ -238,19 +244,39 @@ def _mask(entry: Any, names: list[str], groups: list[list[int]], length: int) ->
         for group in groups[starts[0] : starts[0] + len(wanted)]:
             mask[group] = True
         return mask
-    if isinstance(entry, Tensor) and entry.dtype == torch.bool:
-        if entry.shape != (length,):
-            raise InputError(f"focus: a mask of shape {tuple(entry.shape)} for {length} tokens")
-        return entry
     if isinstance(entry, slice):
         mask[entry] = True
         return mask
-    places = entry if isinstance(entry, Iterable) else [entry]
+    entry = _listed(entry)
+    places = list(entry) if isinstance(entry, Iterable) else [entry]
+    if places and isinstance(entry, Iterable) and _are_bools(places):
+        if len(places) != length:
+            raise InputError(f"focus: a mask of {len(places)} for {length} tokens")
+        return torch.tensor([bool(place) for place in places])
     for place in places:
-        if not isinstance(place, int) or not -length <= place < length:
+        number = place if isinstance(place, bool) else _listed(place)
+        if isinstance(number, bool) or not isinstance(number, int) or not -length <= number < length:
             raise InputError(f"focus: position {place!r} is outside the sentence; use 0 to {length - 1}")
-        mask[place] = True
+        mask[number] = True
     return mask
+
+
+def _entries(focus: Any) -> list[Any]:
+    """The foci in what the user gives: one, or several of them."""
+    if isinstance(focus, (str, slice)):
+        return [focus]
+    focus = _listed(focus)
+    entries = list(focus) if isinstance(focus, Iterable) else [focus]
+    return [entries] if entries and _are_bools(entries) else entries
+
+
+def _listed(thing: Any) -> Any:
+    """Arrays, tensors and their numbers as plain Python."""
+    return thing.tolist() if hasattr(thing, "tolist") else thing
+
+
+def _are_bools(things: Sequence[Any]) -> bool:
+    return all(isinstance(_listed(thing), bool) for thing in things)
 
 
 @dataclass(frozen=True)
@@ -446,7 +472,8 @@ def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tu
     elif target == "all":
         wanted = list(range(len(whole)))
     else:
-        wanted = list(target) if isinstance(target, (list, tuple)) else [target]
+        target = _listed(target)
+        wanted = [_listed(one) for one in target] if isinstance(target, (list, tuple)) else [target]
     by_label = {label: number for number, label in labels.items()}
     numbers = [_number(one, by_label, tokenizer, len(whole)) for one in wanted]
     back = getattr(tokenizer, "convert_ids_to_tokens", None)
