@@ -122,10 +122,10 @@ def test_subleq_on_words_runs_a_loop(bits):
         ("z.w = z.w + 0.5", "words take"),
         ("z.w = 1.5", "outside 0 … 15"),
         ("z.w = z.w & -1", "combines -1"),
-        ("z.w = (z.w + 1)[0:2]", "assign it first"),
+        ("z.w = (z.w + 1)[0:2]", "later layer"),
         ("z.w = z.w[4]", "takes bit 4 of 4"),
         ("z.w = z.w // 3", "divides by 3"),
-        ("z.w = z.w * 3 % 16 & 5", "assign it first"),
+        ("z.w = z.w * 3 % 16 & 5", "later layer"),
         ("z.w = z.w + z.c", "% 16"),
         ("z.w = z.w % 3", "not a power of two"),
         ("z.w = z.w + 1", "% 16"),
@@ -418,3 +418,22 @@ def test_factors_in_limbs(line, bits):
     net, tokens = kl.compile(namespace["Twice"]), list(range(256))
     assert net.run(tokens) == namespace["Twice"].run(tokens)
     assert kl.certify(net).holds
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["z.b", "z.b[0:2]", "z.b[1]", "5", "z.b + 3", "(z.b + 1) % 16", "(z.c + 5) % 4096", "z.b & 3", "z.b >> 1", "~z.b"],
+)
+@pytest.mark.parametrize("then", ["~z.c", "z.c[2:9]", "z.c[9]", "z.c >> 3", "kl.concat(z.c[1], z.c[8:12])", "z.c + 1"])
+def test_a_word_that_step_has_written_has_all_its_bits(first, then):
+    """What is written may be narrower; what is read again is as wide as the variable."""
+    namespace = {"kl": kl}
+    exec(
+        "class Narrow(kl.Program):\n"
+        "    tokens, layers = 16, 1\n    b = kl.word(4, token=lambda t: t)\n"
+        "    c = kl.word(12, token=lambda t: 277 * t % 4096)\n    d = kl.word(16)\n    output = d\n"
+        f"    def step(z):\n        z.c = {first}\n        z.d = {then}\n",
+        namespace,
+    )
+    tokens = list(range(16))
+    assert kl.compile(namespace["Narrow"]).run(tokens) == namespace["Narrow"].run(tokens)
