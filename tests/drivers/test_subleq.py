@@ -348,7 +348,7 @@ def test_words_that_16_bits_would_misread_are_refused(dialect):
 
 def test_an_address_below_the_port_is_an_error():
     for words in (None, 20):
-        with pytest.raises(kl.RangeError, match="outside memory|the address -2"):
+        with pytest.raises(kl.RangeError, match="outside memory"):
             run_on_transformer([-2, 3, -1, 0], dialect="esolang", evaluator="lookup", words=words)
 
 
@@ -358,9 +358,7 @@ def test_words_wider_than_addresses(seed):
     instruction whose result leaves the words."""
     chance, count = random.Random(seed), 12
     data = [chance.choice([0, 1, -1, 2047, -2048, chance.randrange(-2048, 2048)]) for _ in range(20)]
-    code = [
-        x for k in range(count) for x in (36 + chance.randrange(20), 36 + chance.randrange(20), 3 * k + 3)
-    ]
+    code = [x for k in range(count) for x in (36 + chance.randrange(20), 36 + chance.randrange(20), 3 * k + 3)]
     image = [*code[:-1], -1, *data]
     wanted = kl.subleq.Machine(image, "esolang", memory=63)
     machines = [

@@ -63,4 +63,3 @@ def _on_parts(updates: Updates) -> bool:
         or any(map(part_of_name, named))
         or any(bits > WIDEST_SUM for bits in wide)
     )
-

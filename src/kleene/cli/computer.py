@@ -74,12 +74,9 @@ def subleq_command(
     """
     if on not in ("transformer", "reference"):
         raise InputError(f"--on {on}: unknown; use 'transformer' or 'reference'")
-    if on == "reference" and bits is not None:
-        raise InputError(f"--bits {bits}: only for the transformer; omit it with --on reference")
-    if on == "reference" and layers is not None:
-        raise InputError(f"--layers {layers}: only for the transformer; omit it with --on reference")
-    if on == "reference" and words is not None:
-        raise InputError(f"--words {words}: only for the transformer; omit it with --on reference")
+    for name, value in (("bits", bits), ("layers", layers), ("words", words)):
+        if on == "reference" and value is not None:
+            raise InputError(f"--{name} {value}: only for the transformer; omit it with --on reference")
     image = read_program(program, dialect)
     options: dict[str, Any] = {
         "input_adds": input_adds,
@@ -89,7 +86,9 @@ def subleq_command(
         if on == "transformer":
             from kleene.drivers.subleq import TransformerMachine
 
-            machine: Any = TransformerMachine(image, dialect, bits=bits or 16, layers=layers or 3, words=words, **options)
+            machine: Any = TransformerMachine(
+                image, dialect, bits=bits or 16, layers=layers or 3, words=words, **options
+            )
         else:
             from kleene.machines.subleq import Machine
 

@@ -79,7 +79,7 @@ class TransformerMachine(Port):
         rules, wide = dialect_of(dialect), words or bits
         if wide != bits and rules.low is not None:
             raise InputError(
-                f"subleq: words={words}; dialect {rules.name} has words of its own size. Use words= with esolang or paper"
+                f"subleq: words={words}; dialect {rules.name} has words of its own size; use esolang or paper"
             )
         if wide > MOST_KEYS and evaluator in ("lookup", "generated"):
             raise InputError(
@@ -249,8 +249,8 @@ class TransformerMachine(Port):
             at, old, taken = (self._signed(self._word(name)) for name in ("b", "old", "mem_a"))
             raise RangeError(
                 f"subleq: after {self.steps:,} steps the word at address {at} would be {old} − {taken} = "
-                f"{old - taken}, outside {-self.half} … {self.half - 1}, the words of this computer; use more bits, words=32, "
-                "or --on reference"
+                f"{old - taken}, outside {-self.half} … {self.half - 1}, the words of this computer; use more bits, "
+                "words=32, or --on reference"
             )
         if self.given.separate and self._word("a") == self.end + 2:
             raise RangeError(f"subleq: after {self.steps - 1:,} steps the program left its instructions")

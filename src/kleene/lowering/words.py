@@ -485,7 +485,9 @@ class WordValue(Opaque):
             return self.constant if modulus is None else self.constant % modulus
         if sum(map(abs, weights.values())) >= LARGEST_SUM:  # far apart: number the bits, and look the value up
             form = Form.of(0, {bit_name(*bit): (0, 1 << k) for k, bit in enumerate(weights)})
-            totals = (self.constant + sum(w for k, w in enumerate(weights.values()) if int(v) >> k & 1) for v in form.values)
+            totals = (
+                self.constant + sum(w for k, w in enumerate(weights.values()) if int(v) >> k & 1) for v in form.values
+            )
             table = {v: total if modulus is None else total % modulus for v, total in zip(form.values, totals)}
             return Symbol.simplified(self.path, form, table)
         if modulus is None:
