@@ -384,16 +384,16 @@ def test_words_of_32_bits():
     """Powers of two up to 2^30, which 16 bits do not hold; certified, and refused where it does not fit."""
     text = "loop: ADD power power\n DEC left\n BGT left zero loop\n HALT\n"
     image = kl.subleq.assemble(text + "power: .data 1\n zero: .data 0\n left: .data 30", "esolang")
-    result = run_on_transformer(image, dialect="esolang", words=32)
-    assert result == kl.subleq.run(image, dialect="esolang", memory=65_535)
+    result = run_on_transformer(image, dialect="esolang", bits=8, words=32)
+    assert result == kl.subleq.run(image, dialect="esolang", memory=255)
     assert result.halted and result.memory[image.address("power")] == 2**30
     with pytest.raises(kl.RangeError, match="words of this computer; use more bits, words=32"):
-        run_on_transformer(image, dialect="esolang", words=24)
+        run_on_transformer(image, dialect="esolang", bits=8, words=24, evaluator="lookup")
     with pytest.raises(kl.InputError, match="dialect eforth has words of its own size"):
         run_on_transformer("3 3 -1", dialect="eforth", words=32)
     with pytest.raises(kl.InputError, match="use lanes, lanes-numba or rows"):
-        run_on_transformer(image, dialect="esolang", words=32, evaluator="lookup")
-    assert kl.certify(computer_network(6, checked=True, words=32)).holds
+        run_on_transformer(image, dialect="esolang", bits=8, words=32, evaluator="lookup")
+    assert kl.certify(computer_network(8, checked=True, words=32)).holds
 
 
 @pytest.mark.parametrize("seed", range(3))
