@@ -136,7 +136,7 @@ class Path:
         self.domains = PathDomains(every if self.reached is None else {n: self.reached[n] for n in every})
 
     def saved(self) -> Saved:
-        """What the path knows and has done, to go back to."""
+        """Return what the path knows and has done, to go back to."""
         return Saved(
             list(self.events),
             dict(self.assigned),
@@ -165,7 +165,7 @@ class Path:
         return found
 
     def explosion(self, paths: Iterable[Sequence[Branch]], most: int) -> str:
-        """What to say where there are too many paths."""
+        """The message where there are too many paths."""
         forks = Counter((branch.line, branch.form.describe()) for path in paths for branch in path)
         worst = "; ".join(f"line {line} on {form}" for (line, form), _ in forks.most_common(3))
         return (
