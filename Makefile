@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-all coverage lint bench screenshots docs proofs clean
+.PHONY: setup demo test test-all test-cluster coverage lint bench screenshots publish docs proofs clean
 
 setup: .venv/ready
 
@@ -20,6 +20,10 @@ test: setup
 
 test-all: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+
+# Tasks on a Ray cluster of several nodes, one of which is killed; about a minute.
+test-cluster: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/common/test_cluster.py
 
 # Coverage of the default tests; the lines that no test reaches stand beside each file.
 coverage: setup

@@ -9,10 +9,11 @@ Everything that follows (tables, sums, the walk, the comparison) is done by func
 
 In scope: the MLP blocks as far as they write categorical variables, the clearing of heads and scratch values, and heads
 that select by categorical variables.
-Taken as given: the buckets of averages and comparisons of words, which are variables with values of their own here.
-Left out, and listed: variables that are words, heads that select by words, heads that write into variables, heads that
-prefer some of the positions that match (latest, earliest, nearest), heads that count, blocks whose heads clear
-variables or that do two steps.
+Taken as given: the buckets of averages and comparisons of words, which are variables with values of their own here,
+and what heads copy.
+Left out, and listed in the text: variables that are words or depend on bits of words, heads that select by words, heads
+that write into variables, heads that prefer some of the positions that match (latest, earliest, nearest), heads that
+count, blocks whose heads clear variables or that do two steps.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ def tensors_of(path: Path) -> dict[str, np.ndarray]:
 
 
 def whole(values: np.ndarray) -> np.ndarray:
-    """Whole numbers; anything else cannot be exported."""
+    """Whole numbers of 62 bits; anything else cannot be exported."""
     if not (np.isfinite(values).all() and (values == np.rint(values)).all()):
         raise ValueError("a weight is no whole number")
+    if (np.abs(values) >= 1 << 62).any():
+        raise ValueError("a weight is too large")
     return values.astype(np.int64)
 
 
@@ -77,13 +80,25 @@ class Block:
         self.layout = {s["name"]: s for s in description["layout"]}
         self.dim, self.gap = content["config"]["dim"], GAPS[content["dtype"]]
         self.shape = content["config"]["cycle"][number % len(content["config"]["cycle"])]
-        self.updated = {u["variable"] for p in description.get("cycle", [description]) for u in p["updates"]["updates"]}
-        self.moved = {m["into"] for m in program["moves"].values()}
+        parts = [p["updates"] for p in description.get("cycle", [description])]
+        steps = [step for part in parts for step in (part, part.get("second", {}))]
+        self.changed = {u["variable"] for step in steps for u in step.get("updates", [])}
+        self.changed |= {m["into"] for m in program["moves"].values()}
+        self.changed |= {name for clear in program.get("clears", {}).values() for name in clear["variables"]}
         self.clears = "second" in self.part["updates"] or any(name in names for name in program.get("clears", {}))
-        self.left_out = [f"block {number}"] if self.clears else []
-        self.left_out += [f"move {name}" for name in program["moves"] if name in names]
+        self.left_out: list[tuple[str, str]] = []
+        if self.clears:
+            self.leave_out("block")
+        for name in (name for name in program["moves"] if name in names):
+            self.leave_out("move", name)
         self._halves()
         self._atoms()
+
+    def leave_out(self, kind: str, name: str = "") -> None:
+        """Note that something is not rechecked."""
+        label = quote(f"{self.number}/{name}" if name else str(self.number), safe="/")
+        if (kind, label) not in self.left_out:
+            self.left_out.append((kind, label))
 
     def tensor(self, name: str) -> np.ndarray:
         return self.tensors[f"blocks.{self.number}.{name}"]
@@ -116,8 +131,7 @@ class Block:
         if head["key"] is None or self.variables[head["query"]]["kind"] == "subset":
             return False
         places = self.variables[head["key"]]["by_position"]
-        changed = head["key"] in self.updated | self.moved
-        return places is not None and len({*places}) == len(places) and not changed
+        return places is not None and len({*places}) == len(places) and head["key"] not in self.changed
 
     def _atoms(self) -> None:
         """Everything with finitely many values: name → (kind, dimensions that each value switches on)."""
@@ -242,7 +256,7 @@ class Block:
         asked = [n for entry in [*updates, *reads] for n in self.mentioned(entry["guard"], entry.get("form"))]
         asked += [entry["head"] for entry in reads]
         if name not in self.atoms or any(n not in self.atoms for n in asked):
-            self.left_out.append(f"variable {name}")
+            self.leave_out("variable", name)
             return None
         order = [self.number_of[n] for n in self.order(name, updates, reads)]
         label = quote(f"{self.number}/{name}", safe="/")
@@ -256,7 +270,7 @@ class Block:
             json.dumps([self.heads[n][k] for k in ("query", "key", "offsets", "where", "among")]) for n in names
         }
         if len(selections) != 1 or any(self.heads[n].get("prefer") or self.heads[n].get("counts") for n in names):
-            self.left_out.append(f"head {label}")
+            self.leave_out("head", label)
             return None
         query, key, offsets, where, among = json.loads(selections.pop())
         sides, limits = [], []
@@ -266,7 +280,7 @@ class Block:
             used = (rows != 0).any(axis=0)
             names = [n for n in self.variables if n == own or n in dict(limit) or used[self.dims(n)].any()]
             if any(self.variables[n]["kind"] == "word" for n in names):
-                self.left_out.append(f"head {label}")
+                self.leave_out("head", label)
                 return None
             places = listed([*sparse(row), int(b)] for row, b in zip(rows, bias))
             read.append(names)
@@ -324,14 +338,15 @@ def describe(terms: Any, relation: str, threshold: int) -> str:
 
 
 def export(folder: str | Path) -> tuple[str, list[str]]:
-    """The text, and what it leaves out."""
+    """The text, and what it leaves out, for example "variable 0/mem"."""
     folder = Path(folder)
     content = json.loads((folder / "kleene.json").read_text(encoding="utf-8"))
     tensors = tensors_of(folder / "weights.safetensors")
     blocks = [Block(content, tensors, number) for number in range(content["config"]["blocks"])]
     texts = [block.text() for block in blocks if not block.clears]
-    words = ["kleene-recheck-1", len(texts), *(word for text in texts for word in text), "end"]
-    return " ".join(map(str, words)) + "\n", [what for block in blocks for what in block.left_out]
+    left_out = [[kind, label] for block in blocks for kind, label in block.left_out]
+    words = ["kleene-recheck-2", len(texts), *(word for text in texts for word in text), *listed(left_out), "end"]
+    return " ".join(map(str, words)) + "\n", [" ".join(what) for what in left_out]
 
 
 def main() -> int:

@@ -246,3 +246,24 @@ def test_a_form_beyond_64_bits_is_refused():
     name, table = next(iter(form[1].items()))
     form[1][name] = [1 << 63, *table[1:]]
     assert "too large" in kl.certify(net).reasons[0]
+
+
+def test_a_key_that_appears_twice_is_refused(tmp_path, capsys):
+    """Readers of JSON disagree on which of two entries counts."""
+    kl.compile(kl.library.parity_relative).save(tmp_path)
+    path = tmp_path / "kleene.json"
+    text = path.read_text()
+    assert checker.main([str(tmp_path)]) == 0
+    path.write_text(text.replace('"causal": false', '"causal": true, "causal": false', 1))
+    assert path.read_text() != text and checker.main([str(tmp_path)]) == 2
+    assert "a key twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "field, value", [("by_position", 0), ("by_position", [0, 1]), ("default", "x"), ("default", 9)]
+)
+def test_a_variable_that_starts_in_two_ways_is_refused(field, value):
+    """And no raw exception where an automaton's description is read after the proof."""
+    net = kl.compile(kl.regex("(01)*"), to="transformer")
+    net.description["program"]["variables"]["done"][field] = value
+    assert not kl.certify(net).holds

@@ -103,7 +103,7 @@ class Saved:
 def read_folder(folder: str | Path) -> Saved:
     """A saved transformer, its tensors decoded from their bytes."""
     folder = Path(folder)
-    content = json.loads((folder / "kleene.json").read_text(encoding="utf-8"))
+    content = json.loads((folder / "kleene.json").read_text(encoding="utf-8"), object_pairs_hook=single_keys)
     tensors = {}
     raw_tensors: Any = deserialize  # it has no types
     for name, entry in raw_tensors((folder / "weights.safetensors").read_bytes()):
@@ -112,6 +112,13 @@ def read_folder(folder: str | Path) -> Saved:
         raw = (raw.astype(np.uint32) << 16).view(np.float32) if entry["dtype"] == "BF16" else raw
         tensors[name] = raw.astype(np.float64)
     return Saved(content, tensors)
+
+
+def single_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON in which every key appears once: readers disagree on which of two counts."""
+    found = dict(pairs)
+    need(len(found) == len(pairs), "an object of a JSON file has a key twice")
+    return found
 
 
 def need(condition: Any, message: str) -> None:
@@ -352,6 +359,8 @@ class Program:
         """What a variable's first value depends on ("token", "position" or "nothing"), and its values."""
         entry, kind = self.data["variables"][name], self.variables[name]
         last = kind.count - 1
+        need(entry["by_token"] is None or entry["by_position"] is None, f"'{name}' starts in two ways")
+        integer(entry["default"], 0, last, "a first value")
         if entry["by_token"] is not None:
             need(len(entry["by_token"]) == self.tokens, f"'{name}' does not start from every token")
             return "token", [integer(i, 0, last, "a first value") for i in entry["by_token"]]

@@ -188,8 +188,56 @@ def test_a_certificate_can_hold_both_statements():
     other = kl.certify(net, program=Moved)
     assert not other.holds and not other.step.holds and "step does not read 'left'" in str(other)
     assert "which are not this step" in str(other)
-    encoder = kl.compile(kl.library.parity_relative, shape="encoder", layers=3)
-    assert kl.certify(encoder, program=kl.library.parity_relative).holds
+
+
+def runs(**changed: Any) -> Any:
+    """A program whose declarations, beside those that `step` reads, can be others."""
+
+    class Runs(kl.Program):
+        tokens = 3
+        positions = 4
+        a = kl.cat(3, token=lambda t: t)
+        b = kl.cat(3)
+        done = kl.cat(2, token=lambda t: t > 1)
+        wipe = kl.clear(b, where={done: changed.get("where", 1)})
+        output = a if changed.get("output") else b
+        causal = changed.get("causal", False)
+        if "halt" in changed:
+            halt = {done: changed["halt"]}
+        else:
+            layers = changed.get("layers", 2)
+
+        @kl.layer(wipe)
+        def first(z):
+            z.b = z.a
+            z.done = 1
+
+        cycle = (first,)
+
+    return Runs
+
+
+@pytest.mark.parametrize(
+    "changed", [{"where": 0}, {"output": True}, {"causal": True}, {"layers": 3}, {"halt": 1}], ids=str
+)
+def test_another_program_with_the_same_step_is_refused(changed):
+    """What decides a run beside `step`: where heads clear, the output, who looks ahead, when it ends."""
+    net = kl.compile(runs())
+    assert kl.certify(net, program=runs()).holds
+    with pytest.raises(kl.InputError, match=r"differ in|the updates run for 2 layers"):
+        kl.certify(net, program=runs(**changed))
+
+
+def test_an_encoder_is_compared_with_the_layers_that_are_asked_for():
+    program = kl.library.parity_relative
+    encoder = kl.compile(program, shape="encoder", layers=3)
+    with pytest.raises(kl.InputError, match="with layers=3 the certificate is about such runs"):
+        kl.certify(encoder, program=program)
+    with pytest.raises(kl.InputError, match="the updates run for 3 layers, the program for 4 layers"):
+        kl.certify(encoder, program=program, layers=4)
+    assert kl.certify(encoder, program=program, layers=3).holds
+    with pytest.raises(kl.InputError, match="no program="):
+        kl.certify(encoder, layers=3)
 
 
 # --- bits of words, wide words, layers of two steps ---

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,6 +109,86 @@ def test_every_command_has_help_with_an_example_and_json(kleene, command):
     assert result.code == 0
     assert f"Example: kleene {command}" in result.out
     assert "--json" in result.out
+
+
+def examples() -> list[str]:
+    """The examples of all commands, without the parts of pipes."""
+    from kleene.cli import app
+
+    groups = [app, *(group.typer_instance for group in app.registered_groups)]
+    texts = [f"{command.callback.__doc__}\n\n{command.epilog}" for one in groups for command in one.registered_commands]
+    found = [re.search(r"Example: (kleene .+?)(?:\n\n|$)", text, re.DOTALL) for text in texts]
+    assert all(found)
+    every = [one for match in found for one in re.split(r", (?:or|after) ", " ".join(match[1].split()))]
+    return [one for one in every if "|" not in one]
+
+
+LONG = ("learn", "reproduce", "demo", "subleq", "riscv", "factory", "score", "compare", "tm")
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(one, marks=[pytest.mark.slow] if one.split()[1] in LONG else []) for one in examples()],
+)
+def test_every_example_of_the_help_runs_as_it_stands(kleene, example, monkeypatch):
+    """In an empty folder; `score` after the `factory` that its help names."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    words = shlex.split(example)[1:]
+    if words[0] == "score":
+        assert kleene("factory", "--count", "4", "-o", "models/compiled").code == 0
+    result = kleene(*words)
+    assert result.code == 0, result
+
+
+@pytest.mark.parametrize("name", ["powers_of_two", "1RB1LB_1LA1RZ"])
+def test_turing_machines_have_names_wherever_machines_do(kleene, name):
+    word = "11" if name == "powers_of_two" else ""
+    assert kleene("run", name, word).out.startswith("accepts\n")
+    assert kleene("trace", name, word).out.startswith("RNN of")
+    assert kleene("compile", name, "-o", "net").code == 0
+    assert kleene("run", "net", word).out.startswith("accepts\n")
+    assert kleene("certify", name).code == kleene("verify", name).code == 0
+    assert "starts in" in kleene("decompile", name).out
+    assert kleene("export", name, "--to", "dot").out.startswith("digraph")
+    assert kleene("convert", name, "-o", "machine.json").code == 0
+    assert kleene("convert", "net", "-o", "again.json").code == 0
+    assert kleene("tm", "again.json", word).out.splitlines()[-1] == kleene("tm", name, word).out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines", "answers"),
+    [
+        (["run", "addition"], "1+1\n99+1\n", ["2", "100"]),
+        (["tm", "powers_of_two"], "11\n111\n", ["11: accepts after 7 steps", "111: rejects after 4 steps"]),
+        (["regex", "(0|10*1)*", "--alphabet", "01"], "0110\n1\n", ["'0110' accepted", "'1' rejected"]),
+    ],
+    ids=["run", "tm", "regex"],
+)
+def test_a_dash_reads_lines(kleene, monkeypatch, arguments, lines, answers):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    words = [*arguments, "-"] if arguments[0] != "regex" else [*arguments[:2], "-", *arguments[2:]]
+    assert kleene(*words).out.splitlines() == answers
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{lines}?\n"))
+    found = kleene(*words)
+    assert found.code == 2 and found.out.splitlines() == answers and found.err.startswith("kleene: line 3: ")
+
+
+@pytest.mark.parametrize("command", ["trace", "explain"])
+def test_a_dash_reads_lines_of_runs(kleene, monkeypatch, command):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("(())\n()\n"))
+    both = kleene(command, "dyck1:length=4", "-").out
+    assert both == kleene(command, "dyck1:length=4", "(())").out + kleene(command, "dyck1:length=4", "()").out
+    refused(kleene(command, "dyck1:length=4", "-", "--html", "a.html"), "--html", "in place of -")
+
+
+def test_every_file_of_the_package_is_in_the_wheel():
+    """What is not Python is named in pyproject.toml: programs for the RISC-V computer were left out once."""
+    root = Path(kl.__file__).parent
+    project = tomllib.loads((root.parent.parent / "pyproject.toml").read_text())
+    patterns = project["tool"]["setuptools"]["package-data"]["kleene"]
+    wheel = {path for pattern in patterns for path in root.glob(pattern)}
+    other = {p for p in root.rglob("*") if p.is_file() and p.suffix != ".py" and "__pycache__" not in p.parts}
+    assert other == {path for path in wheel if path.is_file()}
 
 
 def test_the_help_lists_what_a_new_user_tries_first(kleene):
@@ -333,6 +417,12 @@ def test_demo_of_one_program(kleene, monkeypatch):
         (["run", "sort", "1", "--on", "gpu"], ["gpu", "network"]),
         (["run", "sort"], ["INPUT"]),
         (["frobnicate"], ["frobnicate"]),
+        (["addition", "34+58"], ["kleene run addition"]),
+        (["powers_of_two", "11"], ["kleene tm powers_of_two"]),
+        (["run", "34+58", "addition"], ["a program comes before its input"]),
+        (["run", "power_of_two", "11"], ["did you mean powers_of_two"]),
+        (["trace", "powers_of_two", "11", "--layers", "3"], ["--layers", "only for attention programs"]),
+        (["riscv", "nothing"], ["nothing", "sudoku"]),
         (["verify", "parity_relative", "--lengths", "8-1"], ["8-1", "1-8"]),
         (["verify", "parity_relative", "--lengths", "1-90000"], ["1-90000", "--random"]),
         (["verify", "no/such/folder"], ["no/such/folder", "no such folder"]),

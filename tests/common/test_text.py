@@ -93,3 +93,15 @@ def test_problems_are_named(tmp_path):
             type(kl.Program)("Wrong", (kl.Program,), {**vars(ParityOfTokens), "tokens": tokens})
     with pytest.raises(ProgramError, match="start='x' is not in the alphabet 01"):
         type(kl.Program)("Wrong", (kl.Program,), {**vars(ParityOfTokens), "tokens": "01^", "text": Text(start="x")})
+
+
+MALFORMED = [
+    *(3, {"alphabet": [3]}, {"alphabet": ["0", "0"]}, {"names": [[]]}, {"unknown": 1}, {"reverse": 1}),
+    *({"room": [None]}, {"part": [0]}, {"part": ["x", None]}, {"align": "+"}),
+]
+
+
+@pytest.mark.parametrize("content", MALFORMED)
+def test_malformed_descriptions_are_refused(content):
+    with pytest.raises(InputError, match="malformed"):
+        Text.from_json(content)

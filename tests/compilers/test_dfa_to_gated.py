@@ -14,6 +14,7 @@ import torch
 import kleene as kl
 from kleene.common.alphabet import all_words, encode_batch
 from kleene.compilers.dfa_to_gated import plan
+from kleene.decompilers.gated_to_dfa import Saturated
 from kleene.library.tomita import language
 from random_machines import random_dfa, random_word
 
@@ -55,6 +56,37 @@ def test_a_state_needs_half_as_many_units_as_chains():
     assert len(plan(three)) == 6
     inside = kl.DFA([[0, 0, 0], [1, 0, 0], [2, 2, 0]], [0, 2], "abc")  # {0} ⊂ {0, 1} ⊂ {0, 1, 2}: one chain
     assert [unit.state for unit in plan(inside)].count(0) == 1
+
+
+def thresholds(n: int) -> kl.DFA:
+    """n states and n symbols, of which the k-th leads states from k on to the last: chains of n sets."""
+    table = [[n - 1 if q >= k else min(q + 1, n - 1) for k in range(n)] for q in range(n)]
+    return kl.DFA(table, [n - 1], [f"s{k}" for k in range(n)])
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_long_chains_keep_within_the_format_or_are_refused(cell, dtype):
+    dfa = thresholds(40)
+    if cell == "gru" and "16" in dtype:
+        with pytest.raises(kl.NotSupported, match=f"as far as {dtype} counts"):
+            kl.compile(dfa, to=cell, dtype=dtype)
+        return
+    net = kl.compile(dfa, to=cell, dtype=dtype)
+    certificate = kl.certify(net)
+    assert certificate.holds and f"{net.units} hidden vectors" in str(certificate)  # none twice, by its cell
+    assert kl.decompile(net) == dfa.minimise()
+    words = [["s39"], ["s0"], ["s20", "s38", "s3"], []]
+    assert (net.accepts_batch(words) == dfa.accepts_batch(words)).all()
+
+
+def test_sums_of_whole_numbers_in_a_gru_are_exact():
+    """A bound on the rounding of so many terms would refuse these."""
+    assert kl.certify(kl.compile(thresholds(16), to="gru", dtype="float16")).holds
+    net = kl.compile(thresholds(20), to="gru")
+    with torch.no_grad():  # another grain: numbers that are not whole multiples of the scale any more
+        net.recurrent.weight_hh_l0 *= 1 + 2**-12
+    assert Saturated(net).grain < 1 and Saturated(net).error(np.array([60]), np.array([1e7]))[0] > 0
 
 
 @pytest.mark.parametrize("cell", CELLS)

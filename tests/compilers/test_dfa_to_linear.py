@@ -203,3 +203,17 @@ def test_saved_networks_come_back_and_changed_ones_are_noticed(tmp_path: Path):
         path.write_text(text.replace(old, new, 1))
         with pytest.raises(kl.FileError):
             kl.load(tmp_path / "signed")
+
+
+def test_large_automata_are_refused_by_theorem_or_with_what_holds_them():
+    n = 12
+    table = [[(q + 1) % n, max(q, 1), 1 - q if q < 2 else q] for q in range(n)]  # all functions of 12 states
+    for options, told in (
+        ({"to": "linear", "transitions": "positive"}, "not star-free .* Sarrof"),
+        ({"to": "linear", "transitions": "signed"}, "turns .* states in a cycle.* Grazzi .* Theorem 2"),
+        ({"to": "mamba"}, "not star-free .* Sarrof"),
+        ({"to": "olmo_hybrid"}, "compile: monoid: .*; to='linear' holds every automaton"),
+        ({"to": "transformer", "depth": "constant"}, "compile: cascade: .*; depth='logarithmic' holds every automaton"),
+    ):
+        with pytest.raises(kl.NotSupported, match=told):
+            kl.compile(kl.DFA(table, [0], "abc"), **options)

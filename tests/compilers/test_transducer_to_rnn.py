@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -176,4 +177,41 @@ def test_broken_folders(tmp_path: Path):
     path.write_text(text)
     (tmp_path / "net" / "cell" / "kleene.json").write_text('{"kind": "other"}')
     with pytest.raises(kl.FileError, match="it must be 'rnn' or 'linear'"):
+        kl.load(tmp_path / "net")
+
+
+def test_what_run_needs_of_the_program_is_certified():
+    """How text and tokens become symbols, and how long inputs are: this decides what `run` gives, too."""
+    program = kl.library.parity_relative
+    net = kl.compile(program, to="rnn")
+    assert kl.certify(net, program=program).holds
+    about, alphabet = net.about["program"], net.alphabet
+    changes: dict[str, Any] = {"positions": 3, "stop": 1, "max_tokens": 2, "text": {"alphabet": ["1", "0", "^"]}}
+    for name, value in changes.items():
+        net.about["program"] = {**about, name: value}
+        assert f"they differ in {name}" in str(kl.certify(net, program=program))
+    net.about["program"] = about
+    codes = [1, 0, 2]  # the same words, other numbers: W's columns go with the symbols
+    entries = {(unit, codes.index(code)): w for (unit, code), w in net.cell.W.entries.items()}
+    W = replace(net.cell.W, entries=entries)
+    net.cell = replace(net.cell, alphabet=tuple(alphabet[code] for code in codes), W=W)
+    assert "numbers its symbols in another way" in str(kl.certify(net))
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("positions", "x"),
+        ("positions", 0),
+        ("max_tokens", {}),
+        ("stop", True),
+        ("text", 3),
+        ("text", {"alphabet": [3]}),
+    ],
+)
+def test_malformed_programs_are_not_loaded(name, value, tmp_path: Path):
+    net = kl.compile(kl.library.parity_relative, to="rnn")
+    net.about["program"][name] = value
+    net.save(tmp_path / "net")
+    with pytest.raises(kl.FileError, match=name):
         kl.load(tmp_path / "net")

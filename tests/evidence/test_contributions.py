@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import kleene as kl
+from kleene.evidence.parted import Parted
 
 
 class Classifier(nn.Module):
@@ -52,7 +53,7 @@ def test_vectors_and_a_sequential():
 
 
 def test_memory_is_bounded_at_200_words():
-    """200 words, one each: the foci run in blocks, so that no tensor has more than `rows` of them."""
+    """200 words, one each: the foci run in blocks, so that no tensor has more than `rows` of them; and few to check."""
     torch.manual_seed(2)
     seen = []
 
@@ -66,7 +67,7 @@ def test_memory_is_bounded_at_200_words():
             return self.out(self.rnn(x)[0])
 
     found = kl.contributions(Watched(), torch.randn(200, 3), rows=50)
-    assert found.parts.shape == (200, 1) and seen == [50] * 4
+    assert found.parts.shape == (200, 1) and seen == [1, 3, *[50] * 4, 2]
 
 
 class Embedded(nn.Module):
@@ -312,3 +313,191 @@ def test_tables(model, tmp_path):
 def test_wrong_uses_are_named(model, options, message):
     with pytest.raises(kl.InputError, match=message):
         kl.contributions(model, **{"input": [3, 1, 4], **options})
+
+
+class Last(Embedded):
+    def forward(self, x):
+        return self.out(self.rnn(self.embed(x))[0][:, -1])
+
+
+class Dictionary(Last):
+    def forward(self, x):
+        return {"loss": None, "logits": super().forward(x)}
+
+
+class Lengths(Last):
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(self.embed(x), lengths, batch_first=True, enforce_sorted=False)
+        return self.out(self.rnn(packed)[1][0][-1])
+
+
+class TimeFirst(Last):
+    def forward(self, x):
+        return self.out(self.rnn(self.embed(x).transpose(0, 1))[0]).transpose(0, 1)
+
+
+class Filled(Last):
+    """Writes its states into a tensor."""
+
+    def forward(self, x):
+        hidden, filled = self.rnn(self.embed(x))[0], torch.zeros(*x.shape, 8)
+        for t in range(x.shape[1]):
+            filled[:, t] = hidden[:, t]
+        return self.out(filled[:, -1])
+
+
+class Remembers(Last):
+    """Keeps its last state, and begins anew each time."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x):
+        self.hidden = (torch.zeros(1, len(x), 8), torch.zeros(1, len(x), 8))
+        out, self.hidden = self.rnn(self.embed(x), self.hidden)
+        self.seen += 1
+        return self.out(out[:, -1])
+
+
+@pytest.mark.parametrize(
+    "kind, options",
+    [
+        (Dictionary, {}),
+        (Lengths, {"arguments": {"lengths": torch.tensor([4])}}),
+        (TimeFirst, {"batch_first": False}),
+        (Filled, {}),
+        (Remembers, {}),
+    ],
+)
+def test_the_same_classifier_in_other_forms(kind, options):
+    torch.manual_seed(7)
+    wanted, model = Last(), kind()
+    model.load_state_dict(wanted.state_dict(), strict=False)
+    one, two = (kl.contributions(m, [3, 7, 9, 4], target="all", **o) for m, o in ((wanted, {}), (model, options)))
+    assert torch.allclose(one.parts, two.parts, atol=1e-6) and torch.allclose(one.base, two.base, atol=1e-6)
+
+
+def test_the_model_stays_as_it_was():
+    model = Remembers()
+    model.hidden = torch.ones(1, 1, 8)
+    model.train()
+    model.out.eval()
+    kl.contributions(model, [3, 7, 9, 4])
+    assert (
+        torch.equal(model.hidden, torch.ones(1, 1, 8)) and type(model.seen) is torch.Tensor and float(model.seen) == 0
+    )
+    assert model.training and model.rnn.training and not model.out.training
+
+
+class MixesBatch(Embedded):
+    """The usual mistake: attention over the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 1)
+
+    def forward(self, x):
+        return self.out(self.encoder(self.embed(x)).mean(1))
+
+
+class Draws(Last):
+    def forward(self, x):
+        return super().forward(x) + torch.randn(len(x), 1)
+
+
+class Stateful(Last):
+    hidden = None
+
+    def forward(self, x):
+        out, self.hidden = self.rnn(self.embed(x), self.hidden)
+        return self.out(out[:, -1])
+
+
+class Broken(Last):
+    def forward(self, x):
+        return super().forward(x) * torch.nan
+
+
+class Logarithm(Embedded):
+    def forward(self, x):
+        return self.out((self.embed(x) ** 2).sum(1).log())
+
+
+@pytest.mark.parametrize(
+    "model, message",
+    [
+        (Logarithm, "not finite numbers; a function such as a logarithm"),
+        (MixesBatch, "mixes the sentences of a batch"),
+        (Draws, "draws random numbers"),
+        (Stateful, "fails on a batch of three"),
+        (Lengths, "missing 1 required.*give arguments="),
+        (TimeFirst, "batch_first=False"),
+        (Broken, "not finite"),
+        (lambda: torch.sum, "needs a torch.nn.Module"),
+        (lambda: torch.jit.script(nn.Linear(3, 2)), "needs a torch.nn.Module"),
+    ],
+)
+def test_models_that_cannot_be_explained_are_named(model, message):
+    with pytest.raises(kl.KleeneError, match=message):
+        kl.contributions(model(), [3, 7, 9, 4])
+
+
+def test_parts_that_do_not_add_up_are_an_error(monkeypatch):
+    """A planted bug: a layer that forgets its bias."""
+    from kleene.evidence import parted
+
+    def forgets(func, args, kwargs):
+        whole = parted.any_function(func, args, kwargs)
+        return Parted.of(whole.whole, whole.part, 0 * whole.base, whole.rule)
+
+    monkeypatch.setitem(parted.HANDLERS, "linear", forgets)
+    with pytest.raises(kl.NotSupported, match="do not add up"):
+        kl.contributions(Last(), [3, 7, 9, 4])
+
+
+class Scaled(Embedded):
+    """Lengths of vectors count as given, wherever they are taken."""
+
+    def __init__(self):
+        super().__init__()
+        self.kinds = nn.Parameter(torch.randn(2, 8))
+        self.norm = nn.GroupNorm(2, 8)
+        self.other = nn.InstanceNorm1d(8, affine=True)
+
+    def forward(self, x):
+        read = self.rnn(self.embed(x))[0].transpose(1, 2)
+        read = nn.functional.normalize((self.norm(read) + self.other(read)).mean(2), dim=-1)
+        return nn.functional.cosine_similarity(read[:, None], self.kinds, dim=-1)
+
+
+def test_lengths_of_vectors_are_given():
+    torch.manual_seed(8)
+    model, tokens = Scaled(), [3, 7, 9, 4]
+    for norm in (model.norm, model.other):
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+    found = kl.contributions(model, tokens, focus=[slice(None), [], [0, 2], [1, 3]], target="all")
+    assert torch.allclose(found.whole, model(torch.tensor([tokens]))[0], atol=1e-6)
+    assert torch.allclose(found.parts[0] + found.base[0], found.whole, atol=1e-6) and found.parts[1].abs().max() < 1e-7
+
+
+class Weighted(Embedded):
+    """A mean with weights of the words: without words it is 0 / 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.Parameter(torch.rand(20))
+
+    def forward(self, x):
+        weights = self.weights[x]
+        return self.out((weights[..., None] * self.embed(x)).sum(1) / weights.sum(1, keepdim=True))
+
+
+def test_a_mean_by_the_weights_of_words():
+    torch.manual_seed(9)
+    model, tokens = Weighted(), [3, 7, 9, 4]
+    found = kl.contributions(model, tokens, target="all")
+    weights = model.weights[tokens, None]
+    wanted = (weights * model.embed(torch.tensor(tokens)) / weights.sum()) @ model.out.weight.T
+    assert torch.allclose(found.parts, wanted, atol=1e-6)

@@ -235,3 +235,26 @@ def test_flags_counted_in_a_variable_are_one_sum():
     assert len(guarded_updates(Flags)) == 1
     assert kl.verify(Flags, kl.compile(Flags), lengths=[1, 2]).mismatches == 0
     assert kl.certify(Flags).holds
+
+
+def test_an_average_takes_values_between_those_that_are_averaged():
+    """0 and 2 are averaged to 1, which no variable holds; the state in which step leaves a range is never reached."""
+
+    class Between(kl.Program):
+        tokens = 2
+        positions = 4
+        level = kl.num([0, 1, 2, 3], token=lambda t: 2 * t)
+        mean = kl.attend(None, None, level)
+        middle, stays = kl.cat(2), kl.cat(2)
+        output, layers = middle, 1
+
+        def step(z):
+            if z.stays == 1:
+                z.stays = 2
+            if z.mean == 1:
+                z.middle = 1
+            if z.mean == 3:
+                z.middle = 2
+
+    net = kl.compile(Between)
+    assert net.run([0, 1]) == Between.run([0, 1]) == [1, 1] and kl.certify(net, program=Between).holds

@@ -243,3 +243,64 @@ def test_too_many_values_of_a_variable_are_refused():
     pairs = SequenceMap(lambda x, y: (x, y), SequenceMap(lambda x, y: (x, y), tokens, indices), before(1))
     with pytest.raises(kl.NotSupported, match=r"can have .* values"):
         kl.compile(pairs, vocab=range(40), max_seq_len=30)
+
+
+SO_FAR = Select(indices, indices, Comparison.LEQ)
+SUMS: dict[str, tuple[Any, Callable[[], rasp.SOp], Oracle]] = {
+    "running sum": (range(10), lambda: Map(round, Aggregate(SO_FAR, tokens) * (indices + 1)),
+                    lambda xs: list(itertools.accumulate(xs))),
+    "sum of all": (range(10), total, lambda xs: [sum(xs)] * len(xs)),
+    "sum of negative numbers": (range(-7, 8, 2), total, lambda xs: [sum(xs)] * len(xs)),
+    "sum of fractions": ([0.25, 0.5, 2, 3.75], lambda: Aggregate(EVERY, tokens) * LENGTH,
+                         lambda xs: [sum(xs)] * len(xs)),
+    "sum before": (range(10), lambda: Map(round, Aggregate(Select(indices, indices, LT), tokens, 0) * indices),
+                   lambda xs: [0, *itertools.accumulate(xs)][: len(xs)]),
+    "sum of the like": (
+        range(8), lambda: Map(round, Aggregate(Select(tokens, tokens, lambda k, q: k % 2 == q % 2), tokens)
+                              * SelectorWidth(Select(tokens, tokens, lambda k, q: k % 2 == q % 2))),
+        lambda xs: [sum(y for y in xs if y % 2 == x % 2) for x in xs],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_many_numbers_are_exact(name):
+    """Their means are more than a network has room for; the sums are counted digit by digit."""
+    vocab, make, oracle = SUMS[name]
+    net = kl.compile(make(), vocab=vocab, max_seq_len=40)
+    assert net.sizes.parameters < 4_000_000
+    chance = random.Random(0)
+    inputs = [[chance.choice(list(vocab)) for _ in range(chance.choice([1, 2, 39, 40]))] for _ in range(12)]
+    for xs, output in zip(inputs, net.run_batch([net.encode(xs) for xs in inputs])):
+        assert net.decode(output) == oracle(xs), xs
+
+
+def test_too_many_means_are_refused_and_not_read_as_none():
+    """A position between two numbers is never called None where a selector averages on purpose."""
+    with pytest.raises(kl.NotSupported, match=r"'mean' can have more than 30,000 different means of up to 60 numbers"):
+        kl.compile(Aggregate(EVERY, tokens).named("mean"), vocab=range(40), max_seq_len=60)
+    above = Aggregate(EVERY, tokens) > 4.5  # 4,411 means, of which two kinds are told apart
+    net = kl.compile(above, vocab=range(10), max_seq_len=40)
+    assert net.apply([4, 5] * 19 + [5, 5]).decoded == [True] * 40 and not any(net.apply([4, 5] * 20).decoded)
+
+
+def test_a_missing_value_is_no_number_in_a_difference_of_means():
+    sop = Aggregate(SO_FAR, before(1)) - Aggregate(SO_FAR, tokens)
+    net = kl.compile(sop, vocab=range(3), max_seq_len=4)
+    assert kl.verify(sop, net, lengths=range(1, 5)).mismatches == 0
+
+
+def test_an_extreme_of_a_falling_function_of_the_index():
+    """The largest of −index stands first, the largest of the index last; neither of their mixture."""
+    for function in (lambda i: -i, lambda i: 2 * i, lambda i: i ^ 1):
+        for kind in (rasp.AggregateMax, rasp.AggregateMin):
+            sop = kind(Select(tokens, tokens, Comparison.NEQ), Map(function, indices), -9)
+            net = kl.compile(sop, vocab="ab", max_seq_len=4)
+            assert kl.verify(sop, net, lengths=range(1, 5)).mismatches == 0
+
+
+def test_a_constant_is_aggregated():
+    running = Aggregate(SO_FAR, Aggregate(SO_FAR, Map(lambda t: 1, tokens), 0), 0)
+    sop = SelectorWidth(Select(running, tokens, lambda key, query: key == 1 and query == "a"))
+    net = kl.compile(sop, vocab="ab", max_seq_len=4)
+    assert kl.verify(sop, net, lengths=range(1, 5)).mismatches == 0

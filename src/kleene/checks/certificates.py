@@ -73,17 +73,26 @@ class Certificate:
 
 
 def certify_transformer(
-    net: Transformer, *, dtype: str | torch.dtype | None = None, program: ProgramClass | None = None
+    net: Transformer,
+    *,
+    dtype: str | torch.dtype | None = None,
+    program: ProgramClass | None = None,
+    layers: int | None = None,
 ) -> Certificate:
     """Prove a network in its own number format, or as if it were converted to `dtype`. With `program`, the certificate
-    holds where the saved updates also do what the program's `step` does."""
+    holds where the saved declarations are the program's and the saved updates do what its `step` does; with `layers`,
+    where the network runs so many layers, instead of as many as the program."""
+    if layers is not None and program is None:
+        raise InputError(f"{net.config.name}: layers={layers!r} says how program= is run; there is no program=")
     own = str(net.dtype).removeprefix("torch.")
     name = own if dtype is None else str(dtype).removeprefix("torch.")
     if name not in checker.FORMATS:
         raise NotSupported(f"there is no dtype {name!r}; there are {', '.join(checker.FORMATS)}")
     verdict = checker.check(as_saved(net), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
-    step = certify_step(program, updates=saved_updates(net)) if program is not None and verdict.holds else None
+    step = None
+    if program is not None and verdict.holds:
+        step = certify_step(program, updates=saved_updates(net), layers=layers)
     right, words = about_words(net) if verdict.holds else (True, None)
     certificate = Certificate(
         verdict.holds and right and (step is None or step.holds),
@@ -104,18 +113,22 @@ def certify_transformer(
 def about_words(net: Transformer) -> tuple[bool, str | None]:
     """Whether a network that was compiled from an automaton accepts its words, by the updates that the checker proved;
     with a sentence that says so."""
-    words = net.description.get("words")
-    if "tape" in net.description:
-        return _about_tape(net)
-    if "chain" in net.description:
-        return _about_chain(net)
-    if words is None:
-        return True, None
+    readers = {"words": _about_automaton, "tape": _about_tape, "chain": _about_chain}
+    found = [read(net) for name, read in readers.items() if name in net.description]
+    failed = [said for right, said in found if not right]
+    return not failed, "; ".join(failed or [said for _, said in found]) or None
+
+
+def _about_automaton(net: Transformer) -> tuple[bool, str]:
+    """Whether a network accepts the words of its automaton, with a sentence that says so."""
+    words = net.description["words"]
     try:
         found = read_automaton(words, saved_updates(net))
         machine = DFA.from_json(words["machine"], "the network's 'machine'")
     except (NotExact, DidNotHalt, InputError, FileError) as error:
         return False, str(error)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        return False, f"the updates are not an automaton's ({error!r})"
     word = machine.distinguish(found)
     if word is not None:
         return False, f"the network and its machine differ on {show_word(word)}"
@@ -131,7 +144,7 @@ def _about_tape(net: Transformer) -> tuple[bool, str]:
         tried = check_steps(tape, saved_updates(net), machine)
     except (NotExact, InputError, FileError) as error:
         return False, str(error)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         return False, f"the updates are not a Turing machine's ({error!r})"
     return True, f"each layer is one step of {machine.name} on {tape['cells']:,} cells ({tried:,} neighbourhoods tried)"
 
@@ -144,7 +157,7 @@ def _about_chain(net: Transformer) -> tuple[bool, str]:
         found = read_turing(net.description, saved_updates(net))
     except (NotExact, InputError, FileError) as error:
         return False, str(error)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         return False, f"the updates are not a Turing machine's ({error!r})"
     for q in machine.working:
         for a in machine.symbols:

@@ -80,9 +80,13 @@ def certify_memoriser(
     program = np.repeat(np.arange(len(net.names)), net.lengths)
     instruction = np.concatenate([np.arange(length) for length in net.lengths])
     wanted = None
+    if len(net.fields) != len(net.networks):
+        return TableCertificate(False, name, 0, 0.0, ("there is not one network for each operand",))
     if table is not None:
         if tuple(table.names) != net.names or tuple(map(len, table.programs)) != net.lengths:
             return TableCertificate(False, name, 0, 0.0, ("the table has other programs or lengths",))
+        if tuple(table.fields) != net.fields:
+            return TableCertificate(False, name, 0, 0.0, ("the table has other operands, or in another order",))
         wanted = table.entries()[2]
     inputs = np.stack([instruction, program], axis=-1).astype(np.float64)
     margin, exact = float("inf"), True

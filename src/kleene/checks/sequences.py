@@ -7,6 +7,7 @@ from typing import Any
 from kleene.checks.bisimulation import Report
 from kleene.checks.languages import LIMIT, WordCertificate
 from kleene.common.alphabet import show_word
+from kleene.common.text import Text
 from kleene.decompilers.linear_to_dfa import Whole
 from kleene.decompilers.sequence_to_transducer import read_machine
 from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
@@ -57,14 +58,35 @@ def certify_sequence(
     if word is not None:
         return WordCertificate(False, name, (f"the network and its machine differ on {show_word(word)}",))
     reasons.append(f"{len(found):,} hidden vectors write what the machine's {len(machine):,} states write")
+    if "program" in net.about and net.alphabet != machine.alphabet:
+        return WordCertificate(False, name, ("the network numbers its symbols in another way than its machine",))
     if program is not None:
-        word = transducer_of(program).distinguish(machine)
+        wanted = transducer_of(program)
+        if (other := _other_run(net, program, wanted.alphabet)) is not None:
+            return WordCertificate(False, name, (f"the network was not compiled from {program.spec.name}: {other}",))
+        word = wanted.distinguish(machine)
         if word is not None:
             return WordCertificate(False, name, (f"{program.spec.name} and the machine differ on {show_word(word)}",))
         reasons.append(
             f"the machine is that of {program.spec.name}, found by exploring what its heads can read to their left"
         )
     return WordCertificate(True, name, tuple(reasons))
+
+
+def _other_run(net: SequenceRNN, program: ProgramClass, symbols: tuple[str, ...]) -> str | None:
+    """What `run` does in another way than the program, or None."""
+    spec, about = program.spec, net.about.get("program")
+    if not isinstance(about, dict):
+        return "it says nothing of a program"
+    text = None if about.get("text") is None else Text.from_json(about["text"])
+    parts = {
+        "positions": (about.get("positions"), spec.positions),
+        "stop": (about.get("stop"), spec.stop),
+        "max_tokens": (about.get("max_tokens"), spec.max_tokens),
+        "text": (text, spec.text),
+        "the order of symbols": (net.alphabet, symbols),
+    }
+    return next((f"they differ in {part}" for part, (here, there) in parts.items() if here != there), None)
 
 
 def verify_sequence(

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.output import check_layers
 from kleene.errors import InputError
 from kleene.lowering.decisions import Branch
 from kleene.lowering.execution import execute, ways_through
@@ -85,16 +86,26 @@ class _Differs(Exception):
     """What failed, in words."""
 
 
-def certify_step(program: Any, *, updates: Updates | Cycle | None = None, limit: int = ALL) -> StepStatement:
+# what decides a run beside `step`; how long it runs is compared by itself
+DECLARED = (
+    *("tokens", "positions", "variables", "heads", "moves", "clears", "cycle"),
+    *("output", "causal", "stop", "max_tokens", "text"),
+)
+
+
+def certify_step(
+    program: Any, *, updates: Updates | Cycle | None = None, limit: int = ALL, layers: int | None = None
+) -> StepStatement:
     """Check guarded updates (by default those that the program compiles to) against its `step`.
 
     program: the class. updates: what a network was saved with. limit: how many cases are tried one by one.
+    layers: how many layers the updates are to run, where that is not what the program says.
     """
     given = guarded_updates(program) if updates is None else updates
-    seen = ("variables", "heads", "moves", "cycle")  # what step sees; an encoder, say, has other layers
-    if any(getattr(given.spec, part) != getattr(program.spec, part) for part in seen):
-        raise InputError(f"{program.spec.name}: the updates are of another program, {given.spec.name}")
     made = guarded_updates(program).by_layer
+    _check_declarations(program.spec, given.spec, layers)
+    count = program.spec.layers if layers is None else layers
+    check_layers(program.spec.name, count, most=None if made[0].before_layers is None else program.spec.layers)
     before: list[ValueSets | None] = [*(own.before for own in made), made[0].before]
     if made[0].before_layers is not None:  # the ranges hold for as many layers as the program has
         before = [*made[0].before_layers, None]
@@ -110,6 +121,27 @@ def certify_step(program: Any, *, updates: Updates | Cycle | None = None, limit:
             later = replace(own.second, spec=second.spec)
             parts[f"layer {i + 1}, second step"] = _Check(second, later, limit, False, following).statement()
     return next(iter(parts.values())) if len(parts) == 1 else _of_all_layers(program.spec.name, parts)
+
+
+def _check_declarations(spec: Spec, given: Spec, layers: int | None) -> None:
+    """Raise an error where a network runs another program, whatever its updates do."""
+    for part in DECLARED:
+        if getattr(given, part) != getattr(spec, part):
+            raise InputError(f"{spec.name}: the updates are of another program, {given.name}: they differ in '{part}'")
+    wanted, found = _runs(spec, layers), _runs(given, None)
+    if wanted != found:
+        told = f"layers={given.layers}" if not given.halt and given.layers is not None else "no layers="
+        raise InputError(
+            f"{spec.name}: the updates run {found}, the program {wanted}; "
+            f"with {told} the certificate is about such runs"
+        )
+
+
+def _runs(spec: Spec, layers: int | None) -> str:
+    """How long a program runs, in words."""
+    if layers is not None or not spec.halt:
+        return f"for {spec.layers if layers is None else layers} layers"
+    return f"until {', '.join(f'{n} = {spec.kinds[n].values[i]}' for n, i in sorted(spec.halt.items()))}"
 
 
 def _of_all_layers(name: str, by_layer: Mapping[str, StepStatement]) -> StepStatement:

@@ -11,7 +11,7 @@ from kleene.checks.certificates import Certificate
 from kleene.checks.steps import certify_step
 from kleene.checks.stock_checker import check_stock
 from kleene.checks.stock_tensors import StockSaved
-from kleene.errors import NotSupported
+from kleene.errors import InputError, NotSupported
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import Spec
@@ -21,17 +21,26 @@ from kleene.networks.transformer.model import DTYPES
 
 
 def certify_stock(
-    net: StockModel, *, dtype: str | torch.dtype | None = None, program: ProgramClass | None = None
+    net: StockModel,
+    *,
+    dtype: str | torch.dtype | None = None,
+    program: ProgramClass | None = None,
+    layers: int | None = None,
 ) -> Certificate:
     """Prove a stock model in its own number format, or as if it were converted to `dtype`. With `program`, the
-    certificate holds where the saved updates also do what the program's `step` does."""
+    certificate holds where the saved declarations are the program's and the saved updates do what its `step` does; with
+    `layers`, where the model runs so many layers, instead of as many as the program."""
+    if layers is not None and program is None:
+        raise InputError(f"{net.name}: layers={layers!r} says how program= is run; there is no program=")
     own = str(net.dtype).removeprefix("torch.")
     name = own if dtype is None else str(dtype).removeprefix("torch.")
     if name not in ("float32", "bfloat16"):
         raise NotSupported(f"stock models have certificates in float32 and bfloat16, not {name!r}")
     verdict = check_stock(as_saved(net, name), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
-    step = certify_step(program, updates=saved_updates(net)) if program is not None and verdict.holds else None
+    step = None
+    if program is not None and verdict.holds:
+        step = certify_step(program, updates=saved_updates(net), layers=layers)
     return Certificate(
         verdict.holds and (step is None or step.holds),
         name,

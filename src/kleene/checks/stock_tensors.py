@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from safetensors import deserialize
 
-from kleene.checker import TENSOR_TYPES, Array, integer, need
+from kleene.checker import TENSOR_TYPES, Array, integer, need, single_keys
 
 ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
@@ -97,7 +97,9 @@ def read_stock_folder(folder: str | Path) -> StockSaved:
     """A saved stock model, its tensors decoded from their bytes."""
     folder = Path(folder)
     parts = ("config.json", "kleene.json", "generation_config.json", "tokenizer.json")
-    texts = {name: json.loads((folder / name).read_text(encoding="utf-8")) for name in parts}
+    texts = {
+        name: json.loads((folder / name).read_text(encoding="utf-8"), object_pairs_hook=single_keys) for name in parts
+    }
     tensors = {}
     raw_tensors: Any = deserialize  # it has no types
     for name, entry in raw_tensors((folder / "model.safetensors").read_bytes()):

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import math
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -117,7 +118,21 @@ def _usage_error(error: Exception) -> int:
         return 2
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    return complain(f"{explain().replace('Value error, ', '')}{hint}")
+    said = explain().replace("Value error, ", "")
+    unknown = re.fullmatch(r"No such command '(.+)'\.", said)
+    if unknown is not None:
+        hint = _instead_of_command(unknown[1]) or hint
+    return complain(f"{said}{hint}")
+
+
+def _instead_of_command(name: str) -> str:
+    """A hint where a program or a machine stands in place of a command."""
+    from kleene.cli.names import library_programs, turing_machine
+
+    plain = name.partition(":")[0]
+    if plain in library_programs() or ".py" in name:
+        return f" Say what to do with the program: kleene run {name} INPUT"
+    return f" Say what to do with the machine: kleene tm {name}" if turing_machine(name) is not None else ""
 
 
 # --- what commands share ------------------------------------------------------------------------------------
@@ -159,6 +174,23 @@ def busy(doing: str, quiet: bool = False, total: int | None = None) -> Iterator[
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task(doing, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+def each_line(act: Callable[[str], None]) -> None:
+    """Call `act` with each line of standard input as it comes. An error names its line; the exit code is 2 then."""
+    failed = False
+    for number, line in enumerate(sys.stdin, start=1):
+        text = line.rstrip("\r\n")
+        if not text.strip():
+            continue
+        try:
+            act(text)
+        except KleeneError as error:
+            failed = True
+            complain(f"line {number}: {error}")
+        sys.stdout.flush()
+    if failed:
+        raise typer.Exit(2)
 
 
 def finish(holds: bool) -> None:

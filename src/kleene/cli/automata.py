@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from kleene.cli import AsJson, app, busy, print_json, show
-from kleene.cli.names import MACHINES, find_machine, read_word
-from kleene.cli.words import complete_machine
+from kleene.cli import AsJson, app, busy, each_line, finish, print_json, show
+from kleene.cli.names import MACHINES, find_machine, find_source, is_folder, read_word, turing_machine
+from kleene.cli.words import complete_anything, complete_machine
+from kleene.errors import FileError, InputError, NotSupported, a_type
 from kleene.files import read_json
 
 TRACED = 500  # steps of a Turing machine on a page
@@ -24,7 +26,6 @@ def verify_words(
     """The report of `kleene verify DIR [FILE]`, `verify DIR DIR` or `verify FILE` if words are checked; None if they
     are not."""
     from kleene import verbs
-    from kleene.errors import FileError
 
     options: dict[str, Any] = {} if lengths is None else {"lengths": lengths}
     options |= {} if random is None else {"random": random, "seed": seed}
@@ -46,7 +47,6 @@ def verify_words(
 def run_word(name: str, words: list[str], on: str | None, as_json: bool, brief: bool = False) -> bool:
     """`kleene run` for a machine's file or the folder of an RNN. Return False for any other name."""
     from kleene import verbs
-    from kleene.errors import InputError
 
     saved = _is_rnn(name)
     machine: Any = verbs.load(name) if saved else find_machine(name)
@@ -72,6 +72,38 @@ def run_word(name: str, words: list[str], on: str | None, as_json: bool, brief: 
     taken = "" if steps is None else f", in {steps:,} step{'' if steps == 1 else 's'} of the machine"
     show(f"by the {by}{taken}")
     return True
+
+
+def trace_word(name: str, words: list[str], refused: dict[str, Any], html: Path | None, as_json: bool) -> bool:
+    """`kleene trace` for a machine, or the folder of an RNN: every step on a word. Return False for any other name.
+
+    - `refused`: the options of traces of programs, with what was given; only programs have layers.
+    """
+    from kleene import verbs
+
+    saved = _is_rnn(name)
+    machine: Any = verbs.load(name) if saved else find_machine(name)
+    if machine is None:
+        return False
+    for option, value in refused.items():
+        if value is not None and value is not False:
+            raise InputError(f"--{option}: only for attention programs; omit it for {name}")
+    word = read_word(machine, words)
+    with busy(f"running {name}", as_json):
+        net = machine if saved else verbs.compile(machine)
+        run: Any = verbs.explain(net, word)
+    if html is not None:
+        run.to_html(html, title=f"{getattr(machine, 'name', '') or name}: {show_input(word)}")
+    if as_json:
+        print_json(run.to_json())
+    else:
+        show(f"saved {html}" if html is not None else str(run))
+    return True
+
+
+def show_input(word: Any) -> str:
+    """A word as it was typed."""
+    return word if isinstance(word, str) else " ".join(word)
 
 
 def _kind(folder: str) -> str | None:
@@ -101,7 +133,9 @@ def _decide(machine: Any, word: Any) -> tuple[str | None, int | None]:
 @app.command(epilog="Example: kleene regex '(0|10*1)*' 0110 010 --alphabet 01 -o even.png -o even/")
 def regex(
     pattern: Annotated[str, typer.Argument(help="A Python regular expression, or an automaton's file.")],
-    words: Annotated[list[str] | None, typer.Argument(help="Words to decide on the network.")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(help="Words to decide on the network; - reads words, one per line.")
+    ] = None,
     alphabet: Annotated[str | None, typer.Option(help="The symbols; by default those that the pattern names.")] = None,
     search: Annotated[bool, typer.Option("--search", help="Accept words in which the pattern is found.")] = False,
     same_as: Annotated[
@@ -136,7 +170,6 @@ def regex(
     as_json: AsJson = False,
 ) -> None:
     """A regular expression as a minimal automaton and as an exact RNN, certified; questions about its words."""
-    from kleene.errors import InputError
 
     if html is not None and len(words or []) != 1:
         raise InputError(f"--html {html}: a page shows one word, not {len(words or [])}; '' is the empty one")
@@ -174,12 +207,14 @@ def _network(
 
     rnn = kl.compile(dfa, method=method, activation=activation)  # type: ignore[call-overload]
     certificate = kl.certify(rnn)
-    answers = {word: rnn.accepts(word) for word in words}
-    agree = certificate.holds and all(dfa.accepts(word) == answer for word, answer in answers.items())
     for path in output:
         _save(dfa, rnn, certificate, path)
+    if len(words) == 1 and _is_standard_input(words[0], dfa.alphabet):
+        return _decide_lines(dfa, rnn, as_json)
     if html is not None:
         kl.explain(rnn, words[0]).to_html(html, title=pattern)
+    answers = {word: rnn.accepts(word) for word in words}
+    agree = certificate.holds and all(dfa.accepts(word) == answer for word, answer in answers.items())
     saved = [str(path) for path in [*output, *([html] if html else [])]]
     if as_json:
         print_json(
@@ -198,11 +233,29 @@ def _network(
         print(rnn)
         print(certificate)
         for word, answer in answers.items():
-            print(f"{word!r} {'accepted' if answer else 'rejected'}")
+            print(_said(word, answer))
         for name in saved:
             print(f"saved {name}")
     if not agree:
         raise typer.Exit(1)
+
+
+def _decide_lines(dfa: Any, rnn: Any, as_json: bool) -> None:
+    """Decide each line of standard input on the network; exit code 1 if the automaton decides otherwise."""
+    agree = True
+
+    def decide(word: str) -> None:
+        nonlocal agree
+        answer = rnn.accepts(word)
+        agree &= answer == dfa.accepts(word)
+        print_json({"word": word, "accepted": answer}) if as_json else print(_said(word, answer))
+
+    each_line(decide)
+    finish(agree)
+
+
+def _said(word: str, accepted: bool) -> str:
+    return f"{word!r} {'accepted' if accepted else 'rejected'}"
 
 
 def _automaton(name: str, alphabet: str | None, search: bool, ignore_case: bool) -> Any:
@@ -261,7 +314,6 @@ def _tell(
     as_json: bool,
 ) -> None:
     """Save and print answers; exit code 1 if a comparison does not hold."""
-    from kleene.errors import InputError
 
     for path in output:
         if not path.suffix:
@@ -293,7 +345,6 @@ def _answer_lines(dfa: Any, asked: dict[str, Any], compared: dict[str, Any]) -> 
 
 def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_json: bool) -> None:
     """`kleene decompile DIR --to regex`: the automaton of a network as a pattern, with what is known of it."""
-    from kleene.errors import InputError
     from kleene.files import write_text
 
     if to != "regex":
@@ -314,7 +365,7 @@ def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_jso
 
 
 def read_network(net: Any, blind: bool = False) -> Any:
-    """What a network does: read from the weights, or by queries for a trained classifier of words."""
+    """Return what a network does: read from the weights, or by queries for a trained classifier of words."""
     from kleene import verbs
     from kleene.decompilers.lstar import extract
     from kleene.networks.trained.word_classifier import WordClassifier
@@ -324,9 +375,16 @@ def read_network(net: Any, blind: bool = False) -> Any:
     return verbs.decompile(net, blind=True) if blind else verbs.decompile(net)
 
 
-@app.command(epilog="Example: kleene convert machine.jff -o machine.json")
+@app.command(epilog="Example: kleene convert powers_of_two -o powers.json")
 def convert(
-    file: Annotated[str, typer.Argument(help="A machine's file: .json, .jff, .att, .mata, .ba, .regex, .yaml, .txt …")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="A machine's file: .json, .jff, .att, .mata, .ba, .regex, .yaml, .txt …; a Turing machine's name; or "
+            "the folder of a network that holds an automaton or a Turing machine.",
+            autocompletion=complete_machine,
+        ),
+    ],
     output: Annotated[
         list[Path], typer.Option("-o", help="Files to write; the suffix names the format. May be repeated.")
     ],
@@ -334,13 +392,10 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Write a machine's file in another format: automata, machines with output or weights, Turing machines."""
-    from kleene.errors import FileError, a_type
     from kleene.machines.automata.nfa import NFA
-    from kleene.machines.files import as_automaton, read_machine
-    from kleene.machines.turing import TuringMachine
+    from kleene.machines.files import as_automaton
 
-    path = Path(file)
-    machine: Any = TuringMachine.load(path) if path.suffix == ".txt" else read_machine(path)
+    machine = _machine_to_write(file)
     if minimise:
         machine = as_automaton(machine, file).minimise()
     for target in output:
@@ -358,9 +413,33 @@ def convert(
         print(f"saved {target}")
 
 
-@app.command(epilog="Example: kleene compare parity.json --length 16 --length 64 -o parity.png")
+def _machine_to_write(name: str) -> Any:
+    """The machine in a file as it is, a Turing machine by name, or what the network in a folder does."""
+    from kleene import verbs
+    from kleene.machines.files import read_machine
+    from kleene.machines.turing import TuringMachine
+
+    if is_folder(name):
+        machine = read_network(verbs.load(name))
+        if not hasattr(machine, "save"):
+            raise NotSupported(
+                f"{name}: holds no automaton and no Turing machine; 'kleene decompile' reads its updates"
+            )
+        return machine
+    path = Path(name)
+    named = None if path.exists() else turing_machine(name)
+    return named or (TuringMachine.load(path) if path.suffix == ".txt" else read_machine(path))
+
+
+@app.command(epilog="Example: kleene compare powers_of_two --length 16 -o powers.png")
 def compare(
-    file: Annotated[str, typer.Argument(help="A machine's file, or a program's name.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="A machine's file, a program's or a Turing machine's name, or the folder of a network that holds one.",
+            autocompletion=complete_anything,
+        ),
+    ],
     length: Annotated[
         list[int] | None, typer.Option(min=1, help="The longest words of networks with a limit. May be repeated.")
     ] = None,
@@ -369,13 +448,11 @@ def compare(
 ) -> None:
     """Put a machine into every architecture: size, depth, precision, longest word and proof of each network."""
     from kleene.checks.comparison import LENGTHS, compare
-    from kleene.cli.names import find_source
-    from kleene.errors import FileError
     from kleene.show.comparison import SUFFIXES
 
     if output is not None and output.suffix not in SUFFIXES:
         raise FileError(f"{output}: unknown suffix {output.suffix!r}; a plot is {', '.join(SUFFIXES)}")
-    machine = find_source(file)
+    machine = _machine_to_write(file) if is_folder(file) else find_source(file)
     with busy(f"comparing {file}", as_json) as progress:
         made = compare(machine, lengths=tuple(length) if length else LENGTHS, progress=progress)
     if output is not None:
@@ -405,7 +482,10 @@ def tm(
         ),
     ],
     word: Annotated[
-        str | None, typer.Argument(help="The input; by default the one in the file, or the empty word.")
+        str | None,
+        typer.Argument(
+            help="The input; by default the one in the file, or the empty word; - reads inputs, one per line."
+        ),
     ] = None,
     max_steps: Annotated[int, typer.Option(help="Steps of the machine, at most.")] = STEPS,
     form: Annotated[str, typer.Option(help="compact or literal (the chapter's construction).")] = "compact",
@@ -425,11 +505,20 @@ def tm(
     import kleene as kl
 
     machine = _turing_machine(file)
-    given = read_word(machine, [machine.example if word is None else word])
     options: dict[str, Any] = {"form": form}
     net = kl.compile(machine, **options)
     for path in output or []:
         _save_machine(machine, net, path)
+    if _is_standard_input(word, machine.input_alphabet):
+        _one_word(html)
+
+        def run(text: str) -> None:
+            found = net.decide(read_word(machine, [text]), max_steps=max_steps, evaluator=evaluator)
+            said = {"machine": machine.name, "word": text, **found.to_json()}
+            print_json(said) if as_json else print(f"{text}: {found}")
+
+        return each_line(run)
+    given = read_word(machine, [machine.example if word is None else word])
     with _Progress(max_steps) as progress:
         decision = net.decide(given, max_steps=max_steps, tape=tape or check, evaluator=evaluator, progress=progress)
     if html is not None:
@@ -462,17 +551,26 @@ def tm(
 def _turing_machine(file: str) -> Any:
     """The machine in a file, of the library, or of a bbchallenge text."""
     import kleene as kl
-    from kleene.errors import FileError
     from kleene.library.turing_machines import MACHINES
-    from kleene.machines.turing_files import BBCHALLENGE
 
-    if file in MACHINES and not Path(file).exists():
-        return MACHINES[file]()
-    text = not Path(file).exists() and BBCHALLENGE.fullmatch(file)
-    if not text and not Path(file).suffix and not Path(file).exists():
+    if Path(file).exists() or Path(file).suffix:
+        return kl.TuringMachine.load(file)
+    machine = turing_machine(file)
+    if machine is None:
         names = ", ".join(MACHINES)
         raise FileError(f"{file}: no such file, no bbchallenge text such as '1RB1LB_1LA1RZ', and none of {names}")
-    return kl.TuringMachine.parse(file) if text else kl.TuringMachine.load(file)
+    return machine
+
+
+def _is_standard_input(word: str | None, alphabet: Iterable[str]) -> bool:
+    """Whether a word is `-`, which stands for the lines of standard input unless it is a symbol."""
+    return word == "-" and "-" not in alphabet
+
+
+def _one_word(html: Path | None) -> None:
+    """Reject a page of many words."""
+    if html is not None:
+        raise InputError(f"--html {html}: a page shows one word; give the word in place of -")
 
 
 def _save_machine(machine: Any, net: Any, path: Path) -> None:

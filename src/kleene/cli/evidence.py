@@ -7,19 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
-from kleene.cli import AsJson, app, print_json, show
+from kleene.cli import AsJson, app, each_line, print_json, show
 from kleene.cli.names import find_source, is_folder, read_tokens, read_word
-from kleene.cli.words import complete_experiment
+from kleene.cli.words import complete_anything, complete_experiment
 from kleene.errors import FileError, InputError, NotSupported, a_type
 
 
-@app.command(epilog="Example: kleene explain models/wikitext 'the chimney sweep has sick lungs' -o heatmap.png")
+@app.command(epilog="Example: kleene explain dyck1:length=6 '(()'")
 def explain(
     model: Annotated[
-        str, typer.Argument(help="folder of a saved network, the file of an automaton, or a program's name")
+        str,
+        typer.Argument(
+            help="folder of a saved network, the file of an automaton, or the name of a program or a machine",
+            autocompletion=complete_anything,
+        ),
     ],
     input: Annotated[
-        list[str], typer.Argument(help="a sentence (language model with words), a word (RNN), else tokens: [2,1,0]")
+        list[str],
+        typer.Argument(
+            help="a sentence (language model with words), a word (RNN), else tokens: [2,1,0]; "
+            "- reads inputs, one per line"
+        ),
     ],
     target: Annotated[
         str | None, typer.Option(help="the predicted word to explain; the likeliest if not given")
@@ -45,6 +53,10 @@ def explain(
     from kleene.verbs import explain as verb
     from kleene.verbs import load
 
+    if input == ["-"]:
+        asked = (target, bias_rule, read, distribution, position)
+        one_input({"--html": html, "-o": output})
+        return each_line(lambda line: explain(model, line.split(" "), *asked, as_json=as_json))
     given = {"target": target, "bias_rule": bias_rule, "read": read}
     drawn = {"distribution": distribution, "position": position}
     if not is_folder(model):
@@ -78,6 +90,13 @@ def explain(
         typer.echo(f"saved {html}")
     else:
         typer.echo(str(evidence))
+
+
+def one_input(files: dict[str, Path | None]) -> None:
+    """Reject files that show one input where - stands for many."""
+    for option, file in files.items():
+        if file is not None:
+            raise InputError(f"{option} {file}: shows one input; give the input in place of -")
 
 
 def _explain_machine(

@@ -11,6 +11,7 @@ import typer
 from kleene import verbs
 from kleene.cli import AsJson, app, busy, print_json, show
 from kleene.cli.names import find_machine, find_network, is_folder
+from kleene.cli.words import complete_anything
 from kleene.errors import InputError
 
 ALIASES = {"hf": "hugging-face", "lens": "transformer-lens", "dot": "graphviz"}
@@ -50,7 +51,12 @@ PRINTED = (Target.graphviz, Target.circuit)  # text: printed if no file is given
 @app.command("export")
 def export(
     name: Annotated[
-        str, typer.Argument(metavar="DIR", help="A saved network, a PROGRAM, or a machine's file (.json, .jff, .yaml).")
+        str,
+        typer.Argument(
+            metavar="DIR",
+            help="A saved network, a PROGRAM, or a machine's file (.json, .jff, .yaml) or name.",
+            autocompletion=complete_anything,
+        ),
     ],
     target: Annotated[
         str,
@@ -105,7 +111,7 @@ def export(
 
 
 def _said(to: Target, made: Any) -> str:
-    """What a user of the export needs to know."""
+    """Return what a user of the export needs to know."""
     if to is Target.transformer_lens:
         n = made.names
         return (

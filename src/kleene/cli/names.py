@@ -42,9 +42,17 @@ def find_program(name: str, wanted: str = "program") -> ProgramClass:
         return _made(plain, programs[plain], parameters)
     if "/" in plain or Path(plain).exists():
         raise FileError(f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name")
-    close = difflib.get_close_matches(plain, programs, n=2, cutoff=0.6)
-    hint = f"did you mean {' or '.join(close)}?" if close else "'kleene list' shows all"
-    raise InputError(f"there is no {wanted} '{plain}'; {hint}")
+    raise InputError(f"there is no {wanted} '{plain}'; {_hint(plain, programs)}")
+
+
+def _hint(name: str, programs: Mapping[str, Any]) -> str:
+    """What somebody may have meant by a name that is none."""
+    from kleene.library.turing_machines import MACHINES as TURING
+
+    close = difflib.get_close_matches(name, [*programs, *TURING], n=2, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return "a program comes before its input; 'kleene list' shows all"
 
 
 RASP_PARAMETERS = re.compile(r"(vocab|length|causal)=(.*?)(?=,(?:vocab|length|causal)=|$)", re.DOTALL)
@@ -162,13 +170,13 @@ MACHINES = (".att", ".fst", ".mata", ".ba", ".regex", ".re", ".yaml", ".yml", ".
 
 
 def find_machine(name: str) -> Any:
-    """Read the machine in a file; None if the name is not that of a machine's file.
+    """Read the machine in a file, take a Turing machine by name, or read bbchallenge text; None for other names.
 
     A nondeterministic automaton is made deterministic: everything that takes a machine's name can take it then.
     """
     path = Path(name)
     if path.suffix not in MACHINES:
-        return None
+        return None if path.exists() else turing_machine(name)
     from kleene.machines.automata.nfa import NFA
     from kleene.machines.files import read_machine
 
@@ -176,8 +184,19 @@ def find_machine(name: str) -> Any:
     return machine.determinise().minimise() if isinstance(machine, NFA) else machine
 
 
+def turing_machine(name: str) -> Any:
+    """The Turing machine of the library with this name, or of this bbchallenge text; None if it is neither."""
+    from kleene.library.turing_machines import MACHINES as TURING
+    from kleene.machines.turing import TuringMachine
+    from kleene.machines.turing_files import BBCHALLENGE
+
+    if name in TURING:
+        return TURING[name]()
+    return TuringMachine.parse(name) if BBCHALLENGE.fullmatch(name) else None
+
+
 def find_source(name: str, wanted: str = "program") -> Any:
-    """Find the machine in a file, or the program of this name."""
+    """Find the machine of this file or name, or the program of this name."""
     machine = find_machine(name)
     return find_program(name, wanted) if machine is None else machine
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 import re
-import sys
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from kleene import verbs
-from kleene.cli import AsJson, app, busy, complain, finish, print_json, show
+from kleene.cli import AsJson, app, busy, each_line, finish, print_json, show
 from kleene.cli.names import (
     answer,
     find_network,
@@ -26,8 +26,8 @@ from kleene.cli.names import (
     library_programs,
     read_tokens,
 )
-from kleene.cli.words import complete_program, in_options
-from kleene.errors import FileError, InputError, KleeneError, NotSupported, a_type
+from kleene.cli.words import complete_anything, complete_program, in_options
+from kleene.errors import FileError, InputError, NotSupported, a_type
 from kleene.machines.program import ProgramClass
 
 PROGRAM_HELP = "addition, sort:length=20,values=10, path/to/file.py:Name or file.rasp:name:vocab=abc,length=10"
@@ -39,8 +39,8 @@ NetworkName = Annotated[
     str,
     typer.Argument(
         metavar="DIR",
-        help="A folder with a saved network, a PROGRAM, or a machine's file.",
-        autocompletion=complete_program,
+        help="A folder with a saved network, a PROGRAM, or a machine's file or name.",
+        autocompletion=complete_anything,
     ),
 ]
 Words = Annotated[
@@ -122,6 +122,8 @@ def list_programs(as_json: AsJson = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from kleene.library.turing_machines import MACHINES as TURING
+
     table = Table("program", "what it does", box=None, pad_edge=False, header_style="dim")
     for row in rows:
         values = ",".join(f"{key}={value}" for key, value in row["parameters"].items())
@@ -129,6 +131,7 @@ def list_programs(as_json: AsJson = False) -> None:
         table.add_row(name, Text(" ".join(row["about"].split())))
     show(table)
     show("\nkleene run sort 3 1 2 uses these parameters; kleene run sort:length=5,values=10 3 1 2 uses others.")
+    show(f"Turing machines, wherever a machine's file can stand: {', '.join(TURING)}.")
 
 
 def _parameters(made: Any) -> dict[str, Any]:
@@ -143,8 +146,8 @@ def run_program(
         str,
         typer.Argument(
             metavar="PROGRAM",
-            help=f"{PROGRAM_HELP}, a machine's file, or a saved network's folder.",
-            autocompletion=complete_program,
+            help=f"{PROGRAM_HELP}, a machine's file or name, or a saved network's folder.",
+            autocompletion=complete_anything,
         ),
     ],
     words: Words,
@@ -176,8 +179,7 @@ def run_program(
     if as_json:
         return print_json(_result(program, text, tokens, evaluator, outputs, decoded))
     show(outputs_text(outputs if decoded is None else decoded))
-    learned = evaluator is Evaluator.network and "check" not in options
-    show(f"by the {'learned network' if learned else NAMES[evaluator]}, in {layers_text(outputs.layers)}")
+    show(f"by the {said_of(runner, evaluator)}, in {layers_text(outputs.layers)}")
 
 
 def _result(
@@ -211,25 +213,19 @@ def _prepared(
 
 
 def run_lines(program: str, on: Evaluator | None, layers: int | None, max_layers: int, as_json: bool) -> None:
-    """Run each line of standard input and print its answer at once. An error names its line; the exit code is 2."""
+    """Run each line of standard input and print its answer at once."""
     from kleene.cli.automata import run_word
 
-    prepared, failed = None, False
-    for number, line in enumerate(sys.stdin, start=1):
-        text = line.rstrip("\n")
-        if not text.strip():
-            continue
-        try:
-            if prepared is None and not run_word(program, [text], on, as_json, brief=True):
-                prepared = _prepared(program, on, layers, max_layers, as_json)
-            if prepared is not None:
-                _run_line(program, text, *prepared, as_json)
-        except KleeneError as error:
-            failed = True
-            complain(f"line {number}: {error}")
-        sys.stdout.flush()
-    if failed:
-        raise typer.Exit(2)
+    prepared: tuple[Any, Any, Evaluator, dict[str, Any]] | None = None
+
+    def run(text: str) -> None:
+        nonlocal prepared
+        if prepared is None and not run_word(program, [text], on, as_json, brief=True):
+            prepared = _prepared(program, on, layers, max_layers, as_json)
+        if prepared is not None:
+            _run_line(program, text, *prepared, as_json)
+
+    each_line(run)
 
 
 def _run_line(
@@ -261,6 +257,18 @@ def network_options(name: str, network: Any, layers: int | None, max_layers: int
     return given if kind == "LearnedTransformer" else {**given, "check": True}
 
 
+def said_of(runner: Any, evaluator: Evaluator) -> str:
+    """What ran, in words: a stock model by its class, a trained network as such."""
+    kind = type(runner).__name__
+    if kind == "StockModel":
+        from kleene.networks.stock.model import CLASSES
+
+        return f"network ({CLASSES[runner.family]} of transformers)"
+    if kind in ("LearnedTransformer", "StandardTransformer"):
+        return "learned network"
+    return "network" if kind == "SequenceRNN" else NAMES[evaluator]
+
+
 def _runner(program: ProgramClass, evaluator: Evaluator) -> Any:
     """What runs a program: the interpreter, the rule machine, or its network."""
     if evaluator is Evaluator.interpreter:
@@ -286,7 +294,9 @@ def trace_program(
     program: Annotated[
         str,
         typer.Argument(
-            metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a saved network's folder.", autocompletion=complete_program
+            metavar="PROGRAM",
+            help=f"{PROGRAM_HELP}, a machine's file or name, or a saved network's folder.",
+            autocompletion=complete_anything,
         ),
     ],
     words: Words,
@@ -315,15 +325,27 @@ def trace_program(
 
     Example: kleene trace parity_relative 101 --html parity.html
     """
+    from kleene.cli.automata import trace_word
+    from kleene.cli.evidence import one_input
+
+    if words == ["-"]:
+        one_input({"--html": html, "--svg": svg})
+        again = functools.partial(
+            trace_program, program, on=on, layers=layers, max_layers=max_layers, steps=steps, as_json=as_json
+        )
+        return each_line(lambda line: again([line]))
     text = joined(words)
+    if weights is not None and html is None:
+        raise InputError("--weights: only for a page; add --html FILE")
+    refused = {"on": on, "layers": layers, "weights": weights, "svg": svg, "steps": steps}
+    if trace_word(program, words, refused, html, as_json):
+        return
     machine, trace = _traced(program, text, on, layers, max_layers, as_json)
     if svg is not None:
         from kleene.files import write_text
         from kleene.show.terminal import trace_svg
 
         write_text(svg, trace_svg(trace, f"kleene trace {program} {text}"))
-    if weights is not None and html is None:
-        raise InputError("--weights: only for a page; add --html FILE")
     if html is not None:
         with busy("making the page", as_json):
             trace.to_html(html, weights=weights, text=text)
@@ -384,7 +406,12 @@ def show_steps(machine: Any, trace: Any, as_json: bool) -> None:
 @app.command("compile")
 def compile_program(
     program: Annotated[
-        str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_HELP}, or a machine's file (.json, .jff, .yaml, .att).")
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help=f"{PROGRAM_HELP}, a machine's file (.json, .jff, .yaml, .att), or powers_of_two and other machines.",
+            autocompletion=complete_anything,
+        ),
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Save the network here.")] = None,
     to: Annotated[
@@ -405,7 +432,7 @@ def compile_program(
     A program becomes a transformer; an automaton or a Turing machine becomes an RNN. The weights are constructed, not
     trained, and compute exactly what the program does.
 
-    Example: kleene compile addition -o adder, or kleene compile parity.json --to lstm -o parity
+    Example: kleene compile addition -o adder, or kleene compile powers_of_two -o powers
     """
     machine = find_source(program)
     if output is not None:
@@ -488,7 +515,12 @@ def explain_size(program: ProgramClass) -> Any:
 @app.command("verify")
 def verify(
     first: Annotated[
-        str, typer.Argument(metavar="PROGRAM|DIR", help=f"{PROGRAM_HELP}, a machine's file, or a saved network.")
+        str,
+        typer.Argument(
+            metavar="PROGRAM|DIR",
+            help=f"{PROGRAM_HELP}, a machine's file or name, or a saved network.",
+            autocompletion=complete_anything,
+        ),
     ],
     second: Annotated[
         str | None,
@@ -513,7 +545,7 @@ def verify(
     Count the inputs on which the two agree; exit with code 1 if an answer differs. Without PROGRAM, compare DIR with
     the guarded updates that are saved in it. Without DIR, compile PROGRAM first.
 
-    Example: kleene verify parity_relative --lengths 1-8
+    Example: kleene verify parity_relative --lengths 1-6
     """
     from kleene.cli.automata import verify_words
 
@@ -606,7 +638,7 @@ def certify(
 
     Without a proof, give the reasons and exit with code 1.
 
-    Example: kleene certify adder --dtype bfloat16
+    Example: kleene certify parity_relative --dtype bfloat16
     """
     net = find_network(network, as_json)
     with busy(f"certifying {network}", as_json):
@@ -636,7 +668,7 @@ def decompile(
 ) -> None:
     """Read from the weights what a network does. A trained classifier of words answers queries instead.
 
-    Example: kleene decompile adder
+    Example: kleene decompile addition
     """
     net = find_network(network, as_json)
     from kleene.cli.automata import decompile_to_regex, read_network

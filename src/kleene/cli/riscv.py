@@ -17,7 +17,7 @@ FIRST, LATER = 30_000, 1_000_000  # instructions between two looks at the output
 
 @app.command(
     "riscv",
-    epilog="Example: kleene riscv sudoku, or echo '(+ 1 2)' | kleene riscv lisp --compare, or kleene riscv prog.c",
+    epilog="Example: kleene riscv hello, or echo '(+ 1 2)' | kleene riscv lisp --compare",
     context_settings={"allow_interspersed_args": True},
 )
 def riscv_command(

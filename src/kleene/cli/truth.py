@@ -20,7 +20,7 @@ def _range(option: str, text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2] or found[1])
 
 
-@app.command(epilog="Example: kleene factory --count 1000 --level compiled --workers 2 -o models/compiled")
+@app.command(epilog="Example: kleene factory --count 4 --level compiled -o models/compiled")
 def factory(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the models.")],
     count: Annotated[int, typer.Option(min=1, help="How many models.")] = 100,
@@ -118,7 +118,10 @@ def _stacks(
     return build(order, output, runner=runner)
 
 
-@app.command(epilog="Example: kleene score cd interdependence nearness exact --models models -o results/truth")
+@app.command(
+    epilog="Example: kleene score occlusion exact --models models/compiled, after kleene factory --count 4 -o "
+    "models/compiled"
+)
 def score(
     methods: Annotated[list[str], typer.Argument(help="Names of methods; all: every one; exact: the planted one.")],
     models: Annotated[Path, typer.Option(help="A folder that kleene factory made, or one of several such.")],

@@ -60,6 +60,11 @@ def complete_machine(incomplete: str) -> list[tuple[str, str]]:
     return [(name, made().name) for name, made in MACHINES.items() if name.startswith(incomplete)]
 
 
+def complete_anything(incomplete: str) -> list[tuple[str, str]]:
+    """The programs and the Turing machines that begin so."""
+    return complete_program(incomplete) + complete_machine(incomplete)
+
+
 def complete_experiment(incomplete: str) -> list[str]:
     from kleene.papers import EXPERIMENTS
 

@@ -133,8 +133,16 @@ class Text:
         made: dict[str, Any] = {
             key: tuple(value) if isinstance(known[key], tuple) else value for key, value in content.items()
         }
-        if any(not isinstance(value, type(known[key])) for key, value in made.items()):
+        if any(type(value) is not type(known[key]) for key, value in made.items()):
             raise InputError("the description of the text is malformed")
+        texts = [one for key in ("alphabet", "names", "omit") for one in made.get(key, ())]
+        ends = made.get("part", (None, None))
+        sizes = [n for n in (*made.get("room", ()), *ends) if n is not None]
+        right = all(type(one) is str for one in texts) and all(type(n) is int for n in sizes) and len(ends) == 2
+        if not right or None in made.get("room", ()) or len(made.get("align", "")) not in (0, 2):
+            raise InputError("the description of the text is malformed")
+        if "alphabet" in made and (problem := alphabet_problem(made["alphabet"])) is not None:
+            raise InputError(f"the description of the text is malformed: {problem}")
         return cls(**made)
 
 
@@ -145,18 +153,8 @@ def encode_text(text: Text | None, given: str, name: str) -> list[int]:
     return text.encode(given, name)
 
 
-def is_symbols(tokens: Any) -> bool:
-    """Whether an input is a list of symbols rather than of numbers."""
-    return isinstance(tokens, list | tuple) and bool(tokens) and all(isinstance(one, str) for one in tokens)
-
-
-def are_tokens(given: list[Any], count: int) -> bool:
-    """Whether a list that is not empty holds plain ints 0 … count − 1 and nothing else; quick for long lists."""
-    return set(map(type, given)) == {int} and min(given) >= 0 and max(given) < count
-
-
 def alphabet_problem(alphabet: Sequence[Any]) -> str | None:
-    """What is wrong with an alphabet, or None."""
+    """Return what is wrong with an alphabet, or None."""
     if not alphabet or len(alphabet) > MAX_SYMBOLS:
         return f"it has {len(alphabet):,} symbols; 1 … {MAX_SYMBOLS:,} are allowed"
     seen = set[str]()

@@ -22,8 +22,9 @@ from kleene.machines.automata.nfa import NFA
 from kleene.networks.rnn.gated import DTYPES, GatedRNN
 
 MAX_UNITS = 8192
-LSTM_SCALE = 2048.0  # times tanh(1) / 2 it saturates every gate in every format, float64 included
-GRU_SCALE = 1024.0
+LSTM_SCALE = {"float16": 1024.0}  # elsewhere 2048: times tanh(1) / 2 it saturates every gate, in float64, too
+GRU_SCALE = {"float16": 128.0}  # elsewhere 1024
+LONGEST_CHAIN = {"bfloat16": 7, "float16": 30}  # ranks of longer ones would be lost in an LSTM's rounding
 ON = math.tanh(1.0)  # the hidden value of an LSTM unit that is on; in a GRU it is 1, and −1 where the unit is off
 
 Chain = list[tuple[frozenset[int], list[int]]]  # sets that grow, each with the symbols that have it
@@ -58,23 +59,50 @@ def _compile(
     if name not in DTYPES:
         raise NotSupported(f"compile: there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
     minimal = automaton.minimise()
-    units = plan(minimal)
+    units = plan(minimal, LONGEST_CHAIN.get(name) if cell == "lstm" else None)
     if len(units) > MAX_UNITS:
         raise NotSupported(f"compile: {len(units):,} units; a dense {cell} here has at most {MAX_UNITS:,}")
     net = GatedRNN(minimal.alphabet, cell, len(units), name, {"machine": minimal.to_json()})
     with torch.no_grad():
         fill(net, minimal, units)
+    if cell == "gru":
+        _check_sums(net)
     return net.eval()
+
+
+@torch.no_grad()
+def _check_sums(net: GatedRNN) -> None:
+    """Check that a GRU's sums, whole multiples of its scale, are exact in its format in any order of summation.
+
+    An LSTM needs no such check: where one of its units is on, all others are 0.
+    """
+    dtype = DTYPES[net.dtype]
+    about, scale = torch.finfo(dtype), GRU_SCALE.get(net.dtype, 1024.0)
+    cell, n = dict(net.recurrent.named_parameters()), net.units
+    bias = cell["bias_ih_l0"].double().abs() + cell["bias_hh_l0"].double().abs()
+    largest = cell["weight_hh_l0"].double().abs().sum(dim=1) + bias + cell["weight_ih_l0"].double().abs().amax(dim=1)
+    most = min(2 / about.eps, about.max / 1.1 / scale)  # multiples of the scale
+    row = int(largest.argmax())
+    if not float(largest[row]) / scale <= most:
+        raise NotSupported(
+            f"compile: the sum of a gate of unit {row % n} may exceed {most:,.0f}, which is as far as {net.dtype} "
+            f"counts in this GRU; give another dtype ({', '.join(DTYPES)}), or to='lstm'"
+        )
 
 
 # --- which units ------------------------------------------------------------------------------------------
 
 
-def plan(dfa: DFA) -> list[Unit]:
-    """The units of each state; each has two chains of preimages at most."""
+def plan(dfa: DFA, longest: int | None = None) -> list[Unit]:
+    """The units of each state; each has two chains of preimages at most, of `longest` sets at most."""
     units = []
     for state in range(len(dfa)):
-        chains = _chains(dfa, state)
+        whole = _chains(dfa, state)
+        chains = [
+            chain[i : i + (longest or len(chain))]
+            for chain in whole
+            for i in range(0, len(chain), longest or len(chain))
+        ]
         pairs = [(chains[i], chains[i + 1] if i + 1 < len(chains) else []) for i in range(0, len(chains), 2)]
         starts = state == dfa.start
         for number, pair in enumerate(pairs or ([([], [])] if starts else [])):
@@ -152,7 +180,7 @@ def _tensor(values: Iterable[float] | np.ndarray, like: torch.Tensor) -> torch.T
 
 def _fill_lstm(net: GatedRNN, dfa: DFA, units: list[Unit]) -> None:
     """h = o·tanh(i): forget gate 0, candidate 1, and the two conditions in the input and the output gate."""
-    count, symbols, scale = len(units), len(dfa.alphabet), LSTM_SCALE
+    count, symbols, scale = len(units), len(dfa.alphabet), LSTM_SCALE.get(net.dtype, 2048.0)
     of = [unit.state for unit in units]
     inputs, hidden = np.zeros((4 * count, symbols + 1)), np.zeros((4 * count, count))
     bias = np.zeros(4 * count)
@@ -162,10 +190,10 @@ def _fill_lstm(net: GatedRNN, dfa: DFA, units: list[Unit]) -> None:
             hidden[row] = scale * _ranks(unit.chains[gate], len(dfa))[of]
             inputs[row, :symbols] = scale * ON * (0.5 - _thresholds(unit, gate, symbols))
             inputs[row, symbols] = scale if unit.starts else -scale
-    cell = net.recurrent
-    cell.weight_ih_l0.copy_(_tensor(inputs, cell.weight_ih_l0))
-    cell.weight_hh_l0.copy_(_tensor(hidden, cell.weight_hh_l0))
-    cell.bias_ih_l0.copy_(_tensor(bias, cell.bias_ih_l0))
+    cell = dict(net.recurrent.named_parameters())
+    cell["weight_ih_l0"].copy_(_tensor(inputs, cell["weight_ih_l0"]))
+    cell["weight_hh_l0"].copy_(_tensor(hidden, cell["weight_hh_l0"]))
+    cell["bias_ih_l0"].copy_(_tensor(bias, cell["bias_ih_l0"]))
     net.out.weight.copy_(_tensor(np.where(dfa.accepting[of], 1.0, -1.0)[None], net.out.weight))
 
 
@@ -174,7 +202,7 @@ def _fill_gru(net: GatedRNN, dfa: DFA, units: list[Unit]) -> None:
 
     Hidden values are 1 and −1. So Σ ranks·h is twice the rank of the state, less the sum of all ranks.
     """
-    count, symbols, scale = len(units), len(dfa.alphabet), GRU_SCALE
+    count, symbols, scale = len(units), len(dfa.alphabet), GRU_SCALE.get(net.dtype, 1024.0)
     of = [unit.state for unit in units]
     inputs, hidden = np.zeros((3 * count, symbols + 1)), np.zeros((3 * count, count))
     bias_in, bias_hidden = np.zeros(3 * count), np.zeros(3 * count)
@@ -189,11 +217,11 @@ def _fill_gru(net: GatedRNN, dfa: DFA, units: list[Unit]) -> None:
         # the hidden vector before the start symbol is zero
         inputs[k, symbols] = scale * (1 if unit.starts else -1 - first.sum())
         inputs[2 * count + k, symbols] = scale * (1 if unit.starts else -1)
-    cell = net.recurrent
-    cell.weight_ih_l0.copy_(_tensor(inputs, cell.weight_ih_l0))
-    cell.weight_hh_l0.copy_(_tensor(hidden, cell.weight_hh_l0))
-    cell.bias_ih_l0.copy_(_tensor(bias_in, cell.bias_ih_l0))
-    cell.bias_hh_l0.copy_(_tensor(bias_hidden, cell.bias_hh_l0))
+    cell = dict(net.recurrent.named_parameters())
+    cell["weight_ih_l0"].copy_(_tensor(inputs, cell["weight_ih_l0"]))
+    cell["weight_hh_l0"].copy_(_tensor(hidden, cell["weight_hh_l0"]))
+    cell["bias_ih_l0"].copy_(_tensor(bias_in, cell["bias_ih_l0"]))
+    cell["bias_hh_l0"].copy_(_tensor(bias_hidden, cell["bias_hh_l0"]))
     signs = np.where(dfa.accepting[of], 1.0, -1.0)
     net.out.weight.copy_(_tensor(signs[None], net.out.weight))
     net.out.bias.copy_(_tensor([signs.sum()], net.out.bias))

@@ -6,9 +6,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from kleene.common.alphabet import show_word
 from kleene.errors import InputError, NotSupported
-from kleene.machines.automata.cascade import Cascade, Level, cascade
-from kleene.machines.automata.classes import solvable
+from kleene.machines.automata.cascade import Cascade, Level, cascade, otherwise
+from kleene.machines.automata.classes import counting, solvable
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
 from kleene.machines.automata.weighted import WeightedAutomaton
@@ -132,19 +133,30 @@ def _set(layer: LinearLayer, **values: np.ndarray) -> None:
 
 def _allowed(dfa: DFA, transitions: str) -> Cascade:
     """The cascade of an automaton that diagonal matrices hold; the theorem where they do not."""
-    free = dfa.is_star_free
-    if transitions == "positive" and not free:
-        raise NotSupported(
-            f"compile: not star-free ({free.reason}), and eigenvalues are positive: {SARROF}; {GRAZZI_1}"
-        )
+    with otherwise("transitions='products' holds it"):
+        free = dfa.is_star_free if transitions == "positive" else None
+        if free is not None and not free:
+            raise NotSupported(
+                f"compile: not star-free ({free.reason}), and eigenvalues are positive: {SARROF}; {GRAZZI_1}"
+            )
+        why = _odd_group(dfa)
+        if why is not None:
+            raise NotSupported(
+                f"compile: {why}, and diagonal entries are real: {GRAZZI_2}; transitions='products' holds it"
+            )
+        return cascade(dfa)
+
+
+def _odd_group(dfa: DFA) -> str | None:
+    """A sentence on a group whose number of elements is no power of 2; None where there is none."""
+    turning = counting(dfa, lambda length: bool(length & (length - 1)))
+    if turning is not None:
+        return f"{show_word(turning[0])!r} turns {len(turning[1])} states in a cycle"
     solved = solvable(dfa)
-    orders = [int(n) for n in solved.witness if isinstance(n, int)]
-    if not solved or any(n & (n - 1) for n in orders):
-        why = solved.reason if not solved else f"a group of {max(n for n in orders if n & (n - 1))} elements"
-        raise NotSupported(
-            f"compile: {why}, and diagonal entries are real: {GRAZZI_2}; transitions='products' holds it"
-        )
-    return cascade(dfa)
+    orders = [int(n) for n in solved.witness if isinstance(n, int) and n & (n - 1)]
+    if not solved:
+        return solved.reason
+    return f"a group of {max(orders)} elements" if orders else None
 
 
 def _code(level: Level) -> np.ndarray:
@@ -177,7 +189,7 @@ def _nothing(symbols: int) -> tuple[np.ndarray, ...]:
 
 
 def value_tuples(made: Cascade) -> list[list[tuple[int, ...]]]:
-    """For each level, the values above it under their number; at the end, those of all levels."""
+    """Map each level to the values above it, by their number; the last entry has those of all levels."""
     found: list[list[tuple[int, ...]]] = [[()]]
     for level in made.levels:
         count = int(level.below.max()) + 1

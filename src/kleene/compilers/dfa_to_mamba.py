@@ -19,7 +19,7 @@ import torch
 
 from kleene.compilers.dfa_to_linear import SARROF, value_tuples
 from kleene.errors import NotSupported
-from kleene.machines.automata.cascade import Cascade, cascade
+from kleene.machines.automata.cascade import Cascade, cascade, otherwise
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
 from kleene.networks.stock.acceptor import transformers_model
@@ -52,13 +52,14 @@ class _Mixer:
 def compile_to_mamba(dfa: DFA | NFA) -> MambaAcceptor:
     """A `MambaForCausalLM` that accepts what `dfa` accepts, in float32; for star-free languages."""
     minimal = dfa.minimise()
-    free = minimal.is_star_free
-    if not free:
-        raise NotSupported(
-            f"compile: not star-free ({free.reason}), and Mamba's exp(ΔA) is positive: {SARROF}; to='linear' holds it "
-            "with transitions='signed' or 'products'"
-        )
-    made = cascade(minimal)
+    with otherwise("to='linear' holds it with transitions='products'"):
+        free = minimal.is_star_free
+        if not free:
+            raise NotSupported(
+                f"compile: not star-free ({free.reason}), and Mamba's exp(ΔA) is positive: {SARROF}; to='linear' holds "
+                "it with transitions='signed' or 'products'"
+            )
+        made = cascade(minimal)
     plan = _Plan(made)
     widest = max(len(layer.units) for layer in plan.layers) + 1
     if widest > MAX_UNITS:

@@ -22,7 +22,7 @@ import torch
 
 from kleene.compilers.dfa_to_linear import value_tuples
 from kleene.errors import NotSupported
-from kleene.machines.automata.cascade import Cascade, Level, cascade
+from kleene.machines.automata.cascade import Cascade, Level, cascade, otherwise
 from kleene.machines.automata.classes import solvable
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
@@ -60,7 +60,7 @@ class _Coordinate:
 
 @dataclass(frozen=True)
 class _Write:
-    """Where a dimension of the residual is 1, write `value` at a key, or reflect at it; forget all else first?"""
+    """A write of `value` at a key, or a reflection there, where a dimension of the residual is 1."""
 
     reads: int
     key: Values
@@ -96,10 +96,11 @@ class _Layer:
 def compile_to_olmo_hybrid(dfa: DFA | NFA) -> OlmoHybridAcceptor:
     """An `OlmoHybridForCausalLM` that accepts what `dfa` accepts, in float32; where groups have 2ᵃ·3ᵇ elements."""
     minimal = dfa.minimise()
-    solved = solvable(minimal)
-    if not solved:
-        raise NotSupported(f"compile: {_refusal(solved.reason)}")
-    made = cascade(minimal)
+    with otherwise("to='linear' holds every automaton"):
+        solved = solvable(minimal)
+        if not solved:
+            raise NotSupported(f"compile: {_refusal(solved.reason)}")
+        made = cascade(minimal)
     wrong = sorted(p for p in set(made.moduli) if p > POINTS)
     if wrong:
         raise NotSupported(f"compile: {_refusal(f'it counts modulo {wrong[0]}')}")

@@ -9,6 +9,7 @@ import torch
 from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, NotExact, NotSupported
 from kleene.library.automata import MAX_PRODUCTS, constant, logarithmic, logarithmic_by_states, sequential
+from kleene.machines.automata.cascade import otherwise
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
 from kleene.machines.program import ProgramClass
@@ -53,7 +54,9 @@ def compile_to_transformer(
         return _compiled(sequential(minimal), "universal", dtype, words)
     if depth == "constant":
         words["after"] = [symbols + 1]
-        return _compiled(constant(minimal, longest), "encoder", dtype, words)
+        with otherwise("depth='logarithmic' holds every automaton"):
+            program = constant(minimal, longest)
+        return _compiled(program, "encoder", dtype, words)
     if _small(minimal):
         return _compiled(logarithmic(minimal, longest), "encoder", dtype, words)
     states = len(minimal)

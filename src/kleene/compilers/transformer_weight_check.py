@@ -25,6 +25,7 @@ from kleene.machines.trace import HeadOutput
 from kleene.networks.transformer.model import Transformer
 
 MAX_SAMPLES = 5_000  # states that weights are tested on
+MAX_PRODUCTS = 2 * 10**11  # of a weight and a state; a network of more weights is tested on fewer states
 
 
 @quiet()
@@ -34,15 +35,18 @@ def check_weights(program: ProgramClass, net: Transformer, samples: int = 1_000,
     The states are one for each update, and random ones. Averages lie next to a boundary. A second pass makes heads
     undefined where `step` does not read them.
     """
+    most = max(samples, min(MAX_SAMPLES, MAX_PRODUCTS // net.sizes.parameters))
     for layer, part in enumerate(program.by_layer[: len(net.blocks)]):  # an encoder may be shorter than the cycle
         updates = guarded_updates(program).by_layer[layer]
         if updates.second is None:
-            _check_block(part, updates, net, layer, samples, seed)
+            _check_block(part, updates, net, layer, (samples, most), seed)
         else:
-            _check_two_steps(part, updates, net, layer, samples, seed)
+            _check_two_steps(part, updates, net, layer, (samples, most), seed)
 
 
-def _check_two_steps(program: Any, updates: Updates, net: Transformer, layer: int, samples: int, seed: int) -> None:
+def _check_two_steps(
+    program: Any, updates: Updates, net: Transformer, layer: int, samples: tuple[int, int], seed: int
+) -> None:
     """Run each half of a block beside its step of a layer with two steps."""
     assert updates.second is not None
     block, layout, chance = net.block(layer), net.layout, random.Random(seed)
@@ -74,7 +78,9 @@ def _cleared(spec: Spec, state: dict[str, int], written: set[str]) -> dict[str, 
     return state
 
 
-def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, samples: int, seed: int) -> None:
+def _check_block(
+    program: Any, updates: Updates, net: Transformer, layer: int, samples: tuple[int, int], seed: int
+) -> None:
     spec, chance = program.spec, random.Random(seed)
     averages = {
         name: extreme_averages(spec, name, net.config.max_length or 1)
@@ -103,19 +109,20 @@ def _check_block(program: Any, updates: Updates, net: Transformer, layer: int, s
 
 
 def _states(
-    updates: Updates, averages: Mapping[str, Sequence[Sequence[Any]]], chance: random.Random, samples: int
+    updates: Updates, averages: Mapping[str, Sequence[Sequence[Any]]], chance: random.Random, samples: tuple[int, int]
 ) -> list[dict[str, int]]:
     """States to test weights on: a witness for each update, and random ones. Values of a variable are equally frequent.
 
     - `averages`: for each averaging head and each of its values, the averages that round to it; none excludes it.
-    - `samples`: how many random states; more where a variable has more values, up to `MAX_SAMPLES`.
+    - `samples`: how many random states at least and at most; more than the least where a variable has more values.
     """
     spec = updates.spec
     ranges: dict[str, Sequence[int]] = {name: updates.values(name) for name in spec.kinds}
-    ranges |= {name: [i for i, ends in enumerate(each) if ends] for name, each in averages.items()}
+    ranges |= {name: [i for i in ranges[name] if each[i]] for name, each in averages.items()}
     sizes = [len(values) for name, values in ranges.items() if not isinstance(spec.kinds[name], Word)]
-    samples = min(max(samples, *sizes), MAX_SAMPLES) if sizes else samples
-    states = [*_witnesses(updates, chance), *[{} for _ in range(samples)]]
+    least, most = samples
+    count = min(max(least, *sizes), most) if sizes else least
+    states = [*_witnesses(updates, chance), *[{} for _ in range(count)]]
     states = [state for state in states if all(index in ranges[n] for n, index in state.items() if n in ranges)]
     for name, values in ranges.items():
         count = min(len(values), len(states))
@@ -141,7 +148,7 @@ def _with_undefined(
 
 
 def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:
-    """For each guarded update, a state that passes its tests on single variables."""
+    """A state for each guarded update that passes its tests on single variables."""
     for update in updates:
         yield from _with_bits(update.guard, updates, chance)
     for word in updates.words:

@@ -57,6 +57,14 @@ class Hidden:
     cell: np.ndarray  # the whole numbers in an LSTM's cell; empty for a GRU
 
 
+def _grain(*weights: np.ndarray) -> float:
+    """The largest power of 2 of which all numbers are whole multiples, 1 for zeros."""
+    mantissas, exponents = np.frexp(np.concatenate([one.ravel() for one in weights]))
+    whole = np.ldexp(mantissas, 53).astype(np.int64)
+    lowest = np.ldexp((whole & -whole).astype(float), exponents - 53)
+    return float(lowest[whole != 0].min(initial=math.inf)) if whole.any() else 1.0
+
+
 class Saturated:
     """The tensors of a network as NumPy arrays in a format, and their effect on intervals.
 
@@ -78,6 +86,21 @@ class Saturated:
         self.bias_in, self.bias_hidden = tensors["recurrent.bias_ih_l0"], tensors["recurrent.bias_hh_l0"]
         self.read, self.read_bias = tensors["out.weight"], tensors["out.bias"]
         self.margin = math.inf
+        self.grain = 0.0 if self.lstm else _grain(self.inputs, self.hidden, self.bias_in, self.bias_hidden)
+        self.forgetful = self.lstm and self._always_forgets()
+
+    def _always_forgets(self) -> bool:
+        """Whether every forget gate is 0 after every hidden vector, whose entries are between −1 and 1."""
+        f = slice(self.units, 2 * self.units)
+        hidden, bias = np.abs(self.hidden[f]), self.bias_in[f] + self.bias_hidden[f]
+        size = hidden.sum(axis=1) + np.abs(self.bias_in[f]) + np.abs(self.bias_hidden[f])
+        size += np.abs(self.inputs[f]).max(axis=1)
+        largest = hidden.sum(axis=1) + bias + self.inputs[f].max(axis=1)
+        try:
+            error = self.error((self.hidden[f] != 0).sum(axis=1), size)
+        except NotExact:
+            return False
+        return bool((-largest - error > self.format.zero).all())
 
     def start(self) -> Hidden:
         """The hidden vector after the start symbol."""
@@ -88,6 +111,7 @@ class Saturated:
     def error(self, terms: np.ndarray, total: np.ndarray) -> np.ndarray:
         """The rounding error of a sum of `terms` products in the format; `total` sums absolute values."""
         rounding = (terms + 3) * (self.format.unit + DOUBLE)
+        rounding[total <= self.grain / self.format.unit] = 0  # whole multiples of the grain, and few enough
         if bool((rounding >= 0.5).any()):
             raise NotExact(f"sums of {int(terms.max())} terms are too long for a bound in {self.name}")
         if float(total.max(initial=0.0)) * 1.1 > self.format.largest:
@@ -142,7 +166,8 @@ class Saturated:
             if float(np.abs(cell).max(initial=0.0)) >= 1 / (2 * self.format.unit):
                 raise NotExact(f"a cell counts further than {self.name} holds")
             values = give * np.tanh(cell) + 0.0
-            found.append(Hidden(cell.tobytes() + give.tobytes(), values, 4 * self.format.unit * np.abs(values), cell))
+            key = values.tobytes() if self.forgetful else cell.tobytes() + give.tobytes()
+            found.append(Hidden(key, values, 4 * self.format.unit * np.abs(values), cell))
         return found
 
     def _gru(self, g: Hidden, symbols: Sequence[int]) -> list[Hidden]:

@@ -33,11 +33,23 @@ def read_automaton(words: dict[str, Any], updates: Updates | Cycle) -> DFA:
     """The automaton that guarded updates compute on words that become tokens as `words` says."""
     try:
         reader = READERS[words["depth"]]
-        alphabet = tuple(words["alphabet"])
-        found = reader(words, updates, alphabet)
+        _check_frame(words)
+        found = reader(words, updates, tuple(words["alphabet"]))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise NotExact(f"the updates are not an automaton's ({error!r})") from None
     return found
+
+
+def _check_frame(words: dict[str, Any]) -> None:
+    """How words become tokens and answers, as far as it does not depend on the updates."""
+    depth, length, copies = words["depth"], words["length"], words["copies"]
+    need(type(copies) is int and (copies == 1 or depth == "logarithmic by states"), "copies of each symbol")
+    need(("allowed" in words) == (depth in ("decoder", "sequential decoder")), "where the answer stands")
+    limited = type(length) is int and length >= 0
+    need(limited or (length is None and depth == "sequential"), "the longest word")
+    need(words["answer"] is None or type(words["answer"]) is int, "the position of the answer")
+    alphabet = words["alphabet"]
+    need(all(isinstance(symbol, str) for symbol in alphabet) and len({*alphabet}) == len(alphabet), "the alphabet")
 
 
 class Evaluated:
@@ -126,7 +138,7 @@ def _logarithmic(words: dict[str, Any], updates: Updates | Cycle, alphabet: tupl
     v, size = spec.variables, len(spec.kinds["element"])
     need(words["before"] == [symbols] and not words["after"] and words["answer"] is None, "the frame of the words")
     need(spec.layers == len(layers) and not spec.halt and spec.output == "accepts", "the number of layers")
-    need((words["length"] or 0) + 1 <= 1 << len(layers), "there are too few layers for the length")
+    need(int(words["length"]) + 1 <= 1 << len(layers), "there are too few layers for the length")
     first = v["element"].by_token
     assert first is not None
     need(len(first) == symbols + 1 and not spec.moves and not spec.causal, "the elements")
@@ -422,7 +434,7 @@ class _Cascade:
         return 0 if name.startswith(("base_", "share_")) else values[int(name.rpartition("_")[2])]
 
     def shifted(self) -> None:
-        """Where a counter has a base, the layer that reads it depends on total − base modulo the size alone."""
+        """Check that the layer that reads a counter with a base depends only on total − base modulo the size."""
         for name in self.spec.heads:
             if not name.startswith("base_"):
                 continue

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kleene.errors import InputError, NotSupported
-from kleene.evidence.parted import Parted, Rule, Tokens, plain, rule_of, whole_activations
+from kleene.errors import InputError, KleeneError, NotSupported
+from kleene.evidence.parted import RULES, Parted, Rule, plain, rule_of, whole_activations
+from kleene.evidence.token_parts import Tokens
 from kleene.files import write_text
 
 ROWS = 64  # foci in one run of the model
@@ -108,13 +110,15 @@ def contributions(
     rule: str | Rule = "cd",
     output: Callable[[Any], Tensor] | None = None,
     words: Sequence[str] | None = None,
+    batch_first: bool = True,
+    arguments: Mapping[str, Any] | None = None,
     rows: int = ROWS,
 ) -> Contributions:
-    """What words contribute to a model's output, by contextual decomposition.
+    """Return what words contribute to a model's output, by contextual decomposition.
 
     - `model`: a torch module that takes a batch of token numbers (batch × time), or of vectors (batch × time ×
       features); or a Hugging Face model. It may contain LSTMs and GRUs of any kind, packed or not, attention, norms,
-      and any other functions of torch.
+      and any other functions of torch. It runs in evaluation mode, and stays as it was.
     - `input`: one sentence: text (with `tokenizer`), token numbers, or vectors (time × features).
     - `focus`: the foci, each a position, a slice, a list of positions, or words of the sentence; by default each word.
     - `tokenizer`: makes token numbers from text; that of Hugging Face, or any function. Its subwords form words again.
@@ -124,7 +128,12 @@ def contributions(
       (`kleene.evidence.parted`).
     - `output`: takes the tensor of outputs from what the model returns; by default its `logits`, or its first tensor.
     - `words`: the names of the words, one a token.
+    - `batch_first`: False for a model that takes time × batch.
+    - `arguments`: what else the model's forward takes, by name; a tensor with a batch axis of one serves every focus.
     - `rows`: how many foci to run at once, which bounds the memory.
+
+    A model whose output for a sentence depends on the other sentences of a batch, or whose parts do not add up, is an
+    error.
 
     >>> _ = torch.manual_seed(0)
     >>> class Classifier(nn.Module):
@@ -138,21 +147,18 @@ def contributions(
     (torch.Size([3, 2]), ['3', '1 4', '3 4'])
     """
     chosen = rule_of(rule)
+    if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
+        raise InputError(f"contributions: needs a torch.nn.Module of Python, not a {type(model).__name__}")
     tokens, names, groups = _read(input, tokenizer, words)
     length = len(tokens)
     foci = [_mask(entry, names, groups, length) for entry in (groups if focus is None else focus)]
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), whole_activations(model):
-            runs = [
-                _run(model, tokens, torch.stack(foci[at : at + rows]), chosen, output, read)
-                for at in range(0, len(foci), rows)
-            ]
-    finally:
-        model.train(training)
-    if not runs:
+    if not foci:
         raise InputError("contributions: an empty list of focuses; give at least one, or omit it for one per word")
+    asked = _Asked(model, tokens, output, read, batch_first, dict(arguments or {}))
+    with torch.no_grad(), _as_it_was(model), whole_activations(model):
+        alone = _alone(asked)
+        runs = [_run(asked, torch.stack(foci[at : at + rows]), chosen, alone) for at in range(0, len(foci), rows)]
+        _check_sum(asked, alone)
     whole = runs[0].whole[0]
     kept, labels = _targets(model, target, whole, tokenizer)
     called = [" ".join(_called(names, groups, mask)) or "nothing" for mask in foci]
@@ -247,55 +253,188 @@ def _mask(entry: Any, names: list[str], groups: list[list[int]], length: int) ->
     return mask
 
 
-def _run(model: Any, tokens: Tensor, masks: Tensor, rule: Rule, output: Any, read: int) -> Parted:
+@dataclass(frozen=True)
+class _Asked:
+    """A model, a sentence, and how to call the one on the other."""
+
+    model: Any
+    tokens: Tensor
+    output: Any
+    read: int
+    batch_first: bool
+    arguments: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return type(self.model).__name__
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the model takes embeddings in the place of tokens, as those of Hugging Face do."""
+        return hasattr(self.model, "get_input_embeddings") and not self.tokens.is_floating_point()
+
+    def batch(self, sentences: Tensor) -> Tensor:
+        """Sentences (batch, time, …) on the model's device."""
+        where = next((p.device for p in self.model.parameters()), sentences.device)
+        return sentences.to(where)
+
+    def call(self, batch: Tensor, what: str) -> Tensor:
+        """The outputs (batch, …) for a batch of sentences, plain or parted."""
+        try:
+            found = _outputs(self._run(batch), self.output)
+        except KleeneError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"contributions: {self.name} fails on {what} ({type(error).__name__}: {error}); wrap it in a module "
+                "that does not, or give arguments="
+            ) from error
+        if not isinstance(found, Tensor):
+            raise InputError(
+                f"contributions: {self.name} returns a {type(found).__name__}; take a tensor from it (output=)"
+            )
+        return found
+
+    def _run(self, batch: Tensor) -> Any:
+        rows = len(batch)
+        others = {
+            name: value.expand(rows, *value.shape[1:])
+            if isinstance(value, Tensor) and value.shape[:1] == (1,)
+            else value
+            for name, value in self.arguments.items()
+        }
+        if not self.embeds:
+            return self.model(batch if self.batch_first else batch.transpose(0, 1), **others)
+        others.setdefault("attention_mask", torch.ones(batch.shape[:2], dtype=torch.long, device=batch.device))
+        return self.model(**{"input_ids" if batch.dim() == 2 else "inputs_embeds": batch}, **others)
+
+    def outputs(self, found: Tensor, rows: int) -> Tensor:
+        """What is read of the outputs for some sentences: (sentence, output)."""
+        turned = not self.batch_first and found.dim() > 2
+        found = found.transpose(0, 1) if turned else found
+        if not found.dim() or len(found) != rows:
+            raise InputError(
+                f"contributions: the output of {self.name} is {tuple(found.shape)} for {rows} sentence"
+                f"{'s' * (rows > 1)} of {len(self.tokens)} tokens; its first axis must be the sentence: give "
+                "output=, or batch_first=False for a model that takes time × batch"
+            )
+        if found.dim() > 2:
+            if not -found.shape[1] <= self.read < found.shape[1]:
+                raise InputError(f"read {self.read!r}: outside the output's {found.shape[1]} positions")
+            found = found[:, self.read]
+        return found.reshape(rows, -1)
+
+
+@contextmanager
+def _as_it_was(model: nn.Module) -> Iterator[None]:
+    """Inside, the model is in evaluation mode; afterwards its modules have their attributes and buffers again."""
+    kept = [
+        (
+            module,
+            dict(vars(module)),
+            dict(module._buffers),
+            [(b, b.clone()) for b in module._buffers.values() if b is not None],
+        )
+        for module in model.modules()
+    ]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, attributes, buffers, values in kept:
+            vars(module).clear()
+            vars(module).update(attributes)
+            module._buffers.clear()
+            module._buffers.update(buffers)
+            for buffer, value in values:
+                buffer.__class__ = Tensor  # a model may have written words into it
+                buffer.copy_(value)
+
+
+def _alone(asked: _Asked) -> Tensor:
+    """The model's outputs for the sentence, (1, output), which must not depend on the rest of a batch."""
+    one = f"a batch of one sentence of {len(asked.tokens)} tokens"
+    alone = asked.outputs(plain(asked.call(asked.batch(asked.tokens[None]), one)), 1)
+    if not alone.isfinite().all():
+        raise InputError(f"contributions: {asked.name} gives outputs that are not finite numbers")
+    turned = asked.tokens.flip(0)
+    among = plain(asked.call(asked.batch(torch.stack([turned, asked.tokens, turned])), "a batch of three sentences"))
+    found = asked.outputs(among, 3)[1:2]
+    if found.shape != alone.shape or not torch.allclose(found, alone, rtol=0, atol=_near(alone)):
+        raise NotSupported(
+            f"contributions: {asked.name} gives another output for a sentence in a batch than for it alone; it mixes "
+            "the sentences of a batch (batch_first=False?), keeps a state, or draws random numbers"
+        )
+    return alone
+
+
+def _near(*values: Tensor) -> float:
+    """How far rounding may move values of this size."""
+    largest = max(float(value.abs().max()) if value.numel() else 0.0 for value in values)
+    eps = float(torch.finfo(values[0].dtype).eps)
+    return float(eps**0.5 * largest + 16 * eps)
+
+
+def _run(asked: _Asked, masks: Tensor, rule: Rule, alone: Tensor) -> Parted:
     """The model's outputs for each focus (rows, output), with their parts."""
-    where = next((p.device for p in model.parameters()), tokens.device)
-    tokens, masks = tokens.to(where), masks.to(where)
-    batch = tokens.expand(len(masks), *tokens.shape)
-    if tokens.is_floating_point():
-        result = model(Parted.of(batch.contiguous(), masks[..., None] * batch, None, rule))
-    elif hasattr(model, "get_input_embeddings"):
-        result = _from_embeddings(model, batch, masks, rule, output)
+    batch, masks = asked.batch(asked.tokens.expand(len(masks), *asked.tokens.shape).contiguous()), asked.batch(masks)
+    given: Tensor
+    if asked.tokens.is_floating_point():
+        given = Parted.of(batch, masks[..., None] * batch, None, rule)
+    elif asked.embeds:
+        vectors = asked.model.get_input_embeddings()(batch)
+        given = Parted.of(vectors, masks[..., None] * vectors, None, rule)
     else:
-        result = model(Tokens.of(batch.contiguous(), masks, rule))
-    found = _outputs(result, output)
+        given = Tokens.of(batch, masks, rule)
+    found = asked.call(given, "an input that is taken apart")
     found = found.with_parts() if hasattr(found, "with_parts") else found  # the model ends with a softmax
     if not isinstance(found, Parted):
         raise NotSupported(
-            f"contributions: the output of {type(model).__name__} does not come from its input by functions of torch "
+            f"contributions: the output of {asked.name} does not come from its input by functions of torch "
             "alone; a softmax counts as given, so read the logits before it (output=)"
         )
-    if found.dim() > 2:
-        if not -found.shape[1] <= read < found.shape[1]:
-            raise InputError(f"read {read!r}: outside the output's {found.shape[1]} positions")
-        found = found[:, read]
-    rows: Parted = found.reshape(len(masks), -1)
-    return rows
+    made = asked.outputs(found, len(masks))
+    assert isinstance(made, Parted)
+    if made.shape[1] != alone.shape[1] or not torch.allclose(made.whole, alone, rtol=0, atol=_near(alone)):
+        raise NotSupported(
+            f"contributions: {asked.name} gives another output for its embeddings than for the tokens; padding "
+            "tokens in the sentence may be the cause"
+            if asked.embeds
+            else f"contributions: {asked.name} gives another output where its input is taken apart"
+        )
+    if not (made.part.isfinite().all() and made.base.isfinite().all()):
+        raise NotSupported(
+            f"contributions: parts in {asked.name} are not finite numbers; a function such as a logarithm "
+            "has no value where words are left out"
+        )
+    return made
+
+
+def _check_sum(asked: _Asked, alone: Tensor) -> None:
+    """All words and the base must be the output, and no words must have nothing."""
+    length = len(asked.tokens)
+    found = _run(asked, torch.tensor([[True] * length, [False] * length]), RULES["cd"], alone)
+    near = _near(alone, found.base)
+    missing = found.whole[0] - found.part[0] - found.base[0]
+    if not (float(missing.abs().max()) <= near and float(found.part[1].abs().max()) <= near):
+        worst = int(missing.abs().nan_to_num(torch.inf).argmax())
+        raise NotSupported(
+            f"contributions: the parts in {asked.name} do not add up: all words and the base give "
+            f"{float(found.part[0, worst] + found.base[0, worst]):.4g}, where the output is "
+            f"{float(found.whole[0, worst]):.4g}; it has a function that is not followed, so give it what comes after"
+        )
 
 
 def _outputs(result: Any, output: Any) -> Any:
     """The tensor of outputs in what a model returns."""
-    found = result if output is None else output(result)
-    if output is None and not isinstance(found, Tensor):
-        found = getattr(result, "logits", None)
-        found = result[0] if found is None else found
-    return found
-
-
-def _from_embeddings(model: Any, batch: Tensor, masks: Tensor, rule: Rule, output: Any) -> Any:
-    """The output of a Hugging Face model on embeddings, which must equal its output on the tokens."""
-    vectors, every = model.get_input_embeddings()(batch), torch.ones_like(batch)
-    parted = Parted.of(vectors, masks[..., None] * vectors, None, rule)
-    result = model(inputs_embeds=parted, attention_mask=every)
-    wanted, found = _outputs(model(batch[:1], attention_mask=every[:1]), output), plain(_outputs(result, output))[:1]
-    near = 1e-6 + 1e-3 * float(wanted.abs().max())
-    if wanted.shape != found.shape or not torch.allclose(wanted, found, rtol=0, atol=near):
-        raise NotSupported(
-            f"contributions: {type(model).__name__} gives another output for its embeddings than for the "
-            "tokens; padding "
-            "tokens in the sentence may be the cause"
-        )
-    return result
+    if output is not None:
+        return output(result)
+    if isinstance(result, Tensor):
+        return result
+    if isinstance(result, Mapping):
+        return result.get("logits", next(iter(result.values()), None))
+    found = getattr(result, "logits", None)
+    return result[0] if found is None and isinstance(result, (tuple, list)) and result else found
 
 
 def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tuple[list[int], list[str]]:

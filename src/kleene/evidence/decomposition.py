@@ -51,7 +51,7 @@ class LSTMLayer:
 
     @staticmethod
     def of(weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> LSTMLayer:
-        """From torch's arrangement: (4·hidden, …) with the gates i, f, g, o."""
+        """Rearrange torch's weights: (4·hidden, …) with the gates i, f, g, o."""
         hidden = weight_hh.shape[-1]
         double = torch.ones(4 * hidden, dtype=weight_ih.dtype, device=weight_ih.device)
         double[2 * hidden : 3 * hidden] = 2
@@ -81,10 +81,13 @@ def layers_of(lstm: nn.Module, dtype: torch.dtype = torch.float64) -> list[LSTML
     if dtype not in LIMITS:
         raise NotSupported(f"decompose: cannot use {dtype}; use torch.float64 or torch.float32")
     if not isinstance(lstm, nn.LSTM):
-        raise NotSupported(f"decompose: needs a torch.nn.LSTM, not {a_type(lstm)}")
+        raise NotSupported(f"decompose: needs a torch.nn.LSTM, not {a_type(lstm)}; kl.contributions takes any model")
     if lstm.bidirectional or lstm.proj_size:
         what = "a bidirectional LSTM" if lstm.bidirectional else "an LSTM with proj_size"
-        raise NotSupported(f"decompose: cannot take {what}; it takes LSTMs that read left to right, unprojected")
+        raise NotSupported(
+            f"decompose: cannot take {what}; it takes LSTMs that read left to right, "
+            "unprojected; kl.contributions takes any model"
+        )
     layers = []
     for index in range(lstm.num_layers):
         names = [f"weight_ih_l{index}", f"weight_hh_l{index}"]
@@ -183,7 +186,7 @@ class Stream:
         total_cell: Sequence[Tensor],
         out: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """From the relevant gate inputs r and cell to the relevant hidden state and cell.
+        """Compute the relevant hidden state and cell from the relevant gate inputs r and cell.
 
         `owned` is the focus mask of this time step, one entry per row.
         """

@@ -141,7 +141,7 @@ class Parted(Tensor):
                 return _set(*args)
             in_place = name.endswith("_") and (not name.startswith("__") or name.startswith("__i"))
             plainly = name.replace("__i", "__") if name.endswith("__") else name.removesuffix("_")
-            handler = HANDLERS.get(plainly if in_place else name, _any_function)
+            handler = HANDLERS.get(plainly if in_place else name, any_function)
             if in_place:
                 return _in_place(handler, func, args, kwargs or {})
             return handler(func, args, kwargs or {})
@@ -163,9 +163,7 @@ def _property(func: Any, args: Any) -> Any:
 
 def _in_place(handler: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """`x.add_(…)` and such: run the function on copies, and put the results in the place of x."""
-    x = args[0]
-    if not isinstance(x, Parted):
-        raise NotSupported(f"decompose: the model writes a part of the focus into a plain tensor ({func.__name__})")
+    x = _writable(args[0], args[1:])
 
     def on_copies(first: Tensor, *others: Any, **named: Any) -> Any:
         return func(first.clone(), *others, **named)
@@ -176,12 +174,25 @@ def _in_place(handler: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return x
 
 
+def _writable(target: Tensor, values: Any) -> Parted:
+    """The tensor that words are written into; a plain one becomes parted, and what it has is nobody's."""
+    if isinstance(target, Parted):
+        return target
+    if target._is_view() or type(target) is not Tensor or not target.is_floating_point():
+        raise NotSupported(
+            "decompose: the model writes words into a part of a plain tensor, or into a parameter; write into the "
+            "tensor itself, out[:, t] = h, or use torch.stack"
+        )
+    target.__class__ = Parted
+    assert isinstance(target, Parted)
+    target.base, target.rule = target.whole.clone(), first_parted(values).rule
+    target.part = torch.zeros_like(target.base)
+    return target
+
+
 def _set(target: Any, where: Any, value: Any) -> None:
     """`x[where] = value`."""
-    if not isinstance(target, Parted):
-        raise NotSupported(
-            "decompose: the model writes a part of the focus into a plain tensor; use torch.stack or cat"
-        )
+    target = _writable(target, (value,))
     target.whole[where] = plain(value)
     target.part[where] = value.part if isinstance(value, Parted) else 0.0
     target.base[where] = value.base if isinstance(value, Parted) else value
@@ -200,12 +211,12 @@ def _map(thing: Any, change: Callable[[Any], Any]) -> Any:
     return thing
 
 
-def _first(thing: Any) -> Parted | None:
-    """The first parted tensor of nested arguments."""
+def first_parted(thing: Any) -> Any:
+    """The first parted tensor of nested arguments, or None."""
     if isinstance(thing, Parted):
         return thing
     items = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, tuple)) else ()
-    return next((found for item in items if (found := _first(item)) is not None), None)
+    return next((found for item in items if (found := first_parted(item)) is not None), None)
 
 
 def _count(thing: Any) -> int:
@@ -233,7 +244,7 @@ def _join(whole: Any, part: Any, base: Any, rule: Rule) -> Any:
 
 def _linear(func: Any, args: Any, kwargs: Any) -> Any:
     """A function that moves, sums or scales numbers. Constants that it joins with them belong to the base."""
-    parted = _first((args, kwargs))
+    parted = first_parted((args, kwargs))
     assert parted is not None
     whole = _call(func, args, kwargs, plain)
     if not _floating(whole):
@@ -246,7 +257,7 @@ def _linear(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _affine(func: Any, args: Any, kwargs: Any) -> Any:
     """A sum, or a choice between numbers: constants belong to the base."""
-    parted = _first((args, kwargs))
+    parted = first_parted((args, kwargs))
     if parted is None:
         return _call(func, args, kwargs, plain)
 
@@ -266,9 +277,9 @@ def _floating(thing: Any) -> bool:
     return isinstance(thing, Tensor) and thing.is_floating_point()
 
 
-def _any_function(func: Any, args: Any, kwargs: Any) -> Any:
+def any_function(func: Any, args: Any, kwargs: Any) -> Any:
     """Any other function: the share of the rule, on all arguments at once."""
-    parted = _first((args, kwargs))
+    parted = first_parted((args, kwargs))
     whole = _call(func, args, kwargs, plain)
     if parted is None or not _floating(whole):
         return whole
@@ -320,7 +331,7 @@ def _frozen(func: Any, args: Any, kwargs: Any) -> Any:
     The result remembers its parts, for a model that ends with it."""
     found = _call(func, args, kwargs, plain)
     if isinstance(found, Tensor):
-        found.with_parts = lambda: _any_function(func, args, kwargs)  # type: ignore[attr-defined]
+        found.with_parts = lambda: any_function(func, args, kwargs)  # type: ignore[attr-defined]
     return found
 
 
@@ -329,7 +340,7 @@ def _rms_norm(func: Any, args: Any, kwargs: Any) -> Any:
     given = {"weight": None, "eps": None, **dict(zip(("input", "normalized_shape", "weight", "eps"), args)), **kwargs}
     x, axes = given["input"], tuple(range(-len(given["normalized_shape"]), 0))
     if not isinstance(x, Parted):
-        return _any_function(func, args, kwargs)
+        return any_function(func, args, kwargs)
     eps = torch.finfo(x.dtype).eps if given["eps"] is None else given["eps"]
     scale = (x.whole.square().mean(axes, keepdim=True) + eps).rsqrt()
     if given["weight"] is not None:
@@ -350,7 +361,7 @@ def _layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     given = {"weight": None, "bias": None, "eps": 1e-5, **dict(zip(names, args)), **kwargs}
     x, axes = given["input"], tuple(range(-len(given["normalized_shape"]), 0))
     if not isinstance(x, Parted):
-        return _any_function(func, args, kwargs)
+        return any_function(func, args, kwargs)
     whole = x.whole
     scale = (whole.var(axes, keepdim=True, unbiased=False) + given["eps"]).rsqrt()
     if given["weight"] is not None:
@@ -359,6 +370,74 @@ def _layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     if given["bias"] is not None:
         base = base + given["bias"]
     return Parted.of(_call(func, args, kwargs, plain), part, base, x.rule)
+
+
+def _group_norm(func: Any, args: Any, kwargs: Any) -> Any:
+    """Group norm and instance norm with the scale of the whole input."""
+    x = first_parted((args, kwargs))
+    if _count((args, kwargs)) != 1 or not (args and args[0] is x):
+        return any_function(func, args, kwargs)
+    whole = _call(func, args, kwargs, plain)
+    size = (1,) * (x.dim() - 2)
+    given = dict(zip(NORMS[func.__name__], args[1:])) | kwargs
+    groups = given.get("num_groups", x.shape[1])
+    weight, bias = given.get("weight"), given.get("bias")
+    if func.__name__ == "instance_norm" and given.get("running_mean") is not None:
+        return any_function(func, args, kwargs)  # in evaluation mode these are constants
+
+    def centred(values: Tensor) -> Tensor:
+        grouped = values.unflatten(1, (groups, -1)).flatten(2)
+        made: Tensor = (grouped - grouped.mean(-1, keepdim=True)).reshape(values.shape)
+        return made
+
+    spread = x.whole.unflatten(1, (groups, -1)).flatten(2).var(-1, keepdim=True, unbiased=False)
+    scale = (spread + given.get("eps", 1e-5)).rsqrt().expand(-1, -1, x.shape[1] // groups)
+    scale = scale.reshape(len(x), -1, *size) * (1.0 if weight is None else weight.reshape(-1, *size))
+    base = centred(x.base) * scale
+    return Parted.of(whole, centred(x.part) * scale, base if bias is None else base + bias.reshape(-1, *size), x.rule)
+
+
+NORMS = {
+    "group_norm": ("num_groups", "weight", "bias", "eps"),
+    "instance_norm": ("running_mean", "running_var", "weight", "bias", "use_input_stats", "momentum", "eps"),
+}
+
+
+def _divide(func: Any, args: Any, kwargs: Any) -> Any:
+    """A quotient; a divisor that is 0 without words, such as a sum of weights of words, counts as given."""
+    one, two = args[:2] if len(args) > 1 else (args[0], kwargs["other"])
+    if not isinstance(two, Parted) or kwargs.get("rounding_mode") is not None or bool((two.base != 0).all()):
+        return any_function(func, args, kwargs)
+    whole = _call(func, args, kwargs, plain)
+    if not isinstance(one, Parted):
+        return Parted.of(whole, torch.zeros_like(whole), whole, two.rule)
+    return Parted.of(whole, one.part / two.whole, one.base / two.whole, two.rule)
+
+
+def _normalize(func: Any, args: Any, kwargs: Any) -> Any:
+    """`F.normalize` with the length of the whole input."""
+    given = {"p": 2.0, "dim": 1, "eps": 1e-12, **dict(zip(("input", "p", "dim", "eps"), args)), **kwargs}
+    x = given["input"]
+    scale = 1 / x.whole.norm(given["p"], given["dim"], keepdim=True).clamp_min(given["eps"])
+    return Parted.of(x.whole * scale, x.part * scale, x.base * scale, x.rule)
+
+
+def _cosine(func: Any, args: Any, kwargs: Any) -> Any:
+    """`F.cosine_similarity` with the lengths of the whole inputs."""
+    given = {"dim": 1, "eps": 1e-8, **dict(zip(("x1", "x2", "dim", "eps"), args)), **kwargs}
+    dim, eps = given["dim"], given["eps"]
+
+    def unit(x: Any) -> Any:
+        if isinstance(x, Parted):
+            return _normalize(func, (x,), {"dim": dim, "eps": eps})
+        return torch.nn.functional.normalize(x, dim=dim, eps=eps)
+
+    pair = (unit(given["x1"]), unit(given["x2"]))
+    return _linear(torch.sum, (any_function(torch.mul, pair, {}), dim), {})
+
+
+def _iterator(func: Any, args: Any, kwargs: Any) -> Any:
+    return iter(_linear(torch.unbind, args, {}))
 
 
 def _attention(func: Any, args: Any, kwargs: Any) -> Any:
@@ -396,7 +475,7 @@ def _multi_head(func: Any, args: Any, kwargs: Any) -> Any:
     given = {**dict(zip(MULTI_HEAD, args)), **kwargs}
     value, heads = given["value"], given["num_heads"]
     if not isinstance(value, Parted) or given["bias_v"] is not None or given["add_zero_attn"]:
-        return _any_function(func, args, kwargs)
+        return any_function(func, args, kwargs)
     whole, shown = _call(func, args, kwargs, plain)
     asked = {**given, "need_weights": True, "average_attn_weights": False}
     _, pattern = _call(func, (), asked, plain)  # (batch, head, to, from)
@@ -421,9 +500,9 @@ def _multi_head(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _recurrent(func: Any, args: Any, kwargs: Any) -> Any:
-    from kleene.evidence.recurrent_parts import recurrent
+    from kleene.evidence.recurrent_parts import recurrent, recurrent_cell
 
-    return recurrent(func.__name__, func, args, kwargs)
+    return (recurrent_cell if func.__name__.endswith("_cell") else recurrent)(func.__name__, args)
 
 
 def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
@@ -447,10 +526,15 @@ HANDLERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "log_softmax": _log_softmax,
     "multi_head_attention_forward": _multi_head,
     "layer_norm": _layer_norm,
+    "group_norm": _group_norm,
+    "instance_norm": _group_norm,
+    **dict.fromkeys(("div", "divide", "true_divide", "__truediv__"), _divide),
+    "normalize": _normalize,
+    "cosine_similarity": _cosine,
+    "__iter__": _iterator,
     "scaled_dot_product_attention": _attention,
     "dropout": _dropout,
-    "lstm": _recurrent,
-    "gru": _recurrent,
+    **{name + form: _recurrent for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for form in ("", "_cell")},
 }
 
 
@@ -472,63 +556,7 @@ def whole_activations(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _unit(func: Any, args: Any, kwargs: Any) -> Any:
-    if _first((args, kwargs)) is None:
+    if first_parted((args, kwargs)) is None:
         return func(*args, **kwargs)
     with torch._C.DisableTorchFunctionSubclass():
-        return _any_function(func, args, kwargs)
-
-
-class Tokens(Tensor):
-    """Token numbers with the mask of the focus; embedding them gives parted vectors."""
-
-    mask: Tensor
-    rule: Rule
-
-    @staticmethod
-    def of(tokens: Tensor, mask: Tensor, rule: Rule) -> Tokens:
-        """Put tokens and focus together, both (batch, time)."""
-        made: Tokens = plain(tokens).as_subclass(Tokens)
-        made.mask, made.rule = mask, rule
-        return made
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        with torch._C.DisableTorchFunctionSubclass():
-            result = func(*_map(args, plain), **_map(kwargs, plain))
-            found = next((x for x in [*args, *kwargs.values()] if isinstance(x, Tokens)), None)
-            name = getattr(func, "__name__", "")
-            if found is None:
-                return result
-            if name == "embedding":
-                mask = found.mask.to(result.dtype).unsqueeze(-1)
-                return Parted.of(result, mask * result, None, found.rule)
-            if name == "embedding_bag":
-                return _bag(found, *args, **kwargs)
-            if name == "one_hot":
-                return Tokens.of(result, found.mask.unsqueeze(-1).expand_as(result), found.rule)
-            if name in MOVING and isinstance(result, Tensor):
-                moved = func(*_map(args, lambda x: x.mask if isinstance(x, Tokens) else x), **kwargs)
-                if result.is_floating_point():
-                    return Parted.of(result, moved * result, None, found.rule)
-                return Tokens.of(result, moved.bool(), found.rule)
-            return result
-
-
-def _bag(tokens: Tokens, _: Tensor, weight: Tensor, offsets: Any = None, **options: Any) -> Parted:
-    """The sum, mean or maximum of embeddings; tokens are (batch, time)."""
-    mode, pad = options.get("mode", "mean"), options.get("padding_idx")
-    if offsets is not None or options.get("per_sample_weights") is not None or tokens.dim() != 2:
-        raise NotSupported("decompose: an EmbeddingBag with offsets or weights; give it tokens as (batch, time)")
-    vectors = torch.nn.functional.embedding(plain(tokens), weight)
-    kept = torch.ones_like(plain(tokens), dtype=torch.bool) if pad is None else plain(tokens) != pad
-
-    def pooled(x: Tensor) -> Tensor:
-        if mode == "max":
-            return x.masked_fill(~kept.unsqueeze(-1), -torch.inf).amax(1)
-        total = (x * kept.unsqueeze(-1)).sum(1)
-        return total / kept.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else total
-
-    found = _any_function(pooled, (Parted.of(vectors, tokens.mask.unsqueeze(-1) * vectors, None, tokens.rule),), {})
-    assert isinstance(found, Parted)
-    return found
+        return any_function(func, args, kwargs)

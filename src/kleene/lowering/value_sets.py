@@ -37,6 +37,8 @@ def seen_values(spec: Spec, before: ValueSets) -> ValueSets:
     for name, head in spec.heads.items():
         if not isinstance(head.kind, Word):
             known = before[head.value] if head.kind == spec.kinds[head.value] else range(len(head.kind))
+            if head.numerical and known:  # an average lies between the values
+                known = range(min(known), max(known) + 1)
             seen[name] = frozenset(known) | _default(head)
     return seen
 

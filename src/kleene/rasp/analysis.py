@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from math import lcm
 from typing import Any
 
@@ -52,8 +53,10 @@ from kleene.rasp.functions import (
 )
 from kleene.rasp.selections import Family, Run, by_distance, partial_order, relation
 
-MAX_MEANS = 4096  # different means that a head tells apart
+MAX_MEANS = 30_000  # different means that a head tells apart
+FEW_MEANS = 4096  # more are told apart only where a selector is not meant to choose one position
 MAX_SCALE = 1 << 20  # the common denominator of numbers that are averaged
+MAX_DIGITS = 12  # of numbers that are added up by counting their digits
 MAX_VALUES = 100_000  # of one s-op
 MAX_EXTREME = 6  # values of which a head each tells whether one is reached
 MAX_ORDER = 3_000  # elements of a relation that is tested for a total order
@@ -88,7 +91,7 @@ class Order:
 
 @dataclass(eq=False)
 class Width(Atom):
-    """How many positions are selected: a sum of counts with signs, or of `spots`, each 0 or 1 at one distance."""
+    """How many positions are selected: a sum of counts with factors, or of `spots`, each 0 or 1 at one distance."""
 
     terms: tuple[tuple[int, Selection], ...] = ()
     spots: tuple[Selection, ...] = ()
@@ -261,8 +264,7 @@ class Analysis:
         fused = self._fused(sop, first, second)
         if fused is not None:
             return fused
-        if self.indices in union(first.function, second.function):
-            first, second = self._as_sum(first), self._as_sum(second)
+        first, second = self._as_sum(first, second), self._as_sum(second, first)
         atoms, a, b = self.joined(sop.name, first, second)
         both = (a >= 0) & (b >= 0)
         codes, place = np.unique(a[both] * len(second.domain) + b[both], return_inverse=True)
@@ -331,43 +333,78 @@ class Analysis:
         default = None if one.default is None else plain(a * exact(one.default) + b * exact(two.default))
         return self._averaged(sop, one.selection, value, default, one.counts)
 
-    def _as_sum(self, values: Values) -> Values:
-        """A mean of a known number of positions as a function of the index and of counts: the sum over that number.
+    def _as_sum(self, values: Values, other: Values) -> Values:
+        """A mean of a known number of positions, as a function of that number and of the sum over these positions.
 
-        So `(indices + 1) * mean` of what is to the left is a count again.
+        So `(indices + 1) * mean` of what is to the left is the sum again, and `mean * length` that of all positions.
         """
         atom = values.function.atoms[0] if len(values.function.atoms) == 1 else None
-        if not isinstance(atom, Averaged) or atom.counts is None or not atom.exact_mean:
+        if not isinstance(atom, Averaged) or not atom.exact_mean:
             return values
-        base, *steps = sorted(set(atom.codes))
-        high = 0 if atom.selection.offsets is None else max(atom.selection.offsets)
-        widths = [self._count_of(atom, code, high).function for code in steps] if 1 <= len(steps) <= 2 else []
-        if not widths or not all(width.is_atom for width in widths):
+        number = self._number_selected(atom, other)
+        total = None if number is None else self._total_of(atom)
+        if number is None or total is None:
             return values
-        atoms = union(Func.of_atom(self.indices), *widths)
-        axes = np.indices([a.size for a in atoms])
-        counts = atom.counts[axes[atoms.index(self.indices)]]
-        each = [axes[atoms.index(width.atoms[0])] for width in widths]
-        weights = [code - base for code in steps]
-        table = np.full(counts.shape, IMPOSSIBLE)
+        atoms, numbers, sums = self.joined(atom.name, number, total)
         places = {exact(v): place for place, v in enumerate(atom.domain) if is_number(v)}
-        for where in np.argwhere((sum(each) <= counts) & (counts > 0)).tolist():
-            here = tuple(where)
-            total = base * int(counts[here]) + sum(weight * int(w[here]) for weight, w in zip(weights, each))
-            table[here] = places.get(Fraction(total) / int(counts[here]), IMPOSSIBLE)
-        table[(counts == 0) & (sum(each) == 0)] = atom.levels[0][1]
+        table = np.full(numbers.shape, IMPOSSIBLE)
+        for where in zip(*np.nonzero((numbers >= 0) & (sums >= 0))):
+            count, result = number.domain[numbers[where]], total.domain[sums[where]]
+            if count:
+                table[where] = places.get(result / count, IMPOSSIBLE)
+            elif not result:
+                table[where] = atom.levels[0][1]
         return Values(Func(atoms, table).mapped(values.function.table), values.domain)
 
-    def _count_of(self, atom: Averaged, code: Fraction, high: int) -> Values:
-        """How many positions up to a distance have a code."""
-        has = atom.value.mapped(np.array([int(c == code) for c in atom.codes]))
+    def _number_selected(self, atom: Averaged, other: Values) -> Values | None:
+        """How many positions a head averages, where the other s-op knows it: by its index, or as a width."""
+        if atom.counts is not None and self.indices in other.function.atoms:
+            present = np.unique(atom.counts)
+            table = np.searchsorted(present, atom.counts)
+            return Values(Func((self.indices,), table).simplified(), present.tolist())
+        for width in other.function.atoms:
+            if isinstance(width, Width) and [(f, t.key) for f, t in width.terms] == [(1, atom.selection.key)]:
+                return self._atom(width)
+        return None
+
+    def _total_of(self, atom: Averaged) -> Values | None:
+        """The sum over the positions that a head averages: counts of the bits of what is added up."""
+        if atom.selection.offsets is not None and atom.counts is None:
+            return None
+        scale = lcm(*(code.denominator for code in atom.codes))
+        whole = np.array([int(code * scale) for code in atom.codes])
+        unit = int(np.gcd.reduce(whole)) or 1
+        units = whole // unit
+        digits = _digits(units)
+        if len(digits) > MAX_DIGITS:
+            return None
+        terms = tuple((sign * factor, term) for factor, has in digits for sign, term in self._counts_where(atom, has))
+        if [factor for factor, _ in terms] == [1]:
+            key: Any = ("width", ((1, terms[0][1].key),), ())
+        else:
+            key = ("total", tuple((factor, term.key) for factor, term in terms))
+        least, most = min(0, int(units.min())), max(0, int(units.max()))
+        if key not in self._made:
+            sums = list(range(least * self.length, most * self.length + 1))
+            total = Width(len(self.atoms), f"{atom.name}_sum", sums, None, terms)
+            if atom.counts is not None:
+                counts = atom.counts[:, None]
+                total.by_index = (least * counts <= np.array(sums)) & (np.array(sums) <= most * counts)
+            self._made[key] = self._add(total)
+        made = self._made[key]
+        return Values(Func.of_atom(made), [Fraction(n * unit, scale) for n in made.domain])
+
+    def _counts_where(self, atom: Averaged, has: np.ndarray) -> list[tuple[int, Selection]]:
+        """Counts of the positions that a head selects and whose value has a digit."""
+        selection = atom.selection
+        keys, chosen, digit = self._paired(atom.name, selection.keys, atom.value.mapped(has.astype(np.int64)))
+        match = selection.match[chosen] & (digit == 1)[:, None]
         low, top = self._whole_range()
-        match = np.array([[False], [True]])
+        high = top if selection.offsets is None else max(selection.offsets)
         runs: tuple[Run, ...] = ((low, high, match),)
         if high < top:
-            runs = (*runs, (high + 1, top, np.zeros((2, 1), dtype=bool)))
-        width = SelectorWidth(Select(Full(0), Full(0), lambda k, q: True)).named(f"{atom.name}_count")
-        return self._width_of(Family(has, Func.constant(), runs), width)
+            runs = (*runs, (high + 1, top, np.zeros_like(match)))
+        return self._counts(Family(keys, selection.queries, runs).reduced())
 
     # --- selectors ---
 
@@ -571,10 +608,14 @@ class Analysis:
         """Which one of the selected positions an aggregate takes, if it takes one."""
         if isinstance(sop, AggregateFirst | AggregateLast):
             return "earliest" if isinstance(sop, AggregateFirst) else "latest"
-        own_index = value.function.is_atom and value.function.atoms[0] is self.indices
-        if own_index and isinstance(sop, AggregateMax | AggregateMin):
-            return "latest" if isinstance(sop, AggregateMax) else "earliest"
-        return None
+        if not (value.function.is_atom and value.function.atoms[0] is self.indices):
+            return None
+        if not (isinstance(sop, AggregateMax | AggregateMin) and all(is_number(v) for v in value.domain)):
+            return None
+        rising = {exact(one) < exact(two) for one, two in pairwise(value.domain)}  # a function of the index
+        if len(rising) > 1:
+            return None
+        return "latest" if isinstance(sop, AggregateMax) == (True in rising) else "earliest"
 
     def _one_selection(self, family: Family, what: str) -> tuple[Selection, np.ndarray | None] | None:
         """One head's selection of all that a selector selects, and how many that is at each index, if known."""
@@ -628,6 +669,8 @@ class Analysis:
         Either the selected keys decide the value, or they fix a width by which positions are ordered: two positions
         of one width do not beat each other, as two largest values, or two first occurrences of one token.
         """
+        if not value.atoms:
+            return True
         orders = [atom.order for atom in selection.keys.atoms if isinstance(atom, Width)]
         return any(self._equal_where_selected(selection, value, order) for order in (None, *orders))
 
@@ -717,7 +760,12 @@ class Analysis:
         most = self.length if selection.offsets is None else min(self.length, len(selection.offsets))
         _check_scale(sop, value, numbers)
         means = all_means(numbers, most)
-        if means is None:
+        if means is None and not self._chooses_one_key(selection):
+            raise NotSupported(
+                f"'{sop.name}' can have more than {MAX_MEANS:,} different means of up to {most} numbers; use a smaller "
+                "max_seq_len or fewer different numbers, or count them with rasp.SelectorWidth"
+            )
+        if means is None or (len(means) > FEW_MEANS and self._chooses_one_key(selection)):
             return None
         low, high = min(numbers), max(numbers)
         missing = low - (most + 1) * (high - low + 1)  # the code of None: a mean with a None in it is below all others
@@ -731,7 +779,11 @@ class Analysis:
         by_index = None
         if counts is not None and None not in value.domain:
             by_index = self._possible_means(domain.values, default, counts, numbers)
-        return domain.values, codes, tuple(levels), nothing, True, by_index
+        return domain.values, codes, tuple(levels), nothing, None not in value.domain, by_index
+
+    def _chooses_one_key(self, selection: Selection) -> bool:
+        """Whether each query matches one class of keys, as where a selector is meant to choose one position."""
+        return bool(selection.match.sum(axis=0).max() <= 1) and bool(selection.queries.atoms)
 
     def _possible_means(
         self, domain: list[Any], default: Any, counts: np.ndarray, numbers: list[Fraction]
@@ -820,6 +872,19 @@ def _equal_in_ties(ties: np.ndarray, states: np.ndarray, values: np.ndarray) -> 
     np.maximum.at(most, place, values)
     apart = np.maximum(most[:, None], most[None, :]) != np.minimum(least[:, None], least[None, :])
     return not bool((ties[np.ix_(there, there)] & apart).any())
+
+
+def _digits(units: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Factors, and which of these numbers have each, so that the factors of a number add up to it."""
+    different = [int(unit) for unit in np.unique(units) if unit]
+    if len(different) <= 2:
+        return [(unit, units == unit) for unit in different]
+    negative = min(different) < 0
+    size = max((unit if unit >= 0 else ~unit).bit_length() for unit in different) + negative
+    bits = [(1 << place, units >> place & 1 == 1) for place in range(size)]
+    if negative:  # two's complement
+        bits[-1] = (-bits[-1][0], bits[-1][1])
+    return [(factor, has) for factor, has in bits if has.any()]
 
 
 def _digit(ranks: dict[Any, int], sop: SOp, low: bool) -> SOp:

@@ -1,4 +1,4 @@
-"""From analysed s-ops to a program: which variables hold what, which layer has which heads, and what each step writes.
+"""Plan a program from analysed s-ops: which variables hold what, which heads each layer has, what each step writes.
 
 A head needs its query, key and value in variables before its layer; the step of a layer writes them from what the heads
 of that layer have just read. A function of the token alone, or of the index alone, is in the embedding.
@@ -26,7 +26,7 @@ from kleene.rasp.analysis import Analysis, Averaged, Picked, Selection, Values, 
 from kleene.rasp.functions import Atom, Func, Stored
 from kleene.rasp.lowering import Piece, Source, pieces
 
-MOST_VALUES = 30_000  # of a variable: it has a dimension and a unit for each, and these have a weight together
+MOST_VALUES = 10_000  # of a variable: it has a dimension and a unit for each, and these have a weight together
 TOKEN, INDEX = "token_here", "index"  # the variables of a position's own token and index
 
 
@@ -282,15 +282,15 @@ class Planner:
 
     def _count_source(self, atom: Width, plans: Sequence[HeadPlan], part: np.ndarray) -> Source:
         shares = [Fraction(1, count + 1) for count in range(self.length + 1)]
-        if len(plans) == 1:
+        if [factor for factor, _ in atom.terms] == [1]:
             levels = sorted((share, count) for count, share in enumerate(shares))
             plans[0].kind, reps = declared_levels(levels, part)
             return Source.of_classes(plans[0].name, reps, part, atom)
         terms = {}
-        for plan, (sign, _) in zip(plans, atom.terms):
+        for plan, (factor, _) in zip(plans, atom.terms):
             plan.kind = Numerical(tuple(as_number(share) for share in sorted(shares)))
-            terms[plan.name] = tuple(sign * count for count in reversed(range(self.length + 1)))
-        return Source.sum_of(terms, list(range(atom.size)), atom)
+            terms[plan.name] = tuple(factor * count for count in reversed(range(self.length + 1)))
+        return Source.sum_of(terms, list(range(atom.size)), atom, first=atom.domain[0])
 
     def _head(self, plan: HeadPlan) -> Head[Any]:
         sides = self._sides(plan)
@@ -302,7 +302,7 @@ class Planner:
         return Head(query, key, plan.value.variable, offsets, plan.default, output, None, among, prefer=plan.prefer)
 
     def _updates(self, number: int, read: dict[int, Source]) -> list[GuardedUpdate]:
-        """What the step of a layer writes."""
+        """Return what the step of a layer writes."""
         made = []
         for root in self.roots.values():
             if self.ready(root) == number and len(root.kind) > 1:

@@ -10,6 +10,7 @@ import kleene as kl
 from kleene.common.alphabet import all_words
 from kleene.library.tomita import language
 from kleene.machines.automata.cascade import cascade
+from kleene.machines.automata.permutations import coprime_triple, derived, generated
 from random_machines import random_dfa, random_word
 
 
@@ -48,3 +49,27 @@ def test_a_group_that_is_not_solvable_is_refused_by_name():
 def test_a_solvable_group_becomes_counters_of_prime_moduli():
     s4 = kl.DFA([[[1, 0, 2, 3][q], [1, 2, 3, 0][q]] for q in range(4)], [0], "ab")  # S₄ on four points
     assert sorted(cascade(s4).moduli) == [2, 2, 2, 3]
+
+
+def on_points(*generators: tuple[int, ...]) -> kl.DFA:
+    return kl.DFA([list(row) for row in zip(*generators)], [0], "abc"[: len(generators)])
+
+
+@pytest.mark.parametrize("n", [7, 9, 20])
+def test_large_groups_that_are_not_solvable_are_refused_by_theorem(n):
+    turn, swap = tuple((q + 1) % n for q in range(n)), (1, 0, *range(2, n))
+    with pytest.raises(kl.NotSupported, match=r"not solvable .* which are coprime.*Krohn and Rhodes.*Barrington"):
+        cascade(on_points(turn, swap))
+
+
+def test_coprime_orders_are_found_exactly_in_groups_that_are_not_solvable():
+    rng = random.Random(4)
+    for _ in range(60):
+        size = rng.randint(3, 6)
+        generators = [tuple(rng.sample(range(size), size)) for _ in range(rng.randint(1, 2))]
+        group, orders = generated(generators, size), coprime_triple(generators, 400)
+        while len(derived(group)) < len(group):
+            group = derived(group)
+        assert (orders is not None) == (len(group) > 1)
+    affine = [(*[(3 * q) % 7 for q in range(7)],), (*[(q + 1) % 7 for q in range(7)],)]  # 42 elements, solvable
+    assert coprime_triple(affine) is None and coprime_triple([]) is None

@@ -10,6 +10,8 @@ import pytest
 
 import kleene as kl
 from kleene.common.alphabet import all_words
+from kleene.machines.automata.classes import counting
+from kleene.machines.automata.monoid import syntactic_monoid
 from random_machines import random_dfa
 
 Element = tuple[int, ...]
@@ -220,3 +222,26 @@ def test_a_monoid_that_is_too_large_is_refused() -> None:
     table = [[(q + 1) % n, {0: 1, 1: 0}.get(q, q), 0 if q == 1 else q] for q in range(n)]
     with pytest.raises(kl.NotSupported, match="more than 50,000 elements"):
         _ = kl.DFA(table, [0], "abc").monoid
+
+
+def test_a_short_word_that_turns_states_proves_it_however_large_the_monoid_is() -> None:
+    n = 12
+    large = kl.DFA([[(q + 1) % n, max(q, 1), 1 - q if q < 2 else q] for q in range(n)], [0], "abc")  # 12¹² functions
+    free = large.is_star_free
+    word, cycle = free.witness
+    assert not free and isinstance(word, str) and isinstance(cycle, tuple) and len(cycle) > 1
+    minimal = large.minimise()
+    for here, there in zip(cycle, (*cycle[1:], cycle[0])):
+        assert kl.DFA(minimal.table, minimal.accepting, "abc", here).run(word) == there
+    with pytest.raises(kl.NotSupported, match="more than 50,000 elements"):
+        _ = large.classes
+
+
+def test_some_words_of_a_monoid_are_what_they_are_in_the_whole() -> None:
+    rng = random.Random(3)
+    for _ in range(40):
+        dfa = random_dfa(rng, 5, 2)
+        whole, some = dfa.monoid, syntactic_monoid(dfa, 6, whole=False)
+        assert len(some) == min(6, len(whole)) and (some.maps == whole.maps[: len(some)]).all()
+        found = counting(dfa, lambda length: length > 1)
+        assert (found is None) == bool(dfa.is_star_free)  # these monoids are small, so all their words are tried

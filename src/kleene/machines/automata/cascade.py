@@ -9,7 +9,8 @@ of counters modulo primes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,11 +19,15 @@ import numpy as np
 from kleene.errors import NotSupported
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.monoid import components
-from kleene.machines.automata.permutations import Permutation, derived, generated, inverse, power, times
+from kleene.machines.automata.permutations import Permutation, coprime_triple, derived, generated, inverse, power, times
 
 MAX_SETS = 800
 MAX_TUPLES = 20_000
 MAX_GROUP = 5_000
+UNSOLVABLE = (
+    "no cascade of resets and counters holds it (Krohn and Rhodes), and its word problem is complete for NC¹ "
+    "(Barrington)"
+)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,18 @@ def cascade(dfa: DFA) -> Cascade:
     for height in range(tiles.top, 0, -1):
         parts += _parts(tiles, height)
     return _tabulated(minimal, tiles, parts)
+
+
+@contextmanager
+def otherwise(advice: str) -> Iterator[None]:
+    """Where an automaton is too large for its monoid or its cascade, say so, and what holds it."""
+    try:
+        yield
+    except NotSupported as error:
+        told = str(error)
+        if not told.startswith(("monoid: ", "cascade: ")):
+            raise
+        raise NotSupported(f"compile: {told}; {advice}") from None
 
 
 # --- sets and their tiles -----------------------------------------------------------------------------------
@@ -190,7 +207,7 @@ class _Tiles:
         return found
 
     def _bijections(self, first: int, group: set[int]) -> dict[int, dict[int, int]]:
-        """For each set of a class, the map by which some word takes the representative to it."""
+        """Map each set of a class to the map by which some word takes the representative to it."""
         maps = {first: {q: q for q in self.sets[first]}}
         queue = [first]
         for i in queue:
@@ -239,7 +256,17 @@ def _parts(tiles: _Tiles, height: int) -> list[_Part]:
                 j = tiles.number[tiles.image(tiles.sets[i], a)]
                 if tiles.class_of[j] == tiles.class_of[i]:
                     found.add(_turned(tiles, i, j, a, size))
-    return [_Part(height, size, _series(generated(found, size, MAX_GROUP), size))]
+    try:
+        group = generated(found, size, MAX_GROUP)
+    except NotSupported:
+        orders = coprime_triple(found)
+        if orders is None:
+            raise
+        raise NotSupported(
+            f"cascade: a group has more than {MAX_GROUP:,} elements and is not solvable (x, y and x·y have the orders "
+            f"{', '.join(map(str, orders))}, which are coprime); {UNSOLVABLE}"
+        ) from None
+    return [_Part(height, size, _series(group, size))]
 
 
 def _turned(tiles: _Tiles, i: int, j: int, symbol: int, size: int) -> Permutation:
@@ -258,8 +285,7 @@ def _series(group: frozenset[Permutation], size: int) -> tuple[_Step, ...]:
         commutators = derived(group)
         if len(commutators) == len(group):
             raise NotSupported(
-                f"cascade: a group of {len(group)} elements is its own commutator subgroup; no cascade of resets and "
-                "counters holds it (Krohn and Rhodes), and its word problem is complete for NC¹ (Barrington)"
+                f"cascade: a group of {len(group)} elements is its own commutator subgroup; {UNSOLVABLE}"
             )
         index = len(group) // len(commutators)
         prime = next(p for p in range(2, index + 1) if index % p == 0)

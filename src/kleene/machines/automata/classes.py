@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from kleene.common.alphabet import Word, show_word
+from kleene.errors import NotSupported
 from kleene.machines.automata.dfa import DFA
-from kleene.machines.automata.monoid import Monoid, components
+from kleene.machines.automata.monoid import Monoid, components, syntactic_monoid
 from kleene.machines.automata.operations import alive
 from kleene.machines.automata.permutations import Permutation, derived
+
+SOME_ELEMENTS = 3_000  # of a monoid that is too large, to look for proofs in
 
 
 @dataclass(frozen=True)
@@ -188,11 +191,21 @@ def piecewise_testable(dfa: DFA) -> Verdict:
     return Verdict(True, "no two words that act differently lead to each other (the monoid is J-trivial)", (len(m),))
 
 
-def _turning(m: Monoid, elements: Iterable[int]) -> tuple[Word, list[int]] | None:
-    """A word among some elements that turns states in a cycle of two or more, and the cycle."""
+def counting(dfa: DFA, counts: Callable[[int], bool]) -> tuple[Word, list[int]] | None:
+    """A short word that turns states in a cycle of a length that `counts`, and the cycle.
+
+    Only some thousand words are tried, so None says nothing. A word found is proof, whatever the monoid's size.
+    """
+    return _turning(syntactic_monoid(dfa, SOME_ELEMENTS, whole=False), range(SOME_ELEMENTS), counts)
+
+
+def _turning(
+    m: Monoid, elements: Iterable[int], counts: Callable[[int], bool] = lambda length: length > 1
+) -> tuple[Word, list[int]] | None:
+    """A word among some elements that turns states in a cycle of a length that `counts`, and the cycle."""
     turning = m.periods()
     for x in elements:
-        if turning[x]:
+        if x < len(m) and turning[x]:
             row = m.maps[x].tolist()
             state = m.dfa.start
             for start in range(len(row)):
@@ -201,14 +214,19 @@ def _turning(m: Monoid, elements: Iterable[int]) -> tuple[Word, list[int]] | Non
                     seen.append(state)
                     state = row[state]
                 cycle = seen[seen.index(state) :]
-                if len(cycle) > 1:
+                if counts(len(cycle)):
                     return m.word(x), cycle
     return None
 
 
 def star_free(dfa: DFA) -> Verdict:
     """Whether complement can replace star (Schützenberger: no word of the monoid has a period)."""
-    found = _turning(dfa.monoid, range(len(dfa.monoid)))
+    try:
+        found = _turning(dfa.monoid, range(len(dfa.monoid)))
+    except NotSupported:
+        found = counting(dfa, lambda length: length > 1)
+        if found is None:
+            raise
     if found is None:
         return Verdict(True, "no word turns states in a cycle (the monoid is aperiodic)", (len(dfa.monoid),))
     word, cycle = found
@@ -250,7 +268,7 @@ def solvable(dfa: DFA) -> Verdict:
 
 
 def _perfect_core(elements: frozenset[Permutation]) -> frozenset[Permutation]:
-    """Where the series of commutator subgroups ends: one element for a solvable group."""
+    """The last group of the series of commutator subgroups: one element for a solvable group."""
     current = elements
     while len(current) >= 60:  # smaller groups are solvable
         commutators = derived(current)

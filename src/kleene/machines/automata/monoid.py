@@ -97,7 +97,7 @@ class Monoid:
         return bool(self.dfa.accepting[self.maps[element, self.dfa.start]])
 
     def periods(self) -> np.ndarray:
-        """For each element x, whether its powers never settle: xⁿ ≠ xⁿ⁺¹ for all n."""
+        """Whether the powers of each element x never settle: xⁿ ≠ xⁿ⁺¹ for all n."""
         power = self.maps.astype(np.int64)
         step = power.copy()
         for _ in range(max(1, int(self.maps.shape[1]).bit_length())):
@@ -135,8 +135,12 @@ class Monoid:
         return s, sets[s - 1]
 
 
-def syntactic_monoid(dfa: DFA, limit: int = MAX_ELEMENTS) -> Monoid:
-    """The transition monoid of the minimal automaton, shortest words first."""
+def syntactic_monoid(dfa: DFA, limit: int = MAX_ELEMENTS, *, whole: bool = True) -> Monoid:
+    """The transition monoid of the minimal automaton, shortest words first.
+
+    Above `limit` elements, raise `NotSupported`; or, unless `whole`, give the first ones, with the products between
+    them that are known.
+    """
     minimal = dfa.minimise()
     states, symbols = minimal.table.shape
     kind = np.int32
@@ -151,6 +155,8 @@ def syntactic_monoid(dfa: DFA, limit: int = MAX_ELEMENTS) -> Monoid:
             after = letter[row]
             key = after.tobytes()
             if key not in number:
+                if len(maps) >= most and not whole:
+                    return Monoid(minimal, np.stack(maps), np.array(right), np.array(parents), np.array(last))
                 if len(maps) >= most:
                     raise NotSupported(f"monoid: more than {most:,} elements; the automaton has {states:,} states")
                 number[key] = len(maps)

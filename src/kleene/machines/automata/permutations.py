@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterable
 
 from kleene.errors import NotSupported
@@ -27,10 +29,12 @@ def inverse(x: Permutation) -> Permutation:
 
 
 def power(x: Permutation, exponent: int) -> Permutation:
-    """The power xⁿ."""
+    """The power xⁿ, by squaring."""
     result = tuple(range(len(x)))
-    for _ in range(exponent):
-        result = times(result, x)
+    while exponent:
+        if exponent & 1:
+            result = times(result, x)
+        x, exponent = times(x, x), exponent >> 1
     return result
 
 
@@ -73,3 +77,45 @@ def some_generators(group: frozenset[Permutation]) -> list[Permutation]:
             if len(reached) == len(group):
                 break
     return chosen
+
+
+def order(x: Permutation) -> int:
+    """The least positive n with xⁿ = 1."""
+    lengths, seen = [1], set[int]()
+    for start in range(len(x)):
+        at, length = start, 0
+        while at not in seen:
+            seen.add(at)
+            at, length = x[at], length + 1
+        if length:
+            lengths.append(length)
+    return math.lcm(*lengths)
+
+
+def coprime_triple(generators: Iterable[Permutation], tries: int = 3_000) -> tuple[int, int, int] | None:
+    """Orders of some x, y and x·y that are pairwise coprime and above 1: they prove that a group is not solvable.
+
+    In an abelian group, x·y has an order that divides the product of those of x and y; so if the three are coprime, all
+    three are 1. Hence x and y lie in the commutator subgroup of every subgroup that they lie in, and the derived series
+    never ends at 1. (Thompson, 1968: every group that is not solvable has such elements.) The search is random, with
+    a fixed seed; None says nothing.
+    """
+    pool = list(generators)
+    if not pool:
+        return None
+    rng = random.Random(0)
+    pool = (pool * 10)[: max(10, len(pool))]
+    primes: dict[int, list[Permutation]] = {}  # elements of prime order
+    for _ in range(tries):
+        i, j = rng.randrange(len(pool)), rng.randrange(len(pool))
+        pool[i] = times(pool[i], pool[j] if rng.random() < 0.5 else inverse(pool[j]))
+        x, whole = pool[i], order(pool[i])
+        for p in (p for p in range(2, len(x) + 1) if whole % p == 0 and all(p % d for d in range(2, p))):
+            found = primes.setdefault(p, [])
+            found.append(power(x, whole // p))
+            for q in primes:
+                y = rng.choice(primes[q])
+                last = order(times(found[-1], y))
+                if q != p and last > 1 and math.gcd(last, p * q) == 1:
+                    return p, q, last
+    return None

@@ -59,7 +59,7 @@ class GatedRNN(nn.Module):
             )
         self.about = {} if about is None else about
         make, _ = CELLS[cell]
-        self.recurrent = make(len(self.alphabet) + 1, units, batch_first=True, dtype=DTYPES[dtype])
+        self.recurrent: nn.LSTM | nn.GRU = make(len(self.alphabet) + 1, units, batch_first=True, dtype=DTYPES[dtype])
         self.out = nn.Linear(units, 1, dtype=DTYPES[dtype])
         with torch.no_grad():
             for parameter in self.parameters():
@@ -160,7 +160,8 @@ def load(folder: Path) -> GatedRNN:
     check_version(path, content, VERSION)
     cell, units, alphabet, about = (content.get(key) for key in ("cell", "units", "alphabet", "about"))
     dtype = content.get("dtype")
-    if cell not in CELLS or dtype not in DTYPES or type(units) is not int or units < 1 or not isinstance(about, dict):
+    named = isinstance(cell, str) and cell in CELLS and isinstance(dtype, str) and dtype in DTYPES
+    if not named or type(units) is not int or units < 1 or not isinstance(about, dict):
         raise FileError(f"{path}: needs a 'cell' ({', '.join(CELLS)}), 'units', a 'dtype' and 'about'")
     if not isinstance(alphabet, list) or not all(isinstance(s, str) for s in alphabet):
         raise FileError(f"{path}, 'alphabet': must be a list of symbols")
