@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parent.parent
 HOUSE = ROOT / "src" / "kleene"
 sys.path.insert(0, str(HOUSE.parent))
-ALONE = ("verbs", "errors", "checker")  # files that are rooms by themselves
+ALONE = ("verbs", "arrows", "errors", "checker")  # files that are rooms by themselves
 HIDDEN = ("cli",)  # `kleene --help` describes it
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from radon.complexity import cc_visit
 
+import kleene as kl
 from data_sets import ROOT
+from kleene.networks.synthesizer.descriptions import by_index
 
 SOURCE = ROOT / "src" / "kleene"
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = sorted(SOURCE.rglob("*.py"))
-ABOVE_ALL = {"verbs", "__init__", "__main__"}  # they name every room
+ABOVE_ALL = {"arrows", "verbs", "__init__", "__main__"}  # they name every room
 MAY_IMPORT_THE_TOP = {"papers", "cli"}
 TRACE = SOURCE / "machines" / "trace.py"  # may collect what a page shows
 MOST_COMPLEX = 20
@@ -141,6 +145,71 @@ def test_the_walk_names_real_places():
         assert len(files) <= 6
         for file in files:
             assert (SOURCE / file).is_file(), f"{file} is not there"
+
+
+def entered(*calls: Callable[[], object]) -> set[tuple[str, str]]:
+    """(file, function or class) of everything in the house that some calls enter."""
+    found = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(SOURCE):
+            found.add((path.relative_to(SOURCE).as_posix(), frame.f_code.co_qualname.split(".")[0]))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        for call in calls:
+            call()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def walk_program() -> None:
+    class Flip(kl.Program):
+        tokens, layers = 2, 1
+        bit = kl.cat(2, token=lambda t: t)
+        left = kl.relative(bit, -1, default=0)
+        output = bit
+
+        def step(z):
+            z.bit = 1 - z.left
+
+    assert kl.compile(Flip).run([1, 1]) == [1, 0]
+
+
+def walk_automaton() -> None:
+    even = kl.regex("(0|10*1)*", alphabet="01")
+    rnn = kl.compile(even)
+    assert rnn.accepts("11") and kl.decompile(rnn).equivalent(even) and kl.certify(rnn).holds
+
+
+def walk_turing() -> None:
+    net = kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ"))
+    assert net.decide("", max_steps=10).steps == 6 and kl.certify(net).holds
+
+
+def walk_table() -> None:
+    table = kl.InstructionTable([[(0, 0, 1), (1, 0, 0)]])
+    net = kl.compile(table)
+    machine = kl.Synthesizer(net, table.sizes, kl.subleq.Executor(), by_index)
+    assert machine.instructions(0, [1]) == [(1, 0, 0)] and kl.certify(net).holds
+
+
+def test_the_walk_is_what_happens() -> None:
+    """Compiling and running a program enters each file of the walk, in the function that the page names."""
+    steps = re.findall(r"^\| \d+ \| `([^`]+)` \| `([^`]+)` \|", PAGE, re.MULTILINE)
+    assert set(steps) - entered(walk_program) == set()
+
+
+@pytest.mark.parametrize(
+    "what, walk",
+    [("an automaton", walk_automaton), ("a Turing machine", walk_turing), ("an instruction table", walk_table)],
+)
+def test_the_other_walks_are_what_happens(what: str, walk: Callable[[], None]) -> None:
+    (listed,) = re.findall(rf"^\| {what} \| (.*) \|$", PAGE, re.MULTILINE)
+    assert set(re.findall(r"`([^`]+)`", listed)) - {file for file, _ in entered(walk)} == set()
 
 
 def defined(path: Path) -> set[str]:

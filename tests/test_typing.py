@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 import kleene as kl
-from kleene import verbs
+from kleene import arrows, verbs
 
 ROOT = Path(__file__).parent.parent
 USES = ROOT / "tests" / "typing"
 
 Errors = dict[str, dict[int, list[str]]]  # file → line → messages
-Revealed = dict[int, str]  # line of names.py → type
+Revealed = dict[tuple[str, int], str]  # file and line → type
 
 
 def first_program() -> str:
@@ -42,11 +42,47 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "readme.py").write_text("# mypy: allow-untyped-defs\n" + first_program(), encoding="utf-8")
     lines = ["import kleene as kl", *(f"reveal_type(kl.{name})" for name in public_names())]
     (folder / "names.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "members.py").write_text(members_file(), encoding="utf-8")
     return folder
 
 
 def public_names() -> list[str]:
     return sorted(kl.__all__)
+
+
+# members that hold what a user or another package chose, and so have no type of their own
+ANY = {
+    "Head.default",  # a value of any kind
+    "Variable.default",
+    "Transformer.apply",  # overloaded: torch's own with a function
+    "Transformer.decode",  # values of the vocabulary
+    "MambaAcceptor.model",  # modules of transformers
+    "OlmoHybridAcceptor.model",
+    "StockModel.model",
+    "MambaAcceptor.convolution",
+    "OlmoHybridAcceptor.convolution",
+}
+
+
+def public_members() -> list[tuple[str, str]]:
+    """(class, member) of every public method, property and field of the public classes."""
+    found = []
+    for name in public_names():
+        cls = getattr(kl, name)
+        if inspect.isclass(cls) and cls is not kl.Program:
+            owners = [owner for owner in cls.__mro__ if owner.__module__.startswith("kleene")]
+            members = {member for owner in owners for member in {**vars(owner), **inspect.get_annotations(owner)}}
+            found += [(name, member) for member in sorted(members) if not member.startswith("_")]
+    return found
+
+
+def members_file() -> str:
+    """A function per member that asks for its type."""
+    generic = {"Head": "kl.Head[int]", "Variable": "kl.Variable[int]"}
+    lines = ["import kleene as kl"]
+    for number, (name, member) in enumerate(public_members()):
+        lines.append(f"def f{number}(x: {generic.get(name, f'kl.{name}')}) -> None: reveal_type(x.{member})")
+    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +100,8 @@ def mypy(folder: Path) -> tuple[Errors, Revealed]:
     for path, line, kind, message in re.findall(r"^(.+?):(\d+): (error|note): (.*)$", done.stdout, re.MULTILINE):
         if kind == "error":
             errors.setdefault(Path(path).name, {}).setdefault(int(line), []).append(message)
-        elif message.startswith("Revealed type is") and Path(path).name == "names.py":
-            revealed[int(line)] = message.partition('"')[2].rstrip('"')
+        elif message.startswith("Revealed type is"):
+            revealed[Path(path).name, int(line)] = message.partition('"')[2].rstrip('"')
     return errors, revealed
 
 
@@ -83,8 +119,8 @@ def pyright(folder: Path) -> tuple[Errors, Revealed]:
         name, line = Path(found["file"]).name, found["range"]["start"]["line"] + 1
         if found["severity"] == "error":
             errors.setdefault(name, {}).setdefault(line, []).append(found["message"])
-        elif found["severity"] == "information" and name == "names.py":
-            revealed[line] = found["message"].partition(" is ")[2].strip('"')
+        elif found["severity"] == "information":
+            revealed[name, line] = found["message"].partition(" is ")[2].strip('"')
     return errors, revealed
 
 
@@ -119,9 +155,17 @@ def test_no_public_name_is_any(checker: Checker) -> None:
     _, errors, revealed = checker
     names = public_names()
     assert errors.get("names.py", {}) == {}
-    assert len(revealed) == len(names)
-    untold = [name for line, name in enumerate(names, 2) if revealed[line] in ("Any", "Unknown", "object")]
+    untold = [name for line, name in enumerate(names, 2) if revealed["names.py", line] in ("Any", "Unknown", "object")]
     assert untold == []
+
+
+def test_no_public_member_is_any_or_returns_it(checker: Checker) -> None:
+    _, errors, revealed = checker
+    assert errors.get("members.py", {}) == {}
+    told = {f"{name}.{member}": revealed["members.py", line] for line, (name, member) in enumerate(public_members(), 2)}
+    assert len(told) > 500
+    untold = {name for name, kind in told.items() if re.fullmatch(r"(.*-> )?(Any|Unknown)( \| None)?", kind)}
+    assert untold - ANY == set()
 
 
 # --- what checkers are told is what there is ----------------------------------------------------------------
@@ -160,15 +204,15 @@ def classes(annotation: str) -> list[str]:
 
 def arrow(verb: str, kind: str) -> Any:
     """The function that does a verb (or an export) for a class, by the class's name."""
-    tables = [table[verb] for table in (verbs.NETWORKS, verbs.EXPORTS, verbs.ARROWS) if verb in table]
+    tables = [table[verb] for table in (arrows.NETWORKS, arrows.EXPORTS, arrows.ARROWS) if verb in table]
     found = (target for table in tables for name, target in table.items() if name.endswith(f".{kind}"))
-    return verbs._resolve(next(found))
+    return arrows.resolve(next(found))
 
 
 def overloads() -> list[Any]:
     """(verb, class, what checkers are told, what there is) for each overload and class."""
     found = []
-    for name in [*verbs.ARROWS, "export"]:
+    for name in [*arrows.ARROWS, "export"]:
         for told in typing.get_overloads(getattr(verbs, name)):
             parameters = inspect.signature(told).parameters
             first = next(iter(parameters.values())).annotation
@@ -182,7 +226,7 @@ def overloads() -> list[Any]:
 @pytest.mark.parametrize(("verb", "kind", "told"), overloads())
 def test_an_overload_has_the_options_of_its_arrow(verb: str, kind: str, told: Any) -> None:
     options = options_of(told)
-    if verb in verbs.NETWORKS:
+    if verb in arrows.NETWORKS:
         options.pop("to", None)
     if verb == "learn":
         from kleene.training.end_to_end import END_TO_END, learn_end_to_end
@@ -204,14 +248,14 @@ def test_an_overload_has_the_options_of_its_arrow(verb: str, kind: str, told: An
 
 def test_every_arrow_has_an_overload() -> None:
     told = {(verb, kind) for verb, kind, _ in (case.values for case in overloads())}
-    real = {(verb, name.rpartition(".")[2]) for verb, table in verbs.ARROWS.items() for name in table}
-    real |= {(to, name.rpartition(".")[2]) for to, table in verbs.NETWORKS.items() for name in table}
-    real -= {("compile", kind) for _, kind in told if any((to, kind) in told for to in verbs.NETWORKS)}  # its default
-    real |= {(to, name.rpartition(".")[2]) for to, table in verbs.EXPORTS.items() for name in table}
+    real = {(verb, name.rpartition(".")[2]) for verb, table in arrows.ARROWS.items() for name in table}
+    real |= {(to, name.rpartition(".")[2]) for to, table in arrows.NETWORKS.items() for name in table}
+    real -= {("compile", kind) for _, kind in told if any((to, kind) in told for to in arrows.NETWORKS)}  # its default
+    real |= {(to, name.rpartition(".")[2]) for to, table in arrows.EXPORTS.items() for name in table}
     assert told == real
 
 
-@pytest.mark.parametrize("name", [*verbs.ARROWS, "export", "load"])
+@pytest.mark.parametrize("name", [*arrows.ARROWS, "export", "load"])
 def test_the_docstring_of_a_verb_names_each_option(name: str) -> None:
     function = getattr(verbs, name)
     options = {option for told in typing.get_overloads(function) for option in options_of(told)}

@@ -1,16 +1,16 @@
 """The verbs. Each looks up the arrow for the kind of its argument, and imports it only then.
 
-A new machine or network adds a line to `ARROWS` and an overload to the verb. The arrow imports torch, not this file.
+`arrows.py` has the table of arrows; here is what users and type checkers see: an overload for each arrow, with its own
+options. The arrow imports torch, not this file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, TypeVar, overload
 
+from kleene.arrows import EXPORTS, LOADERS, NETWORKS, find_arrow, resolve
 from kleene.errors import FileError, NotSupported, a_type
 from kleene.files import read_json
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kleene.checks.turing_steps import StepCertificate
     from kleene.common.alphabet import Word
     from kleene.common.cluster import Cluster
+    from kleene.common.tokens import Tokens
     from kleene.evidence.explanation import Explanation
     from kleene.evidence.rnn_traces import RnnTrace
     from kleene.exporters.transformer_to_lens import Lens
@@ -105,222 +106,6 @@ if TYPE_CHECKING:
         WordClassifier,
         Memoriser,
     )
-
-TRANSFORMER = "kleene.networks.transformer.model.Transformer"
-LINEAR, WEIGHTED = "kleene.networks.rnn.linear.LinearRNN", "kleene.machines.automata.weighted.WeightedAutomaton"
-GATED = "kleene.networks.rnn.gated.GatedRNN"
-PROGRAM = "kleene.machines.program.ProgramClass"
-DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
-TURING = "kleene.machines.turing.TuringMachine"
-STOCK = "kleene.networks.stock.model.StockModel"
-ACCEPTOR = "kleene.networks.stock.acceptor.StockAcceptor"
-TRANSDUCER, SEQUENCE = "kleene.machines.automata.transducer.Transducer", "kleene.networks.rnn.sequence.SequenceRNN"
-
-# verb → (class of the first argument → "module:function")
-ARROWS: dict[str, dict[str, str]] = {
-    "compile": {
-        PROGRAM: "kleene.compilers.program_to_transformer:compile_program",
-        "kleene.rasp.expressions.SOp": "kleene.compilers.rasp_to_transformer:compile_sop",
-        DETERMINISTIC: "kleene.compilers.dfa_to_rnn:compile_dfa",
-        NONDETERMINISTIC: "kleene.compilers.nfa_to_rnn:compile_nfa",
-        WEIGHTED: "kleene.compilers.dfa_to_linear:compile_weighted",
-        TRANSDUCER: "kleene.compilers.transducer_to_rnn:compile_transducer",
-        TURING: "kleene.compilers.turing_to_rnn:compile_turing",
-        "kleene.machines.multitape.MultiTapeMachine": "kleene.compilers.multitape_to_rnn:compile_multitape",
-        "kleene.machines.oracle.OracleLanguage": "kleene.compilers.oracle_to_rnn:compile_oracle",
-        "kleene.machines.instruction_table.InstructionTable": "kleene.compilers.table_to_memoriser:compile_table",
-    },
-    "decompile": {
-        TRANSFORMER: "kleene.decompilers.transformer_to_updates:decompile_transformer",
-        "kleene.networks.rnn.exact.ExactRNN": "kleene.decompilers.rnn_to_dfa:decompile_rnn",
-        GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
-        LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
-        SEQUENCE: "kleene.decompilers.sequence_to_transducer:decompile_sequence",
-        ACCEPTOR: "kleene.decompilers.acceptor_to_dfa:decompile_acceptor",
-        "kleene.networks.rnn.decider.Decider": "kleene.decompilers.rnn_to_turing:decompile_decider",
-        "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.decompilers.memoriser_to_table:decompile_memoriser",
-    },
-    "verify": {
-        "kleene.machines.program.ProgramClass": "kleene.checks.agreement:verify_program",
-        "kleene.lowering.updates.Updates": "kleene.checks.agreement:verify_updates",
-        "kleene.lowering.updates.Cycle": "kleene.checks.agreement:verify_updates",
-        "kleene.rasp.expressions.SOp": "kleene.checks.rasp_agreement:verify_sop",
-        DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
-        NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
-        TRANSFORMER: "kleene.checks.languages:verify_networks",
-        GATED: "kleene.checks.languages:verify_networks",
-        LINEAR: "kleene.checks.languages:verify_networks",
-        ACCEPTOR: "kleene.checks.languages:verify_networks",
-        SEQUENCE: "kleene.checks.sequences:verify_sequence",
-        "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:verify_saved",
-        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_invariants:verify_saved",
-        "kleene.machines.turing.TuringMachine": "kleene.checks.turing_invariants:verify_turing",
-        "kleene.machines.instruction_table.InstructionTable": "kleene.checks.memorised:verify_table",
-    },
-    "certify": {
-        "kleene.machines.program.ProgramClass": "kleene.checks.steps:certify_step",
-        TRANSFORMER: "kleene.checks.certificates:certify_transformer",
-        STOCK: "kleene.checks.stock:certify_stock",
-        "kleene.networks.rnn.exact.ExactRNN": "kleene.checks.bisimulation:certify_rnn",
-        GATED: "kleene.checks.languages:certify_gated",
-        LINEAR: "kleene.checks.languages:certify_linear",
-        SEQUENCE: "kleene.checks.sequences:certify_sequence",
-        ACCEPTOR: "kleene.checks.languages:certify_acceptor",
-        "kleene.networks.rnn.decider.Decider": "kleene.checks.turing_steps:certify_decider",
-        "kleene.networks.synthesizer.memoriser.Memoriser": "kleene.checks.memorised:certify_memoriser",
-    },
-    "learn": {
-        "kleene.machines.program.ProgramClass": "kleene.training.learn:learn_program",
-    },
-    "explain": {
-        TRANSFORMER: "kleene.evidence.network_traces:explain_transformer",
-        "kleene.networks.rnn.exact.ExactRNN": "kleene.evidence.rnn_traces:explain_rnn",
-        "kleene.networks.rnn.decider.Decider": "kleene.evidence.rnn_traces:explain_decider",
-        "kleene.networks.trained.lstm.LanguageModel": "kleene.evidence.explanation:explain_language_model",
-        **dict.fromkeys(
-            (
-                PROGRAM,
-                DETERMINISTIC,
-                NONDETERMINISTIC,
-                "kleene.machines.automata.alternating.AFA",
-                "kleene.machines.automata.transducer.Transducer",
-                "kleene.machines.automata.weighted.WeightedAutomaton",
-            ),
-            "kleene.truth.shapley:explain_machine",
-        ),
-    },
-}
-
-# the network → (class of the machine → "module:function"), for `compile(machine, to=…)`
-NETWORKS: dict[str, dict[str, str]] = {
-    "transformer": {
-        PROGRAM: ARROWS["compile"][PROGRAM],
-        DETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
-        NONDETERMINISTIC: "kleene.compilers.dfa_to_transformer:compile_to_transformer",
-        TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_transformer",
-    },
-    "rnn": {
-        **{kind: ARROWS["compile"][kind] for kind in (DETERMINISTIC, NONDETERMINISTIC, TURING, TRANSDUCER)},
-        PROGRAM: "kleene.compilers.transducer_to_rnn:compile_program_to_rnn",
-    },
-    "decoder": {
-        DETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
-        NONDETERMINISTIC: "kleene.compilers.turing_to_transformer:compile_dfa_to_decoder",
-        TURING: "kleene.compilers.turing_to_transformer:compile_turing_to_decoder",
-    },
-    "lstm": {
-        TURING: "kleene.compilers.turing_to_gated:compile_turing_to_lstm",
-        DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
-        NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_lstm",
-    },
-    "linear": {
-        TURING: "kleene.compilers.turing_to_transformer:refuse_linear",
-        DETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
-        NONDETERMINISTIC: "kleene.compilers.dfa_to_linear:compile_to_linear",
-        WEIGHTED: ARROWS["compile"][WEIGHTED],
-        TRANSDUCER: "kleene.compilers.transducer_to_rnn:compile_transducer_to_linear",
-        PROGRAM: "kleene.compilers.transducer_to_rnn:compile_program_to_linear",
-    },
-    "gru": {
-        TURING: "kleene.compilers.turing_to_gated:compile_turing_to_gru",
-        DETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
-        NONDETERMINISTIC: "kleene.compilers.dfa_to_gated:compile_to_gru",
-    },
-    "mamba": {
-        DETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
-        NONDETERMINISTIC: "kleene.compilers.dfa_to_mamba:compile_to_mamba",
-    },
-    "olmo_hybrid": {
-        DETERMINISTIC: "kleene.compilers.dfa_to_olmo_hybrid:compile_to_olmo_hybrid",
-        NONDETERMINISTIC: "kleene.compilers.dfa_to_olmo_hybrid:compile_to_olmo_hybrid",
-    },
-    "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
-    "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
-    "phi3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_phi3"},
-    "qwen3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_qwen3"},
-}
-
-# the tool or format → (class of what is exported → "module:function")
-EXPORTS: dict[str, dict[str, str]] = {
-    "transformer-lens": {
-        TRANSFORMER: "kleene.exporters.transformer_to_lens:export_lens",
-    },
-    "hugging-face": {
-        TRANSFORMER: "kleene.exporters.transformer_to_hugging_face:export_hugging_face",
-    },
-    "onnx": {
-        TRANSFORMER: "kleene.exporters.transformer_to_onnx:export_onnx",
-        "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.rnn_to_onnx:export_onnx",
-        GATED: "kleene.exporters.gated_to_onnx:export_onnx",
-    },
-    "graphviz": {
-        "kleene.machines.automata.dfa.DFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.machines.automata.alternating.AFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.machines.automata.nfa.NFA": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.machines.automata.transducer.Transducer": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.machines.turing.TuringMachine": "kleene.exporters.machine_to_graphviz:export_graphviz",
-        "kleene.networks.rnn.exact.ExactRNN": "kleene.exporters.machine_to_graphviz:export_decompiled",
-        GATED: "kleene.exporters.machine_to_graphviz:export_decompiled",
-        LINEAR: "kleene.exporters.machine_to_graphviz:export_decompiled",
-    },
-    "circuit": {
-        TRANSFORMER: "kleene.exporters.transformer_to_circuit:export_circuit",
-        STOCK: "kleene.exporters.stock_to_circuit:export_stock_circuit",
-    },
-    "llama": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_llama"},
-    "gpt2": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_gpt2"},
-    "phi3": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_phi3"},
-    "qwen3": {TRANSFORMER: "kleene.exporters.transformer_to_stock:export_qwen3"},
-}
-
-# kind written in a saved folder's kleene.json → the loader of such a folder
-LOADERS: dict[str, str] = {
-    "transformer": "kleene.networks.transformer.model:load",
-    "learned": "kleene.networks.trained.learned_mlp:load",
-    "standard": "kleene.networks.trained.encoder_decoder:load",
-    "rnn": "kleene.networks.rnn.files:load",
-    "decider": "kleene.networks.rnn.decider:load",
-    "gated": "kleene.networks.rnn.gated:load",
-    "linear": "kleene.networks.rnn.linear:load",
-    "sequence": "kleene.networks.rnn.sequence:load",
-    "lstm": "kleene.networks.trained.lstm:load",
-    "classifier": "kleene.networks.trained.word_classifier:load",
-    "memoriser": "kleene.networks.synthesizer.memoriser:load",
-    "stock": "kleene.networks.stock.model:load",
-    "mamba": "kleene.networks.stock.mamba:load",
-    "olmo_hybrid": "kleene.networks.stock.olmo_hybrid:load",
-}
-
-
-def _resolve(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
-
-
-def _arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str, dict[str, str]] = ARROWS) -> Any:
-    """Find the function that does `verb` for a thing of this kind, and check that it knows the options."""
-    for cls in type(thing).__mro__:
-        target = arrows[verb].get(f"{cls.__module__}.{cls.__qualname__}")
-        if target is not None:
-            found = _resolve(target)
-            _check_options(verb, thing, found, options)
-            return found
-    kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
-
-
-def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
-    known = signature(found).parameters.values()
-    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known):
-        return  # the function itself rejects unknown ones
-    names = [parameter.name for parameter in known if parameter.kind is Parameter.KEYWORD_ONLY]
-    for option in options.keys() - set(names):
-        kind = a_type(thing).removesuffix("Class")
-        there = f"; its options: {', '.join(names)}" if names else "; it has none"
-        raise NotSupported(f"{verb}: there is no option {option}= for {kind}{there}")
-
-
-# --- the verbs: one overload an arrow --------------------------------------------------------------------
 
 
 @overload
@@ -594,10 +379,10 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     [0, 1, 1, 0]
     """
     if to is None:
-        return _arrow("compile", machine, options)(machine, **options)
+        return find_arrow("compile", machine, options)(machine, **options)
     if to not in NETWORKS:
         raise NotSupported(f"compile: there is no network {to!r}; there are {', '.join(NETWORKS)}")
-    return _arrow(to, machine, options, NETWORKS)(machine, **options)
+    return find_arrow(to, machine, options, NETWORKS)(machine, **options)
 
 
 @overload
@@ -678,7 +463,7 @@ def decompile(network: Any, **options: Any) -> Any:
     >>> kl.decompile(kl.compile(even)).equivalent(even)
     True
     """
-    return _arrow("decompile", network, options)(network, **options)
+    return find_arrow("decompile", network, options)(network, **options)
 
 
 @overload
@@ -686,7 +471,7 @@ def verify(
     machine: ProgramClass | Updates | Cycle,
     network: Transformer | LearnedTransformer | StandardTransformer | StockModel | SequenceRNN,
     *,
-    inputs: Iterable[Sequence[int]] | None = None,
+    inputs: Iterable[Tokens] | None = None,
     lengths: Iterable[int] | None = None,
     random: int | None = None,
     seed: int = 0,
@@ -807,7 +592,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
     >>> kl.verify(kl.library.parity_relative, net, lengths=range(1, 5)).checked
     120
     """
-    return _arrow("verify", machine, options)(machine, network, **options)
+    return find_arrow("verify", machine, options)(machine, network, **options)
 
 
 @overload
@@ -908,7 +693,7 @@ def certify(network: Any, **options: Any) -> Any:
     >>> kl.certify(kl.compile(kl.library.parity_relative)).holds
     True
     """
-    certificate = _arrow("certify", network, options)(network, **options)
+    certificate = find_arrow("certify", network, options)(network, **options)
     if hasattr(network, "note_certificate"):
         network.note_certificate(certificate)
     return certificate
@@ -917,10 +702,10 @@ def certify(network: Any, **options: Any) -> Any:
 @overload
 def learn(
     machine: ProgramClass,
-    data: Sequence[Sequence[int]],
+    data: Iterable[Tokens],
     *,
     supervision: Literal["trace"] = "trace",
-    test: Sequence[Sequence[int]] | None = None,
+    test: Iterable[Tokens] | None = None,
     depth: int = 2,
     width: int = 128,
     steps: int = 5_000,
@@ -942,10 +727,10 @@ def learn(
 @overload
 def learn(
     machine: ProgramClass,
-    data: Sequence[Sequence[int]],
+    data: Iterable[Tokens],
     *,
     supervision: Literal["end-to-end"],
-    test: Sequence[Sequence[int]] | None = None,
+    test: Iterable[Tokens] | None = None,
     read: Literal["all", "last"] = "all",
     layers: int = 4,
     shared: bool = True,
@@ -1011,11 +796,11 @@ def learn(machine: Any, data: Any, **options: Any) -> Any:
     - `head_size`: the width of a head.
     - `max_length`: the longest input that absolute positions take.
     """
-    return _arrow("learn", machine, options)(machine, data, **options)
+    return find_arrow("learn", machine, options)(machine, data, **options)
 
 
 @overload
-def explain(network: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace: ...
+def explain(network: Transformer, input: Tokens, *, max_layers: int = 10_000) -> Trace: ...
 @overload
 def explain(network: Decider, input: Word, *, max_steps: int = 500) -> RnnTrace: ...
 @overload
@@ -1065,7 +850,7 @@ def explain(network: Any, input: Any, **options: Any) -> Any:
     >>> kl.explain(kl.compile(kl.library.parity_relative), [2, 1, 1]).outputs
     [0, 1, 0]
     """
-    return _arrow("explain", network, options)(network, input, **options)
+    return find_arrow("explain", network, options)(network, input, **options)
 
 
 @overload
@@ -1157,7 +942,7 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
     """
     if to not in EXPORTS:
         raise NotSupported(f"export: there is no {to!r}; there are {', '.join(EXPORTS)}")
-    return _arrow(to, thing, options, EXPORTS)(thing, path, **options)
+    return find_arrow(to, thing, options, EXPORTS)(thing, path, **options)
 
 
 @overload
@@ -1176,7 +961,7 @@ def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
     found = description.get("kind") if isinstance(description, dict) else None
     if not isinstance(found, str) or found not in LOADERS:
         raise FileError(f"{folder}/kleene.json: unknown kind {found!r}; known: {', '.join(LOADERS)}")
-    network = _resolve(LOADERS[found])(folder)
+    network = resolve(LOADERS[found])(folder)
     if kind is not None and not isinstance(network, kind):
         raise FileError(f"{folder}: holds {a_type(network)}, not a {kind.__name__}")
     return network

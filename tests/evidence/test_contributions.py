@@ -419,9 +419,15 @@ class Broken(Last):
         return super().forward(x) * torch.nan
 
 
+class Logarithm(Embedded):
+    def forward(self, x):
+        return self.out((self.embed(x) ** 2).sum(1).log())
+
+
 @pytest.mark.parametrize(
     "model, message",
     [
+        (Logarithm, "not finite numbers; a function such as a logarithm"),
         (MixesBatch, "mixes the sentences of a batch"),
         (Draws, "draws random numbers"),
         (Stateful, "fails on a batch of three"),
@@ -474,3 +480,24 @@ def test_lengths_of_vectors_are_given():
     found = kl.contributions(model, tokens, focus=[slice(None), [], [0, 2], [1, 3]], target="all")
     assert torch.allclose(found.whole, model(torch.tensor([tokens]))[0], atol=1e-6)
     assert torch.allclose(found.parts[0] + found.base[0], found.whole, atol=1e-6) and found.parts[1].abs().max() < 1e-7
+
+
+class Weighted(Embedded):
+    """A mean with weights of the words: without words it is 0 / 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.Parameter(torch.rand(20))
+
+    def forward(self, x):
+        weights = self.weights[x]
+        return self.out((weights[..., None] * self.embed(x)).sum(1) / weights.sum(1, keepdim=True))
+
+
+def test_a_mean_by_the_weights_of_words():
+    torch.manual_seed(9)
+    model, tokens = Weighted(), [3, 7, 9, 4]
+    found = kl.contributions(model, tokens, target="all")
+    weights = model.weights[tokens, None]
+    wanted = (weights * model.embed(torch.tensor(tokens)) / weights.sum()) @ model.out.weight.T
+    assert torch.allclose(found.parts, wanted, atol=1e-6)

@@ -166,6 +166,8 @@ def test_together():
     "call, message",
     [
         (lambda d: kl.shapley(d, "012"), "'2' at position 2"),
+        (lambda d: kl.shapley(d, 12), "a sequence of symbols"),
+        (lambda d: kl.shapley(d, "01", distribution="uniform"), "probabilities by symbol"),
         (lambda d: kl.shapley(d, "01", distribution={"0": 0.5}), "sum to 0.5"),
         (lambda d: kl.shapley(d, "01", distribution={"x": 1.0}), "'x' is not in the alphabet"),
         (lambda d: kl.shapley(d, "01", distribution=[{"0": 1.0}]), "1 mappings for 2 symbols"),

@@ -10,6 +10,7 @@ import torch
 from onnx import ModelProto
 
 import kleene as kl
+from kleene import rasp
 from kleene.checks.bisimulation import Bisimulation
 from kleene.checks.bisimulation import Report as WordReport
 from kleene.checks.comparison import Comparison
@@ -26,13 +27,14 @@ from kleene.exporters.transformer_to_lens import Lens
 from kleene.library.encoding import MemoryProgram, TextProgram
 from kleene.lowering.rules import Rules
 from kleene.lowering.size_report import SizeReport
+from kleene.lowering.updates import GuardedUpdate
 from kleene.machines.bitwords import BitWord
 from kleene.machines.declarations import WordVariable
 from kleene.machines.spec import Spec
 from kleene.machines.trace import Trace
 from kleene.networks.rnn.torch_rnn import SimpleRNN
 from kleene.networks.transformer.hugging_face import KleeneModel
-from kleene.networks.transformer.model import Sizes
+from kleene.networks.transformer.model import Applied, Sizes
 from kleene.rasp.expressions import SOp
 from kleene.truth.causal_graph import CausalGraph
 
@@ -83,6 +85,28 @@ class Everything(kl.Program):
         z.half = Fraction(1, 2) if value else half * half
         z.value = kl.among(z.value, [1, 2])
         z.value = min(z.value + 1, z.LIMIT)
+
+
+class Bits(kl.Program):
+    """Words: slices, bits, shifts and joined parts; arrays of variables and heads."""
+
+    tokens, layers = 256, 1
+    state = kl.word(32, token=lambda t: t)
+    low = kl.word(8)
+    bit = kl.cat(2)
+    ring = kl.array(4, kl.cat(10))
+    left = kl.array([kl.relative(one, -1, default=0) for one in ring])
+    output = low
+
+    def step(z) -> None:
+        assert_type(kl.concat(z.state[13:32], z.state[0:13]), BitWord)
+        assert_type((z.state + 1) % 2**32, BitWord)
+        assert_type(z.state[5], BitWord)
+        z.low = ~z.state[0:8] << 3 | kl.extend(z.state[0:4], 8)
+        z.low = ((z.state + 9) % 2**32)[0:8] // 4
+        z.bit = z.state[5] if z.low < 3 else z.ring[1] % 2
+        z.ring = [max(z.ring), *z.left[1:]]
+        z.ring[z.bit] = sum(z.ring) % 10
 
 
 class Pipeline(kl.Program):
@@ -235,7 +259,26 @@ assert_type(kl.compile(kl.to_rasp(Everything), vocab={0, 1, 2, 3}, max_seq_len=5
 assert_type(kl.NFA.load("words.jff").determinise(), kl.DFA)
 assert_type(kl.Transducer.mealy([[0]], ["1"], "0").minimise(), kl.Transducer)
 
+# text is an input everywhere
+assert_type(kl.verify(Parity, net, inputs=["^101", [2, 1], ["^", "1"]]), kl.Report)
+assert_type(kl.learn(Parity, ["^101"], test=["^1"]), kl.LearnedTransformer)
+assert_type(kl.learn(Parity, ["^101"]).run("^1", layers=3), Output)
+assert_type(net.run_batch(["^101", "^1"]), list[Output])
+kl.minimal(Parity, ["^101"])
+kl.unspecified(Parity, ["^101"])
+kl.landscape(Parity, ["^101"])
+kl.traces(Parity, ["^101"])
+
 # the rest of the surface
+assert_type(len(kl.guarded_updates(Parity)), int)
+for update in kl.decompile(net):
+    assert_type(update, GuardedUpdate)
+sop = rasp.Aggregate(rasp.Select(rasp.tokens, rasp.indices, rasp.Comparison.EQ), rasp.tokens)
+assert_type(sop("abc"), list[Any])
+assert_type(rasp.Select(rasp.tokens, rasp.tokens, rasp.Comparison.EQ)("ab"), list[list[bool]])
+assert_type(kl.compile(sop, vocab="ab", max_seq_len=3).apply(["BOS", "a"]), Applied)
+assert_type(rnn.torch(dtype=torch.float64), SimpleRNN)
+assert_type(kl.OracleLanguage("ab", predicate=lambda w: w == "a"), kl.OracleLanguage)
 assert_type(kl.rules(Parity), Rules)
 assert_type(kl.explain_size(Parity), SizeReport)
 small = kl.minimal(Parity, [[2, 1]], definition="full")

@@ -102,6 +102,16 @@ kl.load("parity").run([2, 1])  # wrong
 kl.load("parity", kl.DFA)  # wrong
 kl.minimal(Parity, [[2, 1]], definition="whole")  # wrong
 kl.regex("01", alfabet="01")  # wrong
+kl.concat(1, 2)  # wrong
+kl.extend("01", 8)  # wrong
+rnn.torch(dtyp="float32")  # wrong
+kl.learn(Parity, ["01"]).run("01", layer=3)  # wrong
+kl.learn(Parity, [1, 2])  # wrong
+kl.minimal(Parity, 101)  # wrong
+kl.minimal(Parity, [1, 0])  # wrong
+kl.guarded_updates(Parity).update  # wrong
+kl.compile(Parity).config.layer  # wrong
+kl.InstructionTable.of_images({}, size=[1])  # wrong
 kl.shapley("parity", "01")  # wrong
 kl.shapley(dfa, 101)  # wrong
 kl.shapley(dfa, "01", index="owen")  # wrong

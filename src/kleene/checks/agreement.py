@@ -14,6 +14,7 @@ import torch
 
 from kleene.common.cluster import Cluster, chunks, cluster_of, gather
 from kleene.common.output import Output
+from kleene.common.tokens import Tokens, list_of_inputs
 from kleene.compilers.transformer_coding import encode
 from kleene.errors import InputError, KleeneError, NotSupported, UndefinedRead, a_type
 from kleene.lowering.rule_machine import RuleMachine
@@ -184,7 +185,7 @@ def verify_program(
     machine: ProgramClass,
     network: Transformer | LearnedTransformer | StandardTransformer | StockModel | SequenceRNN,
     *,
-    inputs: Iterable[Sequence[int]] | None = None,
+    inputs: Iterable[Tokens] | None = None,
     lengths: Iterable[int] | None = None,
     random: int | None = None,
     seed: int = 0,
@@ -205,7 +206,7 @@ def verify_updates(
     machine: Updates | Cycle,
     network: Transformer | LearnedTransformer | StandardTransformer | StockModel | SequenceRNN,
     *,
-    inputs: Iterable[Sequence[int]] | None = None,
+    inputs: Iterable[Tokens] | None = None,
     lengths: Iterable[int] | None = None,
     random: int | None = None,
     seed: int = 0,
@@ -235,7 +236,7 @@ def compare(
     reference: Any,
     network: Any,
     *,
-    inputs: Iterable[Sequence[int]] | None = None,
+    inputs: Iterable[Tokens] | None = None,
     lengths: Iterable[int] | None = None,
     random: int | None = None,
     seed: int = 0,
@@ -400,7 +401,7 @@ def _any_tokens(spec: Spec) -> Callable[[random_module.Random, int], list[int]]:
 
 def choose_inputs(
     spec: Spec,
-    inputs: Iterable[Sequence[int]] | None,
+    inputs: Iterable[Tokens] | None,
     lengths: Iterable[int] | None,
     random: int | None,
     seed: int,
@@ -410,7 +411,7 @@ def choose_inputs(
     """The inputs to check, and a description of them. A program's own `sample(chance, length)` draws inputs
     that mean something to it; other programs get uniform tokens. `longest` is the network's longest input."""
     if inputs is not None:
-        given = [spec.encode(tokens) if isinstance(tokens, str) else list(tokens) for tokens in inputs]
+        given = [spec.read_input(tokens) for tokens in list_of_inputs(inputs, spec.name)]
         return iter(given), f"{len(given):,} given input{'' if len(given) == 1 else 's'}"
     sizes = _check_lengths(spec, lengths, longest)
     shown = f"lengths {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"length {sizes[0]}"

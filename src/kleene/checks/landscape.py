@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kleene.common.tokens import Tokens
 from kleene.errors import InputError, NotSupported
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import Spec
@@ -180,7 +181,7 @@ def _name(part: str, place: tuple[int, ...], names: Sequence[str]) -> str:
 
 def landscape(
     rules: RuleSet | ProgramClass,
-    data: Iterable[Sequence[int]],
+    data: Iterable[Tokens],
     *,
     regulariser: Literal["l1", "l2"] = "l1",
     alpha: Fraction | str | float = Fraction(1, 2),

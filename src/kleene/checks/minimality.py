@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kleene.common.tokens import Tokens
 from kleene.errors import NotSupported, ProgramError, UndefinedRead
 from kleene.lowering.forms import Form
 from kleene.lowering.guarding import guarded_updates
@@ -80,7 +81,7 @@ class MinimalProgram(ProgramClass):
 
 
 def minimal(
-    program: ProgramClass, inputs: Iterable[Sequence[int]], *, definition: Literal["published", "full"] = "published"
+    program: ProgramClass, inputs: Iterable[Tokens], *, definition: Literal["published", "full"] = "published"
 ) -> MinimalProgram:
     """Build the minimal version of a program for a set of inputs: a program with only what their runs use.
 
@@ -96,7 +97,7 @@ def minimal(
     """
     if definition not in DEFINITIONS:
         raise NotSupported(f"minimal: there is no definition {definition!r}; there are {', '.join(DEFINITIONS)}")
-    given = list(inputs)
+    given = program.spec.check_inputs(inputs)
     seen = seen_rules(program, given)
     if definition == "published":
         return restricted(program, seen)
@@ -105,10 +106,10 @@ def minimal(
     return by_rules(program, replace(seen, rules=reduced(program, given, seen)))
 
 
-def seen_rules(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Seen:
+def seen_rules(program: ProgramClass, inputs: Iterable[Tokens]) -> Seen:
     """Run a program on inputs and collect which of its rules fire."""
     updates, rules = one_step(guarded_updates(program)), all_rules(program)
-    given = [program.spec.check_input(tokens) for tokens in inputs]
+    given = program.spec.check_inputs(inputs)
     recorder = _Recorder(updates)
     if program.spec.max_tokens is not None:
         given = [[*tokens, *recorder.run(tokens)] for tokens in given]

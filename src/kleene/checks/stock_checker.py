@@ -322,7 +322,7 @@ def derive_units(model: Model, number: int, mlp: Mlp) -> tuple[Units, dict[str, 
 
 
 def columns_of(model: Model, columns: Array, index: int, what: str) -> Array:
-    """What columns add to the program's zeros and ones, (column, dim); nothing else may change."""
+    """Return what columns add to the program's zeros and ones, (column, dim); nothing else may change."""
     if model.mirror is not None:
         same = columns[model.mirrors[model.originals]] == -columns[model.originals]
         need(same.all(), f"{what} does not write mirrors alike")
@@ -337,7 +337,7 @@ def columns_of(model: Model, columns: Array, index: int, what: str) -> Array:
 
 
 def exact_outputs(model: Model, down: Array, top: Array, number: int) -> None:
-    """What neurons add up to is exact in any order."""
+    """Show that the sums of neurons are exact in any order."""
     unit = model.unit(down) * SATURATION
     most = float((np.abs(down) @ (SATURATION * top)).max(initial=0)) + 1
     need(most <= min(1.0, unit) * 2.0**24, f"what layer {number} adds up to leaves what float32 holds exactly")
@@ -457,7 +457,7 @@ def prove_first(model: Model) -> dict[str, Any]:
 
 
 def attended(model: Model, attention: Attention, x: Array) -> Array:
-    """What heads add where they look at a position with this stream."""
+    """Return what heads add where they look at a position with this stream."""
     values = attention.v @ (x + model.shift) + attention.v_bias  # (head, place)
     result: Array = np.einsum("hdp,hp->d", attention.o, values)
     return result
@@ -951,7 +951,7 @@ def check_stock(saved: StockSaved, dtype: str | None = None) -> checker.Verdict:
 
 
 def statement_of(model: Model) -> str:
-    """What follows from the lemmas together."""
+    """Return what follows from the lemmas together."""
     return (
         f"on every sequence of at most {model.length:,} tokens after <s> on which the program '{model.program.name}' "
         f"reads no undefined head, this {model.net.family} in {model.format.name} computes in every layer exactly the "

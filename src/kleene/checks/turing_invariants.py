@@ -187,7 +187,7 @@ def _general(net: Decider, g: Vector, conditions: bool) -> str | None:
 
 
 def _same(machine: TuringMachine, net: Decider, g: Vector, configuration: Configuration) -> str | None:
-    """What is wrong with the values of a configuration, or None."""
+    """Return what is wrong with the values of a configuration, or None."""
     h = net.values(g)
     value = {tuple(role): h.get(i, 0) for i, role in enumerate(net.about["roles"])}
     compact = net.about["form"] == "compact"

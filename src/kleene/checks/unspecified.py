@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.minimality import Seen, all_rules, seen_rules
+from kleene.common.tokens import Tokens
 from kleene.errors import KleeneError
 from kleene.lowering.step_traces import traces
 from kleene.machines.program import ProgramClass
@@ -122,15 +123,15 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}…{run[-1]}" for run in runs)
 
 
-def unspecified(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> Unspecified:
-    """What a set of inputs leaves open in a program.
+def unspecified(program: ProgramClass, inputs: Iterable[Tokens]) -> Unspecified:
+    """Return what a set of inputs leaves open in a program.
 
     >>> import kleene as kl
     >>> found = kl.unspecified(kl.library.parity_relative, [[2, 1, 0], [2, 0]])
     >>> found.minimal, len(found.rules), [name for _, name in found.constraints]
     (False, 1, ['done'])
     """
-    given = list(inputs)
+    given = program.spec.check_inputs(inputs)
     seen, spec = seen_rules(program, given), program.spec
     fires, whole = set(seen.rules), all_rules(program)
     never = tuple(rule for rule in whole if rule.new is not None and rule not in fires)
@@ -251,7 +252,7 @@ def _long_inputs(spec: Spec, given: Sequence[Sequence[int]]) -> Iterator[tuple[i
             yield word
 
 
-def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:
+def is_minimal(program: ProgramClass, inputs: Iterable[Tokens]) -> bool:
     """Whether a program's rule set is minimal for some inputs, by the full definition (definition 1).
 
     >>> import kleene as kl
@@ -259,7 +260,7 @@ def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:
     >>> kl.is_minimal(kl.library.parity_relative, words), kl.is_minimal(kl.library.parity_relative, words[:2])
     (True, False)
     """
-    given = list(inputs)
+    given = program.spec.check_inputs(inputs)
     seen = seen_rules(program, given)
     fires = set(seen.rules)
     if any(rule.new is not None and rule not in fires for rule in all_rules(program)):
@@ -267,13 +268,13 @@ def is_minimal(program: ProgramClass, inputs: Iterable[Sequence[int]]) -> bool:
     return not any(removable(program, given, seen).values())
 
 
-def removable(program: ProgramClass, inputs: Iterable[Sequence[int]], seen: Seen) -> dict[Rule, tuple[str, ...]]:
+def removable(program: ProgramClass, inputs: Iterable[Tokens], seen: Seen) -> dict[Rule, tuple[str, ...]]:
     """For each rule that fires, the constraints that can be removed, one at a time."""
     before = traces(program, inputs).before
     return {rule: _removable(rule, known) for rule, known in _with_columns(seen.rules, before)}
 
 
-def reduced(program: ProgramClass, inputs: Iterable[Sequence[int]], seen: Seen) -> tuple[Rule, ...]:
+def reduced(program: ProgramClass, inputs: Iterable[Tokens], seen: Seen) -> tuple[Rule, ...]:
     """The rules that fire, each without removable constraints. Constraints are tried by name, again after each removal.
 
     What a rule fires on among the MLP inputs does not change, so the rules do not depend on one another.

@@ -365,7 +365,7 @@ def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_jso
 
 
 def read_network(net: Any, blind: bool = False) -> Any:
-    """What a network does: read from the weights, or by queries for a trained classifier of words."""
+    """Return what a network does: read from the weights, or by queries for a trained classifier of words."""
     from kleene import verbs
     from kleene.decompilers.lstar import extract
     from kleene.networks.trained.word_classifier import WordClassifier

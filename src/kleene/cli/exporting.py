@@ -111,7 +111,7 @@ def export(
 
 
 def _said(to: Target, made: Any) -> str:
-    """What a user of the export needs to know."""
+    """Return what a user of the export needs to know."""
     if to is Target.transformer_lens:
         n = made.names
         return (

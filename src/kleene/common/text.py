@@ -153,18 +153,8 @@ def encode_text(text: Text | None, given: str, name: str) -> list[int]:
     return text.encode(given, name)
 
 
-def is_symbols(tokens: Any) -> bool:
-    """Whether an input is a list of symbols rather than of numbers."""
-    return isinstance(tokens, list | tuple) and bool(tokens) and all(isinstance(one, str) for one in tokens)
-
-
-def are_tokens(given: list[Any], count: int) -> bool:
-    """Whether a list that is not empty holds plain ints 0 … count − 1 and nothing else; quick for long lists."""
-    return set(map(type, given)) == {int} and min(given) >= 0 and max(given) < count
-
-
 def alphabet_problem(alphabet: Sequence[Any]) -> str | None:
-    """What is wrong with an alphabet, or None."""
+    """Return what is wrong with an alphabet, or None."""
     if not alphabet or len(alphabet) > MAX_SYMBOLS:
         return f"it has {len(alphabet):,} symbols; 1 … {MAX_SYMBOLS:,} are allowed"
     seen = set[str]()

@@ -78,9 +78,9 @@ def _check_sums(net: GatedRNN) -> None:
     """
     dtype = DTYPES[net.dtype]
     about, scale = torch.finfo(dtype), GRU_SCALE.get(net.dtype, 1024.0)
-    cell, n = net.recurrent, net.units
-    bias = cell.bias_ih_l0.double().abs() + cell.bias_hh_l0.double().abs()
-    largest = cell.weight_hh_l0.double().abs().sum(dim=1) + bias + cell.weight_ih_l0.double().abs().amax(dim=1)
+    cell, n = dict(net.recurrent.named_parameters()), net.units
+    bias = cell["bias_ih_l0"].double().abs() + cell["bias_hh_l0"].double().abs()
+    largest = cell["weight_hh_l0"].double().abs().sum(dim=1) + bias + cell["weight_ih_l0"].double().abs().amax(dim=1)
     most = min(2 / about.eps, about.max / 1.1 / scale)  # multiples of the scale
     row = int(largest.argmax())
     if not float(largest[row]) / scale <= most:
@@ -190,10 +190,10 @@ def _fill_lstm(net: GatedRNN, dfa: DFA, units: list[Unit]) -> None:
             hidden[row] = scale * _ranks(unit.chains[gate], len(dfa))[of]
             inputs[row, :symbols] = scale * ON * (0.5 - _thresholds(unit, gate, symbols))
             inputs[row, symbols] = scale if unit.starts else -scale
-    cell = net.recurrent
-    cell.weight_ih_l0.copy_(_tensor(inputs, cell.weight_ih_l0))
-    cell.weight_hh_l0.copy_(_tensor(hidden, cell.weight_hh_l0))
-    cell.bias_ih_l0.copy_(_tensor(bias, cell.bias_ih_l0))
+    cell = dict(net.recurrent.named_parameters())
+    cell["weight_ih_l0"].copy_(_tensor(inputs, cell["weight_ih_l0"]))
+    cell["weight_hh_l0"].copy_(_tensor(hidden, cell["weight_hh_l0"]))
+    cell["bias_ih_l0"].copy_(_tensor(bias, cell["bias_ih_l0"]))
     net.out.weight.copy_(_tensor(np.where(dfa.accepting[of], 1.0, -1.0)[None], net.out.weight))
 
 
@@ -217,11 +217,11 @@ def _fill_gru(net: GatedRNN, dfa: DFA, units: list[Unit]) -> None:
         # the hidden vector before the start symbol is zero
         inputs[k, symbols] = scale * (1 if unit.starts else -1 - first.sum())
         inputs[2 * count + k, symbols] = scale * (1 if unit.starts else -1)
-    cell = net.recurrent
-    cell.weight_ih_l0.copy_(_tensor(inputs, cell.weight_ih_l0))
-    cell.weight_hh_l0.copy_(_tensor(hidden, cell.weight_hh_l0))
-    cell.bias_ih_l0.copy_(_tensor(bias_in, cell.bias_ih_l0))
-    cell.bias_hh_l0.copy_(_tensor(bias_hidden, cell.bias_hh_l0))
+    cell = dict(net.recurrent.named_parameters())
+    cell["weight_ih_l0"].copy_(_tensor(inputs, cell["weight_ih_l0"]))
+    cell["weight_hh_l0"].copy_(_tensor(hidden, cell["weight_hh_l0"]))
+    cell["bias_ih_l0"].copy_(_tensor(bias_in, cell["bias_ih_l0"]))
+    cell["bias_hh_l0"].copy_(_tensor(bias_hidden, cell["bias_hh_l0"]))
     signs = np.where(dfa.accepting[of], 1.0, -1.0)
     net.out.weight.copy_(_tensor(signs[None], net.out.weight))
     net.out.bias.copy_(_tensor([signs.sum()], net.out.bias))

@@ -189,7 +189,7 @@ def _nothing(symbols: int) -> tuple[np.ndarray, ...]:
 
 
 def value_tuples(made: Cascade) -> list[list[tuple[int, ...]]]:
-    """For each level, the values above it under their number; at the end, those of all levels."""
+    """Map each level to the values above it, by their number; the last entry has those of all levels."""
     found: list[list[tuple[int, ...]]] = [[()]]
     for level in made.levels:
         count = int(level.below.max()) + 1

@@ -60,7 +60,7 @@ class _Coordinate:
 
 @dataclass(frozen=True)
 class _Write:
-    """Where a dimension of the residual is 1, write `value` at a key, or reflect at it; forget all else first?"""
+    """A write of `value` at a key, or a reflection there, where a dimension of the residual is 1."""
 
     reads: int
     key: Values

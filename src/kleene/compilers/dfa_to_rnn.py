@@ -172,7 +172,7 @@ def _bends(values: np.ndarray) -> np.ndarray:
 
 
 def _constants(dfa: DFA) -> list[tuple[int, int]]:
-    """For each symbol, the state it leads to from state 0, and whether that state accepts."""
+    """The state to which each symbol leads from state 0, and whether that state accepts."""
     return [(int(r), int(dfa.accepting[r])) for r in dfa.table[0]]
 
 

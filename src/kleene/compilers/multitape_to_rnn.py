@@ -133,7 +133,7 @@ class MultiTapeStep:
                     build.add((f"c{t}", a), build.when(p, shown))
 
     def _move_head(self, p: AffineForm, t: int, write: str | None, move: int) -> None:
-        """Where p holds: pop the stack that head t moves into, and push what it leaves behind onto the other one."""
+        """Pop the stack that head t moves into, and push what it leaves behind onto the other one, where p holds."""
         build, (blank, *inked) = self.build, self.machine.symbols[t]
         source, onto = ("l", "r") if move < 0 else ("r", "l")
         empty = build.when(p)

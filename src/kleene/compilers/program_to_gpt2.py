@@ -40,7 +40,7 @@ LEAST_SHIFT = 512.0
 
 @dataclass(frozen=True)
 class Places:
-    """Where the codes of positions are, behind the plan's dimensions."""
+    """The place of the positions' codes, behind the plan's dimensions."""
 
     plan: Plan
 

@@ -42,7 +42,7 @@ class Rotary:
 
     @property
     def frequencies(self) -> Array:
-        """As the model computes them, in float32."""
+        """The frequencies, as the model computes them in float32."""
         exponents = np.arange(0, self.size, 2, dtype=np.float32) / np.float32(self.size)
         return (np.float32(1) / np.float32(self.theta) ** exponents).astype(np.float64)
 

@@ -44,7 +44,7 @@ class RotaryModel:
 
     @property
     def claim(self) -> dict[str, Any]:
-        """Where everything is: the claim that the certificate proves."""
+        """The place of everything: the claim that the certificate proves."""
         s = self.stream
         return {
             "place": s.place.tolist(),

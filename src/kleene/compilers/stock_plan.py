@@ -126,7 +126,7 @@ class Plan:
 
     @cached_property
     def places(self) -> Array:
-        """Where each dimension is in the stream. Heads are zero outside their layer: heads of different ones share."""
+        """The place of each dimension in the stream. Heads of different layers share theirs."""
         layers, found = self.spec.by_layer, np.full(self.dims, -1)
         of_heads = np.zeros(self.dims, dtype=bool)
         for name in self.spec.heads:
@@ -288,7 +288,7 @@ def plan_head(net: Transformer, head: HeadSpec, name: str) -> PlannedHead:
 
 
 def match_codes(spec: Spec, head: HeadSpec, layout: Layout) -> tuple[Array, Array, Array]:
-    """What a query and a key are compared by: rows on the residual stream that are ±1 (query, key), and constants.
+    """Return how a query and a key are compared: rows on the residual stream that are ±1 (query, key), and constants.
 
     Categorical values have binary codes, words their bits. A subset has a place for each member.
     """

@@ -27,7 +27,7 @@ ALLOWED = 64.0  # more for tokens that are allowed next, and less for others: ex
 
 @dataclass(frozen=True)
 class Stream:
-    """Where each dimension of the plan is in the model's residual stream, and how linear functions are written.
+    """The place of each dimension of the plan in the model's residual stream, and the form of linear functions there.
 
     `mirror`: the dimensions that hold the negatives, where the norm subtracts the mean. `shift`: what the norm adds.
     """
@@ -52,7 +52,7 @@ class Stream:
         return made, -self.shift * made.sum(axis=1)
 
     def columns(self, added: Array) -> Array:
-        """What units add to zeros and ones, as what neurons add to the stream."""
+        """Return what units add to zeros and ones, as what neurons add to the stream."""
         made = np.zeros((self.width, added.shape[1]))
         np.add.at(made, self.place, 2 * added)
         return self.mirrored(made)

@@ -50,7 +50,7 @@ def compile_program_to_linear(
 
 
 def about_program(spec: Spec) -> dict[str, Any]:
-    """What a network needs to run like the program: how inputs are written, and when a decoder stops."""
+    """Return what a network needs to run like the program: how inputs are written, and when a decoder stops."""
     text = None if spec.text is None else spec.text.to_json()
     limits = {"positions": spec.positions, "stop": spec.stop, "max_tokens": spec.max_tokens}
     return {"name": spec.name, "text": text, **limits}

@@ -148,7 +148,7 @@ def _with_undefined(
 
 
 def _witnesses(updates: Updates, chance: random.Random) -> Iterable[dict[str, int]]:
-    """For each guarded update, a state that passes its tests on single variables."""
+    """A state for each guarded update that passes its tests on single variables."""
     for update in updates:
         yield from _with_bits(update.guard, updates, chance)
     for word in updates.words:

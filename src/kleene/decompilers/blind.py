@@ -230,7 +230,7 @@ Guard = tuple[int, float, frozenset[tuple[int, float]]]  # block, bias, and (dim
 
 
 def _guards(blocks: list[Block]) -> tuple[dict[int, set[Guard]], dict[int, set[Guard]]]:
-    """By dimension, the guards of the units that clear it (without itself) and of those that write it."""
+    """Map each dimension to the guards of the units that clear it (without itself) and of those that write it."""
     clearing: dict[int, set[Guard]] = {}
     writing: dict[int, set[Guard]] = {}
     for number, block in enumerate(blocks):
@@ -272,7 +272,7 @@ def _coloured(on: np.ndarray, apart: np.ndarray, writers: list[set[Guard]]) -> l
     neighbours = [frozenset(np.nonzero(row)[0].tolist()) - {i} for i, row in enumerate(apart)]
 
     def spread(known: dict[int, int]) -> dict[int, int] | None:
-        """What follows from the groups that are known; None where it cannot be."""
+        """Return what follows from the groups that are known; None where it cannot be."""
         known, grown = dict(known), True
         while grown:
             grown = False
@@ -528,7 +528,7 @@ def _segments(net: Transformer, found: Found) -> tuple[list[Segment], list[int],
 
 
 def _boundaries(block: Block, dim: int) -> list[tuple[Fraction, int]]:
-    """Where a head's average changes its bucket, and which scratch value says so."""
+    """The boundaries between the buckets of a head's average, and the scratch value of each."""
     reads, bias, writes = _numbers(block.in1), _numbers(block.bias1), _numbers(block.out1)
     found = []
     for unit in np.nonzero(reads[:, dim])[0]:

@@ -146,8 +146,7 @@ def reached(whole: Whole, alphabet: tuple[str, ...], limit: int) -> DFA:
 
 
 def moves_and_outputs(whole: Whole, limit: int) -> tuple[list[list[int]], list[int]]:
-    """For each hidden vector that words reach, breadth-first: the number of its successor on each symbol, and the
-    output."""
+    """Visit the hidden vectors that words reach; return each one's successors by symbol, and its output."""
     first = whole.start()
     number = {_key(first): 0}
     queue, rows = [first], []

@@ -434,7 +434,7 @@ class _Cascade:
         return 0 if name.startswith(("base_", "share_")) else values[int(name.rpartition("_")[2])]
 
     def shifted(self) -> None:
-        """Where a counter has a base, the layer that reads it depends on total − base modulo the size alone."""
+        """Check that the layer that reads a counter with a base depends only on total − base modulo the size."""
         for name in self.spec.heads:
             if not name.startswith("base_"):
                 continue

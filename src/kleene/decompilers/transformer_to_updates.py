@@ -219,7 +219,7 @@ def _preference(block: Block, h: int) -> tuple[str | None, torch.Tensor]:
 
 
 def _null(block: Block, h: int, layout: Layout, target: str) -> torch.Tensor:
-    """What a head adds to a segment where it selects nothing."""
+    """Return what a head adds to a segment where it selects nothing."""
     return (block.out[h].double() @ block.null_value[h].double())[layout[target].slice]
 
 
@@ -408,8 +408,9 @@ def read_words(spec: Spec, layout: Layout, halves: tuple[Half, Half], variable: 
 
 
 def _ask(spec: Spec, layout: Layout, second: Half, variable: str, chosen: Mapping[str, int]) -> WordAssignment | None:
-    """What a word becomes under given other values, as a sum of words; None if it keeps its value. NO_SUM is right
-    only for values that cannot be together.
+    """Return what a word becomes under given other values: a sum of words, or None if it keeps its value.
+
+    NO_SUM is right only for values that cannot be together.
 
     The sum is asked for by setting every word to zero, and then each to one; what it is taken modulo, and that it is a
     sum at all, by setting words to their largest values and to some others.

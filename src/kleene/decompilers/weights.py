@@ -61,7 +61,7 @@ def whole_halves(block: Block, layout: Layout) -> tuple[Half, Half]:
 
 @dataclass(slots=True)
 class State:
-    """Where a walk is: what is open in the first half, what is in the second, and a digest of the latter."""
+    """The place of a walk: what is open in the first half, what is in the second, and a digest of the latter."""
 
     first: Array
     second: Array
@@ -245,7 +245,7 @@ class WeightsFunction:
         return least @ up + most @ down, most @ up + least @ down
 
     def _scratch_range(self) -> tuple[Array, Array]:
-        """What a scratch value can be whatever its units read, fractions included. Units on one and the same
+        """Return what a scratch value can be whatever its units read, fractions included. Units on one and the same
         sum make a piecewise linear function of it, which is smallest and largest at its corners."""
         lows, highs = [], []
         for writes in self.first_writes:

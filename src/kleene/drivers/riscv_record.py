@@ -78,7 +78,7 @@ def record(machine: TransformerComputer, steps: int) -> Iterator[Moment]:
 
 
 def _looks(whole: Any, running: Any, place: int) -> Iterator[Look]:
-    """What the heads of a layer find, read from their weights and the row before the layer."""
+    """Return what the heads of a layer find, read from their weights and the row before the layer."""
     row, names = running.row(whole.plan.at), whole.net.block(place).heads
     for head in whole.known.blocks[place]:
         if head.query:
@@ -89,7 +89,7 @@ def _looks(whole: Any, running: Any, place: int) -> Iterator[Look]:
 
 
 def position_name(position: int) -> str:
-    """What a position of the computer is."""
+    """The meaning of a position of the computer."""
     if position < FIRST_REGISTER:
         return "the processor"
     if position < FIRST_DEVICE:

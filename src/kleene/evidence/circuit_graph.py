@@ -45,16 +45,16 @@ class Parts(Protocol):
         """What each class reads: (class, dim)."""
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """What the input writes."""
+        """Return what the input writes."""
 
     def pattern(self, layer: int, x: Tensor) -> Tensor:
         """How each head spreads over the positions, from what each sees: (batch, head, position, position)."""
 
     def attend(self, layer: int, x: Tensor) -> Tensor:
-        """What each head writes, from what each sees."""
+        """Return what each head writes, from what each sees."""
 
     def fire(self, layer: int, x: Tensor) -> Tensor:
-        """What each group writes, from what each sees."""
+        """Return what each group writes, from what each sees."""
 
     def after(self, layer: int, stream: Tensor) -> Tensor:
         """The stream (batch, position, dim) after all units of a layer."""

@@ -25,7 +25,7 @@ def _moved(graph: CircuitGraph, logits: Tensor) -> float:
 
 
 def _divergence(graph: CircuitGraph, logits: Tensor) -> Tensor:
-    """From the distribution on the inputs, in nats per position."""
+    """The divergence of logits from those on the inputs, in nats per position."""
     clean = graph.clean.logits.log_softmax(-1)
     return kl_div(logits.log_softmax(-1), clean, log_target=True, reduction="none").sum(-1).mean()
 

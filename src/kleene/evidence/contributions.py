@@ -114,7 +114,7 @@ def contributions(
     arguments: Mapping[str, Any] | None = None,
     rows: int = ROWS,
 ) -> Contributions:
-    """What words contribute to a model's output, by contextual decomposition.
+    """Return what words contribute to a model's output, by contextual decomposition.
 
     - `model`: a torch module that takes a batch of token numbers (batch × time), or of vectors (batch × time ×
       features); or a Hugging Face model. It may contain LSTMs and GRUs of any kind, packed or not, attention, norms,
@@ -401,6 +401,11 @@ def _run(asked: _Asked, masks: Tensor, rule: Rule, alone: Tensor) -> Parted:
             "tokens in the sentence may be the cause"
             if asked.embeds
             else f"contributions: {asked.name} gives another output where its input is taken apart"
+        )
+    if not (made.part.isfinite().all() and made.base.isfinite().all()):
+        raise NotSupported(
+            f"contributions: parts in {asked.name} are not finite numbers; a function such as a logarithm "
+            "has no value where words are left out"
         )
     return made
 

@@ -51,7 +51,7 @@ class LSTMLayer:
 
     @staticmethod
     def of(weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> LSTMLayer:
-        """From torch's arrangement: (4·hidden, …) with the gates i, f, g, o."""
+        """Rearrange torch's weights: (4·hidden, …) with the gates i, f, g, o."""
         hidden = weight_hh.shape[-1]
         double = torch.ones(4 * hidden, dtype=weight_ih.dtype, device=weight_ih.device)
         double[2 * hidden : 3 * hidden] = 2
@@ -186,7 +186,7 @@ class Stream:
         total_cell: Sequence[Tensor],
         out: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """From the relevant gate inputs r and cell to the relevant hidden state and cell.
+        """Compute the relevant hidden state and cell from the relevant gate inputs r and cell.
 
         `owned` is the focus mask of this time step, one entry per row.
         """

@@ -142,7 +142,7 @@ def _integrated_mean(reading: Reading, rng: np.random.Generator) -> Array:
 
 @tokens("attribution patching")
 def _attribution_patching(reading: Reading, rng: np.random.Generator) -> Array:
-    """To first order, the effect of a symbol compared with the mean of all symbols."""
+    """The effect of a symbol compared with the mean of all symbols, to first order."""
     slope = _gradient(reading, reading.vectors[None])[0]
     found: Array = (slope * (reading.vectors - mean_symbol(reading))).sum(-1)[reading.first :].numpy()
     return found

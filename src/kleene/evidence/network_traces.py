@@ -5,13 +5,13 @@ Nothing here runs the program: the trace shows what the weights did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import torch
 
 from kleene.common.residual import Layout
+from kleene.common.tokens import Tokens
 from kleene.errors import DidNotHalt, NotExact, RangeError
 from kleene.machines.kinds import Kind, Numerical, Word, as_number
 from kleene.machines.spec import Spec
@@ -20,7 +20,7 @@ from kleene.networks.transformer.model import Transformer
 
 
 @torch.no_grad()
-def explain_transformer(net: Transformer, input: str | Sequence[int], *, max_layers: int = 10_000) -> Trace:
+def explain_transformer(net: Transformer, input: Tokens, *, max_layers: int = 10_000) -> Trace:
     """Trace a network on an input: every variable and head, at every position and layer. The trace of a decoder has the
     layers that compute the next token.
 

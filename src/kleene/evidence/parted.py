@@ -403,6 +403,17 @@ NORMS = {
 }
 
 
+def _divide(func: Any, args: Any, kwargs: Any) -> Any:
+    """A quotient; a divisor that is 0 without words, such as a sum of weights of words, counts as given."""
+    one, two = args[:2] if len(args) > 1 else (args[0], kwargs["other"])
+    if not isinstance(two, Parted) or kwargs.get("rounding_mode") is not None or bool((two.base != 0).all()):
+        return any_function(func, args, kwargs)
+    whole = _call(func, args, kwargs, plain)
+    if not isinstance(one, Parted):
+        return Parted.of(whole, torch.zeros_like(whole), whole, two.rule)
+    return Parted.of(whole, one.part / two.whole, one.base / two.whole, two.rule)
+
+
 def _normalize(func: Any, args: Any, kwargs: Any) -> Any:
     """`F.normalize` with the length of the whole input."""
     given = {"p": 2.0, "dim": 1, "eps": 1e-12, **dict(zip(("input", "p", "dim", "eps"), args)), **kwargs}
@@ -517,6 +528,7 @@ HANDLERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "layer_norm": _layer_norm,
     "group_norm": _group_norm,
     "instance_norm": _group_norm,
+    **dict.fromkeys(("div", "divide", "true_divide", "__truediv__"), _divide),
     "normalize": _normalize,
     "cosine_similarity": _cosine,
     "__iter__": _iterator,

@@ -62,7 +62,7 @@ class Reading(ABC):
 
     @abstractmethod
     def output(self, vectors: Tensor) -> Tensor:
-        """What the network says of each sequence of vectors (batch, time, features); it can be differentiated."""
+        """Return what the network says of each sequence of vectors (batch, time, features), differentiably."""
 
     @abstractmethod
     def one_hot(self, words: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class Reading(ABC):
 
     @torch.no_grad()
     def outputs_of(self, words: Array) -> Array:
-        """What the network says of each word of codes (word, position)."""
+        """Return what the network says of each word of codes (word, position)."""
         codes = torch.from_numpy(np.asarray(words).astype(np.int64))
         return torch.cat([self.output(self.one_hot(part)) for part in codes.split(ROWS)]).numpy()
 

@@ -27,20 +27,23 @@ def export_onnx(net: GatedRNN, path: str | Path | None = None) -> Any:
     if net.dtype not in KINDS:
         raise NotSupported(f"export: this export takes float32 and float64; the network has {net.dtype}")
     graph = OnnxGraph(KINDS[net.dtype])
-    cell, symbols = net.recurrent, len(net.alphabet)
+    cell, symbols = dict(net.recurrent.named_parameters()), len(net.alphabet)
 
     def ordered(value: torch.Tensor) -> torch.Tensor:
         parts = value.detach().reshape(len(ORDER[net.cell]), net.units, -1)
         return torch.cat([parts[k] for k in ORDER[net.cell]])
 
-    bias = torch.cat([ordered(cell.bias_ih_l0), ordered(cell.bias_hh_l0)]).T  # (1, 2 · gates · units)
+    bias = torch.cat([ordered(cell["bias_ih_l0"]), ordered(cell["bias_hh_l0"])]).T  # (1, 2 · gates · units)
     start = graph.add(
         "Expand", graph.integers(symbols), graph.add("Concat", graph.add("Shape", "lengths"), graph.integers(1), axis=0)
     )
     codes = graph.add("Transpose", graph.add("Concat", start, "codes", axis=1), perm=[1, 0])  # (time + 1, batch)
     vectors = graph.add("Gather", graph.weight("one-hot", torch.eye(symbols + 1)), codes)
     lengths = graph.cast(graph.add("Add", "lengths", graph.integer(1)), np.int32)
-    weights = graph.weight("W", ordered(cell.weight_ih_l0)[None]), graph.weight("R", ordered(cell.weight_hh_l0)[None])
+    weights = (
+        graph.weight("W", ordered(cell["weight_ih_l0"])[None]),
+        graph.weight("R", ordered(cell["weight_hh_l0"])[None]),
+    )
     options = {"hidden_size": net.units, **({"linear_before_reset": 1} if net.cell == "gru" else {})}
     names = ["every", "last", "cells"] if net.cell == "lstm" else ["every", "last"]
     inputs = [vectors, *weights, graph.weight("B", bias), lengths]

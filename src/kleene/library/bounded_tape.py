@@ -30,7 +30,7 @@ def bounded_tape(machine: TuringMachine) -> ProgramClass:
         return ends[ACCEPTED] if state in machine.accept else ends[REJECTED]
 
     def rows(move: int | None) -> Any:
-        """For each mode and symbol, the mode that goes that way, or 0; without a move, the symbol that is written."""
+        """Map each mode and symbol to the mode that goes that way, or 0; without a move, to the symbol written."""
         made = [[0 if move is not None else s for s in range(size)]]
         for q in working:
             actions = [machine.transitions[q][a] for a in symbols]

@@ -612,7 +612,7 @@ def _shortest(dfa: DFA, steps: list[int | None], state: int) -> int:
 
 
 def _at_the_edge(action: tuple[str, str, int]) -> tuple[str, str, int]:
-    """What a step does on the first cell of a tape with a left end: it does not move left."""
+    """Return what a step does on the first cell of a tape with a left end: it does not move left."""
     state, symbol, move = action
     return state, symbol, max(move, 0)
 

@@ -1,4 +1,4 @@
-"""What decoders share: text in and text out, and sums over a prefix by doubling."""
+"""The parts that decoders share: text in and text out, and sums over a prefix by doubling."""
 
 from __future__ import annotations
 

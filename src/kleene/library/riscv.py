@@ -41,7 +41,7 @@ ALU = {0: ADD, 1: SLL, 2: SLT, 3: SLTU, 4: XOR, 5: SRL, 6: OR, 7: AND}
 
 
 def operand_of(opcode: int, f3: int, bit30: int) -> int:
-    """What the second operand is; inverted where the processor subtracts."""
+    """Return what the second operand is; inverted where the processor subtracts."""
     if opcode in (LOAD, STORE, JALR):
         return IMM
     if opcode == BRANCH:
@@ -55,7 +55,7 @@ def operand_of(opcode: int, f3: int, bit30: int) -> int:
 
 
 def result_of(opcode: int, f3: int, bit30: int) -> int:
-    """What the instruction writes into its register; a load writes later."""
+    """Return what the instruction writes into its register; a load writes later."""
     if opcode in (OP, OP_IMM):
         return SRA if f3 == 5 and bit30 else ALU[f3]
     return {LUI: UPPER, AUIPC: PC_UPPER, JAL: LINK, JALR: LINK}.get(opcode, 0)

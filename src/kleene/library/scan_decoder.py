@@ -107,7 +107,7 @@ def _side(body: dict[str, Any]) -> tuple[list[Any], Any]:
 
 
 def _phrases(body: dict[str, Any]) -> tuple[list[Any], Any]:
-    """What both phrases do, the one that is done first in front."""
+    """Return what both phrases do, the one that is done first in front."""
     body["swaps"] = attend(body["one"], body["join"], body["is_after"], latest=True, default=0)
     heads = [body["swaps"]]
     for part in PARTS:

@@ -82,7 +82,7 @@ def train(
     seed: int = 0,
     max_steps: int = 2000,
     tries: int = 4,
-) -> tuple[Any, int]:
+) -> tuple[nn.Module, int]:
     """Train a classifier on every prefix of words of one of the languages: (module, steps it took).
 
     Training ends when all prefixes of 2,000 fresh words are right, three times in a row. If `max_steps` do not suffice,

@@ -84,7 +84,7 @@ def boundaries(spec: Spec, head: str, length: int, dtype: str) -> list[Boundary]
 
 
 def extreme_averages(spec: Spec, head: str, length: int) -> list[list[Fraction]]:
-    """For each declared value, the least and the greatest average that rounds to it, times the scale.
+    """The least and the greatest average that rounds to each declared value, times the scale.
 
     Where no average rounds to any declared value, return the declared values themselves.
     """

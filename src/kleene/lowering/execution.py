@@ -29,7 +29,7 @@ def execute(program: ProgramClass, reached: Mapping[str, frozenset[int]] | None 
 
 
 def ways_through(paths: list[Path]) -> list[tuple[Path, Saved]]:
-    """Where paths end: those through single statements, and those through all of `step`."""
+    """The ends of paths: through single statements, and through all of `step`."""
     return [(path, way) for path in paths for way in [*path.ways, *([] if path.ways else [path.saved()])]]
 
 

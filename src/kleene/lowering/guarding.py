@@ -1,4 +1,4 @@
-"""From a program to its guarded updates: split the paths of `step` by variable, then merge equal updates."""
+"""Make the guarded updates of a program: split the paths of `step` by variable, then merge equal updates."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def _joint(spec: Spec, one: tuple[Test, ...], two: tuple[Test, ...]) -> tuple[Te
 
 
 def _read_guards(spec: Spec, paths: list[Path]) -> tuple[ReadGuard, ...]:
-    """Where `step` reads each head, in the order of reading. A guard mentions only heads that were read before."""
+    """The guards under which `step` reads each head, in order. A guard mentions only heads that were read before."""
     found: dict[ReadGuard, int] = {}
     for path in paths:
         _note_reads(spec, path.events, (), 0, found)

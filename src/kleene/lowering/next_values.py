@@ -42,7 +42,7 @@ class UpdatesFunction:
     """The next value of one variable, by its guarded updates."""
 
     def __init__(self, spec: Spec, updates: Sequence[GuardedUpdate], reads: Sequence[ReadGuard] = ()) -> None:
-        """With `reads`, the result is UNREAD wherever `step` would raise, whatever the updates decide."""
+        """The result with `reads` is UNREAD wherever `step` would raise, whatever the updates decide."""
         self.spec, self.count = spec, len(updates)
         readings = [
             GuardedUpdate("", read.guard, variable_form(read.head, len(spec.kinds[read.head])), ()) for read in reads

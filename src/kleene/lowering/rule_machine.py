@@ -67,7 +67,7 @@ class _TestTable:
         return cls(_FormTable.of(test.form), low, allowed)
 
     def holds(self, state: dict[str, Array]) -> Array:
-        """Where the test holds. A test on one variable is a single table lookup."""
+        """The rows where the test holds. A test on one variable is a single table lookup."""
         if len(self.form.tables) == 1:
             ((name, table),) = self.form.tables
             by_index: Array = self.allowed[table + (self.form.constant - self.low)]
@@ -77,7 +77,7 @@ class _TestTable:
 
 
 def _all(tests: list[_TestTable], state: dict[str, Array], holds: dict[int, Array]) -> Array | None:
-    """Where all tests hold; None means everywhere."""
+    """The rows where all tests hold; None means all rows."""
     where: Array | None = None
     for test in tests:
         if id(test) not in holds:
@@ -167,7 +167,7 @@ class RuleMachine:
     # --- one layer ---
 
     def heads(self, state: dict[str, Array], lengths: Array) -> tuple[dict[str, Array], dict[str, Array]]:
-        """For every head, its output indices and how many positions it selects, both (batch, position)."""
+        """The output indices of every head, and how many positions it selects, both (batch, position)."""
         outputs, counts, state = {}, {}, _columns(state)
         places: Places = {}  # heads with the same query and key select the same positions: look them up once
         for name, head in self.spec.heads.items():
@@ -249,11 +249,11 @@ class RuleMachine:
             raise UndefinedRead(self.spec.name, name, position, layer, found)
 
     def applied(self, everything: dict[str, Array]) -> Iterator[Array]:
-        """For each update, the rows that it applies to."""
+        """The rows to which each update applies."""
         return self._where([tests for _, tests, *_ in self._compiled], everything)
 
     def words_applied(self, everything: dict[str, Array]) -> Iterator[Array]:
-        """For each update of a word, the rows that it applies to."""
+        """The rows to which each update of a word applies."""
         return self._where([tests for _, tests in self._words], everything)
 
     def _where(self, guards: list[list[_TestTable]], everything: dict[str, Array]) -> Iterator[Array]:
@@ -312,7 +312,7 @@ class RuleMachine:
         """
         spec = self.spec
         check_layers(spec.name, layers, 0 if spec.max_tokens is None else 1)
-        given = [spec.check_input(tokens) for tokens in inputs]
+        given = spec.check_inputs(inputs)
         if not given:
             return []
         rows = np.arange(len(given))
@@ -387,7 +387,7 @@ class RuleMachine:
 
 
 def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array, known: Places) -> tuple[Array, Array]:
-    """For one head, its output indices (UNDEFINED where it has no output) and how many positions it selects."""
+    """The output indices of one head (UNDEFINED where it has no output), and how many positions it selects."""
     values = state[head.value]
     limited = head.where or head.among
     if head.key is None and head.offsets is not None and len(head.offsets) == 1 and not head.numerical and not limited:
@@ -408,7 +408,7 @@ def _attend(spec: Spec, head: HeadSpec, state: dict[str, Array], lengths: Array,
 
 
 def _along(values: Array, places: Array) -> Array:
-    """In each row, the values at some places."""
+    """The values of each row at some places."""
     found: Array = values.reshape(-1)[places + (np.arange(len(values)) * values.shape[1])[:, None]]
     return found
 

@@ -7,13 +7,14 @@ other: the traces of many inputs are the union of the traces of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kleene.common.tokens import Tokens
 from kleene.errors import FileError, NotSupported
 from kleene.files import written_atomically
 from kleene.lowering.guarding import guarded_updates
@@ -94,7 +95,7 @@ class Traces:
             raise FileError(f"{path}: not a file of traces ({error})") from None
 
 
-def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers: int = 10_000) -> Traces:
+def traces(program: ProgramClass, inputs: Iterable[Tokens], *, max_layers: int = 10_000) -> Traces:
     """Run a program on inputs, and collect each different pair of MLP input and output once.
 
     - `max_layers`: raise `DidNotHalt` after this many layers.
@@ -110,7 +111,7 @@ def traces(program: ProgramClass, inputs: Iterable[Sequence[int]], *, max_layers
     if updates.words:
         raise NotSupported(f"{program.spec.name}: has words, whose values are too many to trace")
     recorder = _Recorder(updates)
-    given = [program.spec.check_input(tokens) for tokens in inputs]
+    given = program.spec.check_inputs(inputs)
     if program.spec.max_tokens is not None:
         for number, tokens in enumerate(given):
             recorder.numbers = np.array([number])

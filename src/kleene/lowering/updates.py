@@ -42,7 +42,7 @@ class Test:
 
 @dataclass(frozen=True)
 class GuardedUpdate:
-    """Where all tests of the guard hold, variable := kind.values[table[value of form]]."""
+    """An assignment under a guard: variable := kind.values[table[value of form]] where all tests hold."""
 
     variable: str
     guard: tuple[Test, ...]
@@ -65,7 +65,7 @@ class GuardedUpdate:
 
 @dataclass(frozen=True)
 class WordUpdate:
-    """Where all tests of the guard hold, a word is assigned a sum of words."""
+    """An assignment of a sum of words to a word, where all tests of the guard hold."""
 
     variable: str
     guard: tuple[Test, ...]
@@ -83,7 +83,7 @@ class WordUpdate:
 
 @dataclass(frozen=True)
 class ReadGuard:
-    """Where all tests hold, `step` reads this head. Tests mention only heads that were read before."""
+    """A guard under which `step` reads a head. Its tests mention only heads that were read before."""
 
     head: str
     guard: tuple[Test, ...]
@@ -216,6 +216,17 @@ class Cycle:
 
         names = [name for name, _ in self.spec.cycle]
         return "\n\n".join(f"{name}:\n{updates_text(part)}" for name, part in zip(names, self.by_layer))
+
+    def __iter__(self) -> Iterator[GuardedUpdate]:
+        return (update for part in self.by_layer for update in part)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_layer))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that are updated in some layer."""
+        return tuple(dict.fromkeys(name for part in self.by_layer for name in part.variables))
 
     def to_json(self) -> dict[str, Any]:
         return {"cycle": [updates.to_json() for updates in self.by_layer]}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice, product
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kleene.errors import ProgramError, RangeError
 from kleene.lowering.bit_functions import BitFunction, combined, constant_bits, inverted, literal
@@ -448,7 +448,7 @@ class WordValue(Opaque):
         return (_has_bits(self.terms) or self.modulus is not None) and self.few
 
     def _weights(self) -> dict[Bit, int]:
-        """What each bit adds, as far as the modulus lets it matter."""
+        """Return what each bit adds, as far as the modulus lets it matter."""
         spec = self.path.program.spec
         terms = self.terms if self.modulus is None else low_part(spec, self.terms, self.modulus)
         return bit_weights(spec, terms)
@@ -476,7 +476,7 @@ class WordValue(Opaque):
         return compare(self.path, difference.terms, relation, -difference.constant)
 
     def mismatches(self) -> Any:
-        """Of a wide word less a constant: how many bits differ. It is zero where they are equal."""
+        """The number of bits in which a wide word differs from a constant; zero where they are equal."""
         from kleene.lowering.symbolic import Symbol
 
         spec, wanted = self.path.program.spec, -self.constant
@@ -733,13 +733,18 @@ def _install() -> None:
 _install()
 
 
-def concat(*parts: Any) -> Any:
+def concat(*parts: BitWord) -> BitWord:
     """Words, slices and bits side by side, the first lowest.
 
     >>> from kleene.machines.bitwords import BitWord
     >>> concat(BitWord(0b01, 2), BitWord(0b111, 3))
     29
     """
+    found: Any = _concat(parts)  # in the symbolic run of `step` not a `BitWord`, but what stands for one
+    return cast(BitWord, found)
+
+
+def _concat(parts: tuple[Any, ...]) -> BitWord | BitsValue:
     if not any(isinstance(part, (WordValue, BitsValue)) for part in parts):
         return joined_numbers(parts)
     path = next(part.path for part in parts if isinstance(part, (WordValue, BitsValue)))
@@ -754,14 +759,15 @@ def concat(*parts: Any) -> Any:
     return BitsValue(path, tuple(functions))
 
 
-def extend(word: Any, bits: int) -> Any:
+def extend(word: BitWord, bits: int) -> BitWord:
     """A word with its highest bit repeated up to `bits` bits: sign extension.
 
     >>> from kleene.machines.bitwords import BitWord
     >>> extend(BitWord(0b101, 3), 5)
     29
     """
-    width = word.bits if isinstance(word, BitWord) else len(word.functions)
+    given: Any = word
+    width = given.bits if isinstance(given, BitWord) else len(given.functions)
     if width is None or width > bits:
         raise ProgramError(f"extend: the word has {width} bits, more than {bits}")
     return concat(word, *[word[width - 1]] * (bits - width))

@@ -10,9 +10,9 @@ from dataclasses import replace
 from operator import index
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from kleene.common.tokens import as_int
 from kleene.errors import ProgramError
 from kleene.machines.declarations import Head, Variable
-from kleene.machines.kinds import as_int
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Array(Generic[T]):
     """A declared array, made by `kl.array`. In the class it is a sequence of declarations, in `step` of values."""
 
     def __init__(self, elements: Iterable[Any]) -> None:
-        self.elements = tuple(elements)
+        self.elements: tuple[Any, ...] = tuple(elements)
 
     def __len__(self) -> int:
         return len(self.elements)
@@ -154,6 +154,6 @@ class ArrayView(Generic[T]):
 
 
 def view(state: Any, program: Any, name: str) -> ArrayView[Any] | None:
-    """What `z.NAME` means where the program declares an array of that name."""
+    """The meaning of `z.NAME` where the program declares an array of that name."""
     found = getattr(program, name, None) if not name.startswith("_") else None
     return ArrayView(state, program.spec.name, name, len(found)) if isinstance(found, Array) else None

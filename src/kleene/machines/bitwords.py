@@ -127,6 +127,8 @@ class BitWord(int):
         def __and__(self, other: int, /) -> BitWord: ...
         def __or__(self, other: int, /) -> BitWord: ...
         def __xor__(self, other: int, /) -> BitWord: ...
+        def __lshift__(self, other: int, /) -> BitWord: ...
+        def __rshift__(self, other: int, /) -> BitWord: ...
 
     def __new__(cls, value: int, bits: int | None) -> BitWord:
         made = super().__new__(cls, value)
@@ -152,11 +154,18 @@ class BitWord(int):
         bits = self._width("the complement")
         return BitWord((1 << bits) - 1 - int(self), bits)
 
-    def __floordiv__(self, divisor: int) -> Any:
-        return self >> int(divisor).bit_length() - 1 if _power_of_two(divisor) else int(self) // divisor
+    if TYPE_CHECKING:  # by a power of two; otherwise a number without a width
 
-    def __mod__(self, modulus: int) -> Any:
-        return BitWord(int(self) % modulus, modulus.bit_length() - 1) if _power_of_two(modulus) else int(self) % modulus
+        def __floordiv__(self, divisor: int, /) -> BitWord: ...
+        def __mod__(self, modulus: int, /) -> BitWord: ...
+    else:
+
+        def __floordiv__(self, divisor: int) -> int:
+            return self >> int(divisor).bit_length() - 1 if _power_of_two(divisor) else int(self) // divisor
+
+        def __mod__(self, modulus: int) -> int:
+            made = int(self) % modulus
+            return BitWord(made, modulus.bit_length() - 1) if _power_of_two(modulus) else made
 
 
 def _power_of_two(number: int) -> bool:

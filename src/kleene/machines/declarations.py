@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
+from kleene.common.tokens import as_int
 from kleene.errors import ProgramError
 from kleene.machines.bitwords import BitWord, sliced
 from kleene.machines.kinds import (
@@ -19,7 +20,6 @@ from kleene.machines.kinds import (
     Numerical,
     Subset,
     Word,
-    as_int,
     as_number,
 )
 from kleene.machines.spec import PREFERENCES
@@ -100,13 +100,13 @@ class Head(Generic[T]):
     offsets: frozenset[int] | None = None
     default: Any = None
     output: Kind | None = None
-    where: Any = None
-    among: Any = None
-    into: Any = None
-    replacing: Any = None
+    where: Mapping[Variable[Any], int] | None = None
+    among: Mapping[Variable[Any], int] | None = None
+    into: Declaration | None = None
+    replacing: Declaration | None = None
     prefer: str | None = None
     counts: bool = False
-    own: Any = None  # a variable that the head brings along
+    own: Declaration | None = None  # a variable that the head brings along
 
     if TYPE_CHECKING:
 

@@ -70,7 +70,13 @@ class InstructionTable:
         return program
 
     @classmethod
-    def of_images(cls, images: Mapping[str, Image], *, fields: Sequence[str] = ("A", "B", "C"), **options: Any) -> Self:
+    def of_images(
+        cls,
+        images: Mapping[str, Image],
+        *,
+        sizes: Sequence[int] | None = None,
+        fields: Sequence[str] = ("A", "B", "C"),
+    ) -> Self:
         """Make a table from assembled programs, without their data. SUBLEQ programs get the halt as instruction 0."""
         if not isinstance(images, Mapping) or not all(isinstance(image, Image) for image in images.values()):
             raise InputError(
@@ -84,7 +90,7 @@ class InstructionTable:
                     "of memory; assemble it with the dialect 'paper'"
                 )
         halt: tuple[Instruction, ...] = ((0, 0, 0),) if tuple(fields) == ("A", "B", "C") else ()
-        return cls({name: [*halt, *image.code] for name, image in images.items()}, fields=fields, **options)
+        return cls({name: [*halt, *image.code] for name, image in images.items()}, sizes=sizes, fields=fields)
 
     @classmethod
     def random(cls, programs: int, instructions: int, addresses: int, *, seed: int = 0, least: int = 0) -> Self:

@@ -11,14 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from fractions import Fraction
 from functools import cached_property
+from inspect import getattr_static
+from types import FunctionType, MethodType
 from typing import Any
 
 from kleene.common.output import Output, check_layers
+from kleene.common.tokens import Tokens, as_int
 from kleene.errors import DidNotHalt, KleeneError, ProgramError, RangeError, StepError, UndefinedRead, WrongReplacement
 from kleene.machines.arrays import view
 from kleene.machines.bitwords import BitValues, BitWord, with_part
 from kleene.machines.declarations import Head, Variable
-from kleene.machines.kinds import Categorical, Numerical, Subset, Value, Word, as_int, as_number
+from kleene.machines.kinds import Categorical, Numerical, Subset, Value, Word, as_number
 from kleene.machines.program import LayerProgram, ProgramClass, step_of
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput, Lines, States, Trace
@@ -66,7 +69,7 @@ class RunningLayer:
         return tuple(found)
 
     def output(self, head: HeadSpec, position: int) -> HeadOutput:
-        """What a head reads. A categorical head needs exactly one position; a numerical head averages one or more."""
+        """Return what a head reads. A categorical head needs exactly one position; a numerical head averages."""
         selected = self.selected(head, position)
         if not selected and head.default is not None and not head.counts:
             return HeadOutput(selected, head.kind.values[head.default])
@@ -151,7 +154,7 @@ class PositionState:
 
 
 def value_of(state: Mapping[str, Value], name: str) -> Any:
-    """What a variable, or a part of a word, holds."""
+    """Return what a variable, or a part of a word, holds."""
     return state[name] if name in state else BitValues(state)[name]
 
 
@@ -183,7 +186,7 @@ def executing_line(program: ProgramClass | LayerProgram) -> int | None:
 
 
 def class_constant(program: ProgramClass | LayerProgram, name: str, state: Any) -> Any:
-    """Read `z.NAME`, an array or a constant of the class; reject any other name."""
+    """Read `z.NAME`: an array, a constant of the class, a method bound to `z`, a property. Reject any other name."""
     if (array := view(state, program, name)) is not None:
         return array
     if name in program.spec.moves:
@@ -195,7 +198,10 @@ def class_constant(program: ProgramClass | LayerProgram, name: str, state: Any) 
             raise ProgramError(f"{program.spec.name}: step reads '{name}', which is not a head of its layer")
         if isinstance(found, Variable):
             raise ProgramError(f"{program.spec.name}: step reads '{name}', a second name of a variable; use the first")
-        return found
+        declared = getattr_static(program if isinstance(program, type) else program.program, name)
+        if isinstance(declared, property) and declared.fget is not None:
+            return declared.fget(state)
+        return MethodType(declared, state) if isinstance(declared, FunctionType) else found
     known = ", ".join(program.spec.kinds)
     raise ProgramError(f"{program.spec.name}: step reads '{name}', which is not declared; declared: {known}")
 
@@ -217,7 +223,7 @@ def checked_write(spec: Spec, name: str, value: Any) -> Value:
 
 
 def remedy(spec: Spec, name: str, value: Any) -> str:
-    """What may help where a whole number is outside the range of a variable."""
+    """Return what may help where a whole number is outside the range of a variable."""
     if isinstance(spec.variables[name].kind, Categorical) and as_int(value) is not None:
         return "; kl.cat(…, saturate=True) or wrap=True would keep the value inside"
     return ""
@@ -257,7 +263,7 @@ def halted(spec: Spec, states: States) -> bool:
 
 
 def layers_of(
-    program: ProgramClass, tokens: str | Sequence[int], layers: int | None = None, max_layers: int = 10_000
+    program: ProgramClass, tokens: Tokens, layers: int | None = None, max_layers: int = 10_000
 ) -> Iterator[tuple[RunningLayer, States]]:
     """Run layer by layer; yield each layer and the states after it."""
     spec = program.spec
@@ -277,9 +283,7 @@ def layers_of(
             return
 
 
-def run(
-    program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
-) -> Output:
+def run(program: ProgramClass, tokens: Tokens, *, layers: int | None = None, max_layers: int = 10_000) -> Output:
     """Run a program; the output of each position, or the tokens that a decoder appends."""
     if program.spec.max_tokens is not None:
         return decode(program, tokens, layers=layers)
@@ -288,7 +292,7 @@ def run(
     return Output((int(state[program.spec.output]) for state in final), len(every), program.spec.answer)
 
 
-def decode(program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None) -> Output:
+def decode(program: ProgramClass, tokens: Tokens, *, layers: int | None = None) -> Output:
     """Append the output of the last position until `stop` or `max_tokens`; return the appended tokens."""
     spec = program.spec
     sequence, number = spec.check_input(tokens), 0
@@ -301,9 +305,7 @@ def decode(program: ProgramClass, tokens: str | Sequence[int], *, layers: int | 
     return Output(made, number, spec.answer)
 
 
-def trace(
-    program: ProgramClass, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000
-) -> Trace:
+def trace(program: ProgramClass, tokens: Tokens, *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
     """Run a program and keep every variable, head, position and layer."""
     spec = program.spec
     kept, heads, lines = [initial_states(spec, spec.check_input(tokens))], [], []

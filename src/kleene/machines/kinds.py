@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from kleene.common.tokens import as_int
 from kleene.errors import InputError, RangeError
 
 Value = Any  # an int, a Fraction (num) or a frozenset (subset)
@@ -36,17 +37,6 @@ class Kind:
 
     def to_json(self) -> dict[str, Any]:
         raise NotImplementedError
-
-
-def as_int(value: Any) -> int | None:
-    """Convert a whole number of any type to an int; None for anything else."""
-    if isinstance(value, str | bytes):
-        return None
-    try:
-        whole = int(value)
-        return whole if whole == value else None
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, product
 
@@ -26,7 +26,7 @@ class OracleLanguage:
     '#aa#bb#aaaa#abab#'
     """
 
-    alphabet: tuple[str, ...]
+    alphabet: Sequence[str]
     predicate: Callable[[str], bool] | None = None
     enumerator: Callable[[], Iterable[str]] | None = None
     longest: int = 24
@@ -81,7 +81,7 @@ class OracleLanguage:
             yield FINISHED
 
 
-def comparing_machine(alphabet: tuple[str, ...], contents: tuple[str, ...] = ()) -> MultiTapeMachine:
+def comparing_machine(alphabet: Sequence[str], contents: tuple[str, ...] = ()) -> MultiTapeMachine:
     """The proof's machine: compare w with the word on the second tape, accept if equal, reject if w is
     shorter, else go on to the next word. At the end of what the second tape holds (a blank) it waits for
     ever."""
@@ -106,7 +106,7 @@ def comparing_machine(alphabet: tuple[str, ...], contents: tuple[str, ...] = ())
     ]
     return MultiTapeMachine(
         symbols=((blank, *alphabet), (blank, *alphabet, SEPARATOR, FINISHED)),
-        input_alphabet=alphabet,
+        input_alphabet=tuple(alphabet),
         rules=tuple(rules),
         start="compare",
         accept=frozenset({"accept"}),

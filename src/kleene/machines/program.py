@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kleene.common.output import Output
 from kleene.common.text import Text
+from kleene.common.tokens import Tokens
 from kleene.errors import ProgramError
 from kleene.machines.arrays import expanded, is_array
 from kleene.machines.declarations import Clear, CycleLayer, Head, Variable
@@ -85,7 +86,7 @@ class ProgramClass(type):
                 type.__setattr__(cls, "step", staticmethod(step))
         return cls
 
-    def run(cls, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Output:
+    def run(cls, tokens: Tokens, *, layers: int | None = None, max_layers: int = 10_000) -> Output:
         """Run the program on the interpreter. The result lists the outputs by position, and has `.layers` and `.text`.
 
         - `tokens`: the input as tokens, or as text where the program has an alphabet or `encode`.
@@ -96,7 +97,7 @@ class ProgramClass(type):
 
         return run(cls, tokens, layers=layers, max_layers=max_layers)
 
-    def trace(cls, tokens: str | Sequence[int], *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
+    def trace(cls, tokens: Tokens, *, layers: int | None = None, max_layers: int = 10_000) -> Trace:
         """Run the program on the interpreter and keep every variable, position and layer. Options as for `run`."""
         from kleene.machines.interpreter import trace
 

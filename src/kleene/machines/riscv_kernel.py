@@ -112,7 +112,7 @@ def _store(cells, size, address, f3, value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _result(opcode, f3, bit30, a, b, pc, offset):  # type: ignore[no-untyped-def]
-    """What an instruction other than a load writes into its register."""
+    """Return what an instruction other than a load writes into its register."""
     if opcode == OP:
         return np.uint32(_compute(f3, bit30, a, b))
     if opcode == OP_IMM:

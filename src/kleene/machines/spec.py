@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from kleene.common.text import Text, are_tokens, encode_text, is_symbols
+from kleene.common.text import Text, encode_text
+from kleene.common.tokens import Tokens, as_int, check_tokens, list_of_inputs, read_tokens
 from kleene.errors import InputError, KleeneError, NotSupported
 from kleene.machines.bitwords import part_of_name
-from kleene.machines.kinds import Kind, Numerical, Word, as_int, kind_from_json
+from kleene.machines.kinds import Kind, Numerical, Word, kind_from_json
 
 
 def inside(kind: Kind, outside: str | None, value: Any) -> Any:
@@ -334,31 +335,17 @@ class Spec:
             return made if isinstance(made, str) else " ".join(map(str, made))
         return None if self.text is None else self.text.decode(outputs)
 
-    def check_input(self, tokens: str | Sequence[Any]) -> list[int]:
+    def read_input(self, given: Tokens) -> list[Any]:
+        """The tokens of an input, tokens or text, not yet checked."""
+        return read_tokens(given, self.name, self.text, self.encode)
+
+    def check_input(self, given: Tokens) -> list[int]:
         """Convert an input, tokens or text, to a list of ints, or raise an InputError that says what is wrong."""
-        if isinstance(tokens, str):
-            tokens = self.encode(tokens)
-        elif self.text is not None and is_symbols(tokens):
-            tokens = self.text.numbers(tokens, self.name)
-        try:
-            given = list(tokens)
-        except TypeError:
-            raise InputError(f"{self.name}: the input must be a list of tokens, not {tokens!r}") from None
-        if not given:
-            raise InputError(f"{self.name}: the input is empty; give at least one token")
-        if self.positions is not None and len(given) > self.positions:
-            raise InputError(
-                f"{self.name}: the input has {len(given)} tokens; at most {self.positions} positions are declared"
-            )
-        if are_tokens(given, self.tokens):
-            return given
-        for place, token in enumerate(given):
-            whole = as_int(token)
-            if whole is None or not 0 <= whole < self.tokens:
-                raise InputError(
-                    f"{self.name}: token {token!r} at position {place} is outside the alphabet 0 … {self.tokens - 1}"
-                )
-        return [int(token) for token in given]
+        return check_tokens(self.read_input(given), self.name, self.tokens, self.positions)
+
+    def check_inputs(self, inputs: Iterable[Tokens]) -> list[list[int]]:
+        """Convert several inputs to lists of ints."""
+        return [self.check_input(given) for given in list_of_inputs(inputs, self.name)]
 
 
 def second_spec(spec: Spec) -> Spec:

@@ -8,10 +8,11 @@ from types import FunctionType
 from typing import Any
 
 from kleene.common.text import Text, alphabet_problem
+from kleene.common.tokens import as_int
 from kleene.errors import ProgramError
 from kleene.machines.bitwords import overlap, part_name, word_of_name
 from kleene.machines.declarations import Clear, Counted, CycleLayer, Head, Variable, WordPart
-from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word, as_int
+from kleene.machines.kinds import MAX_VALUES, Categorical, Kind, Numerical, Subset, Word
 from kleene.machines.spec import ClearSpec, Counting, HeadSpec, Spec, VariableSpec, inside
 
 RESERVED = ("tokens", "output", "halt", "positions", "layers", "causal", "stop", "max_tokens", "step", "rules", "cycle")

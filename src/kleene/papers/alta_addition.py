@@ -214,7 +214,7 @@ def learn_one(
 
 
 def rows(config: Config) -> list[Row]:
-    """By analysis, then by learning."""
+    """The tasks: by analysis, then by learning."""
     longest = config["longest"]
     which = "all 1,000,000 pairs" if config["pairs"] is None else f"{config['pairs']:,} random pairs"
     right = Criterion("every sum tested is right", lambda share: share == 1.0, seeds=1, since="bcc79a0")

@@ -67,7 +67,7 @@ TITLES = {"with": "with the frozen block", "without": "without it"}
 
 
 def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
-    """With and without the block, each seed."""
+    """The tasks: with and without the block, for each seed."""
     shared = {key: value for key, value in config.items() if key not in ("scale", "seeds")}
     return {
         f"{kind}-seed-{seed}": {"kind": kind, "seed": seed, **shared, "steps": plan.step_count(config["steps"])}
@@ -135,7 +135,7 @@ def by_trained(right: dict[str, float], trained: int) -> list[float]:
 
 
 def rows(config: Config) -> list[Row]:
-    """With and without; the paper suggests the experiment and claims nothing, so that there is no verdict."""
+    """The rows with and without the block, without a verdict: the paper suggests the experiment and claims nothing."""
     return [_row(config, kind) for kind in TITLES]
 
 

@@ -125,7 +125,7 @@ def work(kind: str = "train", **arguments: Any) -> dict[str, Any]:
 def minimal_versions(
     trained: int, longest: int, test_each: int, folder: Path, deadline: float | None
 ) -> dict[str, Any]:
-    """What each program's minimal version, from words of up to `trained` bits, says of the test words."""
+    """Return what each program's minimal version, from words of up to `trained` bits, says of the test words."""
     test = words(longest, test_each, seed=2)
     found: dict[str, Any] = {}
     for kind in TITLES:
@@ -214,7 +214,7 @@ def network(
 
 
 def said_by(net: StandardTransformer, plan: TrainingPlan, longest: int, test_each: int, **_: Any) -> dict[str, Any]:
-    """What a trained network says of the test words, and how it was trained."""
+    """Return what a trained network says of the test words, and how it was trained."""
     test = words(longest, test_each, seed=2)
     said = "".join(str(output[-1]) for output in net.run_batch([[START, *word] for word in test]))
     last = net.metrics[-1] if net.metrics else {"step": 0}
@@ -246,7 +246,7 @@ class Networks:
         return [name for name in self.runs if name.startswith(positions) and self.converged(name)]
 
     def agreement(self, name: str, kind: str) -> float:
-        """On how many words with more ones than in training a network says what a minimal version does."""
+        """Count the words with more ones than in training on which a network says what a minimal version does."""
         said: str = self.runs[name]["said"]
         wanted: str = self.runs["minimal-versions"][kind]["said"]
         places = [at for at, word in enumerate(self.test) if sum(word) > self.trained]

@@ -74,7 +74,7 @@ def analyse(
 
 
 def answers(kind: str, program: Any, given: list[Bits], longest: int) -> list[int]:
-    """What the compiled network says at the last position, run for as many layers as any word needs."""
+    """Return what the compiled network says at the last position, run for as many layers as any word needs."""
     net = kl.compile(program)
     layers = 1 if kind == "sum" else longest + 1
     outputs = net.run_batch([tokens(kind, word) for word in given], layers=layers, evaluator="dense")

@@ -70,7 +70,7 @@ GOOD = 0.99  # of the training words: learned
 
 
 def tasks(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
-    """With probes and without, each seed."""
+    """The tasks: with probes and without, for each seed."""
     trained, longest = config["lengths"]
     shared = {key: value for key, value in config.items() if key not in ("scale", "seeds", "lengths")}
     return {

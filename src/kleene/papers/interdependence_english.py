@@ -457,7 +457,7 @@ Run = dict[str, Any]
 
 
 def _each(runs: list[Run], text: Callable[[Run], str]) -> str:
-    """What each seed gave."""
+    """Return what each seed gave."""
     return "; ".join(map(text, runs))
 
 
@@ -504,7 +504,7 @@ def _unknown_text(runs: list[Run]) -> str:
 
 
 def _steps_that_fall(run: Run) -> tuple[int, int]:
-    """Of the steps of figure 8 from distance 1 to 10: how many fall, and how many there are."""
+    """Count the steps of figure 8 from distance 1 to 10 that fall, and all of them."""
     near = run["figure8"][:10]
     return sum(a["mean"] > b["mean"] for a, b in pairwise(near)), len(near) - 1
 

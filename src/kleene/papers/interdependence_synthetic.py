@@ -233,7 +233,7 @@ class Curves:
         return self.runs[f"k-{k}"]
 
     def index(self, k: int, **wanted: Any) -> list[int]:
-        """Where the models with these settings are, seed by seed."""
+        """The folders of the models with these settings, seed by seed."""
         models = self.run(k)["models"]
         return [m for m, model in enumerate(models) if all(model[key] == value for key, value in wanted.items())]
 
@@ -245,7 +245,7 @@ class Curves:
         return np.array([point[measure] for point in self.run(k)["curves"]])[:, self.index(k, **wanted)]
 
     def at(self, epoch: int, k: int) -> dict[str, Any] | None:
-        """What was measured after an epoch."""
+        """Return what was measured after an epoch."""
         return next((point for point in self.run(k)["curves"] if point["epoch"] == epoch), None)
 
     def trained(self) -> str:

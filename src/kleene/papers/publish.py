@@ -29,7 +29,7 @@ Raw = dict[str, dict[str, Any]]  # by task: arguments, finished, result
 
 
 def place(docs: Path, experiment: str, scale: str) -> Path:
-    """Where a result is published, without a suffix: results of the small scale say so in their name.
+    """The path of a published result, without a suffix. Results of the small scale say so in their name.
 
     >>> place(Path("docs/results"), "alta.frozen", "small").as_posix()
     'docs/results/alta/frozen-small'

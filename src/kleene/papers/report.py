@@ -116,7 +116,7 @@ def without_folders(words: Sequence[str]) -> str:
 
 
 def device() -> str:
-    """What the work ran on, in words."""
+    """Return what the work ran on, in words."""
     import torch
 
     if torch.cuda.is_available():

@@ -211,7 +211,7 @@ def _run_on_cluster(
 def run_remotely(
     work: Work, name: str, arguments: dict[str, Any], limit: float | None, storage: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """On a worker: do a task in a folder of its own; its result, and where it came from."""
+    """Do a task on a worker in a folder of its own; return its result, and where it came from."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kleene-") as made:
         folder = Path(made) / name
@@ -225,7 +225,7 @@ def run_remotely(
 
 
 def _alone() -> None:
-    """In a worker: one thread, and an end when its parent is gone."""
+    """Set up a worker: one thread, and an end when its parent is gone."""
     import torch
 
     torch.set_num_threads(1)

@@ -53,7 +53,7 @@ def rightmost(selector: Selector, value: SOp, default: Any = None) -> SOp:
 
 @dataclass(frozen=True)
 class Fragment:
-    """Where a program lies: the name of the fragment, the theorem about it, and how deeply attention nests."""
+    """The fragment in which a program lies: its name, the theorem about it, and how deeply attention nests."""
 
     name: str
     theorem: str

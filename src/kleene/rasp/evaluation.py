@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from kleene.common.means import is_number, mean
 from kleene.errors import InputError, ProgramError
@@ -47,7 +47,7 @@ class DefaultRASPEvaluator:
 
 
 class CausalEvaluator(DefaultRASPEvaluator):
-    """As `DefaultRASPEvaluator`; no position selects a position to its right."""
+    """A `DefaultRASPEvaluator` in which no position selects a position to its right."""
 
     causal = True
 
@@ -122,7 +122,7 @@ def selects(predicate: Callable[[Any, Any], Any], key: Value, query: Value) -> b
 
 
 def aggregated(sop: Aggregate, values: list[Value]) -> Value:
-    """What an aggregate makes of the selected values."""
+    """Return what an aggregate makes of the selected values."""
     if not values:
         return sop.default
     if isinstance(sop, AggregateFirst | AggregateLast):
@@ -159,6 +159,12 @@ _RULES: dict[type, Callable[[_Run, Any], Any]] = {
 }
 
 
+@overload
+def evaluate(expr: SOp, xs: Sequence[Value]) -> list[Any]: ...
+@overload
+def evaluate(expr: Selector, xs: Sequence[Value]) -> list[list[bool]]: ...
+@overload
+def evaluate(expr: RASPExpr, xs: Sequence[Value]) -> list[Any]: ...
 def evaluate(expr: RASPExpr, xs: Sequence[Value]) -> Any:
     """Evaluate an s-op or a selector on a sequence.
 

@@ -10,7 +10,7 @@ import enum
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kleene.errors import ProgramError
 
@@ -111,6 +111,10 @@ class SOp(RASPExpr):
 
     default_name = "sop"
     __hash__ = object.__hash__
+
+    if TYPE_CHECKING:
+
+        def __call__(self, xs: Sequence[Value]) -> list[Any]: ...
 
     if True:  # for type checkers: the operators are installed below
 
@@ -396,6 +400,10 @@ class Selector(RASPExpr):
     """Which positions each position selects. `&`, `|` and `~` combine selectors."""
 
     default_name = "selector"
+
+    if TYPE_CHECKING:
+
+        def __call__(self, xs: Sequence[Value]) -> list[list[bool]]: ...
 
     def __and__(self, other: Selector) -> Selector:
         return selector_and(self, other)

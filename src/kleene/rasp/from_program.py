@@ -116,7 +116,7 @@ class _Writer:
         return self.rasp.SequenceMap(read, mean, self.rasp.SelectorWidth(selector))
 
     def sides(self, name: str | None, limits: Any, state: dict[str, Any]) -> Any:
-        """What a position shows to a head: its key or query, and whether it has the values that limit the head."""
+        """Return what a position shows to a head: its key or query, and whether the head's limits admit it."""
         kinds = self.spec.kinds
         shown = [state[name]] if name is not None else [self.rasp.Map(lambda t: 0, self.rasp.tokens)]
         wanted = [kinds[limit].values[index] for limit, index in limits]

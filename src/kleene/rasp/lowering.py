@@ -27,7 +27,7 @@ MAX_FORM = 300_000  # values of a form
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where a step reads an atom: raw = Σ terms[variable][index], and places[raw − low] in the atom's domain."""
+    """The source of an atom that a step reads: raw = Σ terms[variable][index], at places[raw − low] of its domain."""
 
     terms: dict[str, tuple[int, ...]]
     low: int
@@ -41,13 +41,13 @@ class Source:
 
     @classmethod
     def of_classes(cls, name: str, places: Sequence[int], part: np.ndarray, atom: Atom) -> Source:
-        """Of one head, whose values fall into the classes of a partition; each class is read as its first value."""
+        """The source of one head: its values fall into the classes of a partition, each read as its first value."""
         first = np.unique(part, return_index=True)[1]
         return cls({name: tuple(range(len(places)))}, 0, tuple(int(first[part[p]]) for p in places), atom)
 
     @classmethod
     def sum_of(cls, terms: Mapping[str, tuple[int, ...]], places: Sequence[int], atom: Atom, first: int = 0) -> Source:
-        """Of several heads, whose sums begin at `first`. Sums that no run has are read as the nearest that one has."""
+        """The source of several heads, whose sums begin at `first`. Sums that no run has are read as the nearest."""
         low, high = sum(min(t) for t in terms.values()), sum(max(t) for t in terms.values())
         inside = [places[min(max(raw - first, 0), len(places) - 1)] for raw in range(low, high + 1)]
         return cls(dict(terms), low, tuple(inside), atom)

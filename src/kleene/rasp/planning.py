@@ -1,4 +1,4 @@
-"""From analysed s-ops to a program: which variables hold what, which layer has which heads, and what each step writes.
+"""Plan a program from analysed s-ops: which variables hold what, which heads each layer has, what each step writes.
 
 A head needs its query, key and value in variables before its layer; the step of a layer writes them from what the heads
 of that layer have just read. A function of the token alone, or of the index alone, is in the embedding.
@@ -302,7 +302,7 @@ class Planner:
         return Head(query, key, plan.value.variable, offsets, plan.default, output, None, among, prefer=plan.prefer)
 
     def _updates(self, number: int, read: dict[int, Source]) -> list[GuardedUpdate]:
-        """What the step of a layer writes."""
+        """Return what the step of a layer writes."""
         made = []
         for root in self.roots.values():
             if self.ready(root) == number and len(root.kind) > 1:

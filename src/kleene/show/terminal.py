@@ -197,7 +197,7 @@ def updates_text(updates: Updates) -> str:
 
 
 def assignment_text(spec: Spec, update: GuardedUpdate | WordUpdate) -> str:
-    """What an update writes: `value_out := (carry + a + b) % 10`."""
+    """The text of what an update writes: `value_out := (carry + a + b) % 10`."""
     made = update.assignment.describe() if isinstance(update, WordUpdate) else _result_text(spec, update)
     return f"{update.variable} := {made}"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from kleene.common.tokens import Tokens
 from kleene.errors import InputError
 from kleene.machines.program import ProgramClass
 from kleene.training.options import names_of, reject_unknown, take
@@ -13,7 +14,7 @@ SUPERVISIONS = ("trace", "end-to-end")
 
 
 def learn_program(
-    program: ProgramClass, inputs: Sequence[Sequence[int]], *, supervision: str = "trace", **options: Any
+    program: ProgramClass, inputs: Iterable[Tokens], *, supervision: str = "trace", **options: Any
 ) -> Any:
     """A network that learned a program from its runs on inputs, with `.metrics`.
 
@@ -29,7 +30,9 @@ def learn_program(
     """
     if supervision not in SUPERVISIONS:
         raise InputError(f"supervision {supervision!r}: unknown; there are {', '.join(SUPERVISIONS)}")
-    given = [program.spec.check_input(tokens) for tokens in inputs]
+    given = program.spec.check_inputs(inputs)
+    if options.get("test") is not None:
+        options["test"] = program.spec.check_inputs(options["test"])
     if supervision == "trace":
         from kleene.training.from_traces import FROM_TRACES, learn_from_traces
 

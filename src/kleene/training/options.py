@@ -47,7 +47,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where a run lives.
+    """The place of a run.
 
     folder: for checkpoints and metrics; the same call goes on from there.
     save_seconds: seconds between checkpoints.

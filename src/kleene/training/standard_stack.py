@@ -191,7 +191,7 @@ class PackedWords:
         return torch.cat([entries, start + long - 1])
 
     def _starts(self, chosen: Tensor, count: int) -> list[int] | None:
-        """Where each word starts: longest first, each in the fullest row that has room; None where one has no room."""
+        """The start of each word: longest first, each in the fullest row that has room; None where one has no room."""
         lengths = self.lengths[chosen].tolist()
         by_room: list[list[int]] = [[] for _ in range(self.width + 1)]
         by_room[self.width] = list(range(count))
@@ -216,7 +216,7 @@ class PackedWords:
         return count + 1
 
     def unpacked(self, packed: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Of `count` words packed for each text: tokens and their places (text, position), the mask (text, row, query,
+        """Pack `count` words into each text: tokens and their places (text, position), the mask (text, row, query,
         key), last positions and labels (text, word).
         """
         entries, last = packed[:, :-count], packed[:, -count:]
@@ -304,6 +304,6 @@ def train_standards(
 
 
 def _alone(entry: Metrics, n: int) -> Metrics:
-    """What one network has of the metrics of a stack; the stack's loss is the sum of its networks' mean losses."""
+    """Return one network's part of the metrics of a stack, whose loss is the sum of its networks' mean losses."""
     share = entry["losses"][n] / sum(entry["losses"])
     return {"step": entry["step"], "loss": entry["loss"] * share, "accuracy": entry["accuracy"][n]}

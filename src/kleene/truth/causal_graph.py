@@ -18,7 +18,7 @@ from kleene.machines.kinds import Kind, Value
 from kleene.machines.program import LayerProgram, ProgramClass
 from kleene.machines.spec import HeadSpec
 from kleene.machines.trace import HeadOutput, States
-from kleene.truth.games import Input, tokens_of
+from kleene.truth.games import Input
 
 MAX_VALUES = 16  # interventions on one node; a wider range is sampled evenly
 MAX_NODES = 20_000
@@ -228,7 +228,7 @@ def causal_graph(program: ProgramClass, input: Input, *, max_layers: int = 10_00
     """
     if not isinstance(program, ProgramClass):
         raise InputError(f"causal_graph: a {type(program).__name__}; give an attention program")
-    tokens = tokens_of(program, input)
+    tokens = program.spec.check_input(input)
     if program.spec.max_tokens is not None:
         raise InputError(f"{program.spec.name}: appends tokens; a causal graph is of one run without that")
     run = _Builder(program, tokens, max_layers)

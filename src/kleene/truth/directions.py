@@ -24,7 +24,7 @@ INPUTS = 512  # random ones, for measured directions
 
 
 def given_directions(net: Transformer, basis: Tensor | None = None) -> dict[str, Tensor]:
-    """By variable and head, the direction of each value: (value, dim).
+    """Map each variable and head to the direction of each value: (value, dim).
 
     - `net`: a compiled network.
     - `basis`: of the network that it was rotated to, (dim, feature).
@@ -36,7 +36,7 @@ def given_directions(net: Transformer, basis: Tensor | None = None) -> dict[str,
 
 @torch.no_grad()
 def measured_directions(parts: SmallParts, tables: Tables) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """By node of a trained network, the direction of each value that occurs there; and what share they explain.
+    """Map each node of a trained network to the direction of each value that occurs there, and the share they explain.
 
     - `parts`: the network.
     - `tables`: its program alone.
@@ -65,7 +65,7 @@ def write_directions(folder: Path, directions: dict[str, Tensor]) -> None:
 
 
 def places_of(parts: CompiledParts | SmallParts) -> dict[str, dict[str, Any]]:
-    """Where each head and variable is in a layer: the number of the head, and the numbers of units, its neurons."""
+    """The place of each head and variable in a layer: the number of the head, and the numbers of units, its neurons."""
     if isinstance(parts, CompiledParts):
         heads: list[dict[str, Any]] = [
             {"head": head, "values": [values.start, values.stop]} for head, values in parts.values

@@ -105,7 +105,7 @@ class Order:
             raise InputError(f"kind {self.kind!r}: unknown; there are {', '.join(LEVELS)}")
         if self.level not in LEVELS[self.kind]:
             known = ", ".join(LEVELS[self.kind])
-            raise InputError(f"level {self.level!r}: unknown for a {self.kind}; there are {known}")
+            raise InputError(f"level {self.level!r}: unknown for kind {self.kind!r}; there are {known}")
         for name, number, least, most in (
             ("depth", self.depth, 1, 20),
             ("variables", self.variables, 2, 12),
@@ -311,10 +311,11 @@ def _labels(tables: Any, accepting: Any, machines: list[DFA], codes: torch.Tenso
 
 def _as_network(machine: DFA, units: int, w: Any, v: Any, b: Any, out: Any, bias: Any) -> GatedRNN:
     net = GatedRNN(machine.alphabet, "lstm", units, "float64", {"machine": machine.to_json()})
+    cell = dict(net.recurrent.named_parameters())
     with torch.no_grad():
-        net.recurrent.weight_ih_l0.copy_(w[:, : len(machine.alphabet) + 1])
-        net.recurrent.weight_hh_l0.copy_(v)
-        net.recurrent.bias_ih_l0.copy_(b)
+        cell["weight_ih_l0"].copy_(w[:, : len(machine.alphabet) + 1])
+        cell["weight_hh_l0"].copy_(v)
+        cell["bias_ih_l0"].copy_(b)
         net.out.weight.copy_(out[None])
         net.out.bias.copy_(bias)
     return net
@@ -392,7 +393,7 @@ def _build(order: Order, target: Path, workers: int, progress: Callable[[int], N
 
 
 def _brief(place: Path) -> dict[str, Any]:
-    """What a model is, from its truth file."""
+    """Return what a model is, from its truth file."""
     truth = read_json(place / "truth.json")
     return {key: truth[key] for key in BRIEFLY}
 
@@ -414,7 +415,7 @@ def _build_stacks(order: Order, target: Path, runner: Runner) -> list[dict[str, 
 
 
 def one_thread() -> None:
-    """For worker processes."""
+    """Limit a worker process to one thread."""
     torch.set_num_threads(1)
 
 

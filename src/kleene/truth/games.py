@@ -238,6 +238,8 @@ def chances_of(given: Chances, symbols: Sequence[Any], length: int) -> Array:
     """
     if given is None:
         return np.full((length, len(symbols)), 1 / len(symbols))
+    if isinstance(given, str) or not isinstance(given, Mapping | Sequence):
+        raise InputError(f"distribution: {given!r:.60}; give probabilities by symbol, such as {{'0': 0.9, '1': 0.1}}")
     rows = [given] * length if isinstance(given, Mapping) else list(given)
     if len(rows) != length:
         raise InputError(f"distribution: {len(rows)} mappings for {length} symbols; give one, or one per symbol")
@@ -268,6 +270,8 @@ def game_of(machine: Machine, word: Input, distribution: Chances = None, positio
     distribution: how symbols outside a coalition are drawn.
     position: for attention programs, the position whose output counts; by default the last.
     """
+    if not hasattr(word, "__len__") or not hasattr(word, "__iter__"):
+        raise InputError(f"word {word!r:.60}: give text, or a sequence of symbols")
     if isinstance(machine, ProgramClass):
         return _program_game(machine, word, distribution, position)
     if position is not None:
@@ -341,7 +345,7 @@ def _transducer_game(machine: Transducer, word: Any, given: Chances) -> ProductG
 
 
 def _axes(codes: Sequence[int], chances: Array) -> list[tuple[int, ...]]:
-    """By position, the symbols that can stand there, and the word's own."""
+    """The symbols that can stand at each position, and the word's own."""
     axes = [tuple(sorted({own, *np.flatnonzero(row).tolist()})) for own, row in zip(codes, chances)]
     if (words := prod(map(len, axes))) > MAX_WORDS:
         raise NotSupported(
@@ -373,7 +377,7 @@ def _answers_game(machine: Any, word: Any, given: Chances) -> TableGame:
 
 def _program_game(program: ProgramClass, word: Any, given: Chances, position: int | None) -> TableGame:
     """The value: whether the output at a position is the same as on the word itself."""
-    tokens = tokens_of(program, word)
+    tokens = program.spec.check_input(word)
     size = len(tokens)
     at = size - 1 if position is None else position
     if not isinstance(at, int) or not -size <= at < size:
@@ -390,15 +394,6 @@ def _program_game(program: ProgramClass, word: Any, given: Chances, position: in
         ) from None
     wanted = program.run(tokens)[at]
     return _table((float(output[at] == wanted) for output in outputs), tokens, chances, symbols)
-
-
-def tokens_of(program: ProgramClass, word: Any) -> list[int]:
-    """The tokens of an input; text goes through the program's `encode`."""
-    if isinstance(word, str):
-        if not hasattr(program, "encode"):
-            raise InputError(f"{program.spec.name}: takes no text; give tokens, such as [2, 1, 0]")
-        word = program.encode(word)
-    return list(program.spec.check_input(word))
 
 
 def run_all(program: ProgramClass, inputs: Sequence[Sequence[int]]) -> list[Any]:

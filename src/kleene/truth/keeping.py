@@ -34,7 +34,7 @@ def _largest(scores: Array, count: int) -> Array:
 
 
 def _both(stays: Callable[[Array], float], choices: list[Array]) -> Measured:
-    """From the share of answers that stay if a mask of parts is changed, for each choice of kept parts."""
+    """Measure choices of kept parts; `stays` gives the share of answers that stay if a mask of parts is changed."""
     lost = 1 - stays(np.ones_like(choices[0]))
     if lost <= 0:
         return NOTHING_KEPT
@@ -44,7 +44,7 @@ def _both(stays: Callable[[Array], float], choices: list[Array]) -> Measured:
 
 
 def keep_nodes(graph: CircuitGraph, scores: Array) -> Measured:
-    """For interchanged nodes."""
+    """Measure scores of nodes, by interchanging the nodes that are not kept."""
     answer = graph.clean.logits.argmax(-1)
 
     @torch.no_grad()
@@ -56,7 +56,7 @@ def keep_nodes(graph: CircuitGraph, scores: Array) -> Measured:
 
 
 def keep_edges(graph: CircuitGraph, scores: Array) -> Measured:
-    """For interchanged edges."""
+    """Measure scores of edges, by interchanging the edges that are not kept."""
     answer = graph.clean.logits.argmax(-1)
 
     @torch.no_grad()
@@ -68,7 +68,7 @@ def keep_edges(graph: CircuitGraph, scores: Array) -> Measured:
 
 
 def _symbols(reading: Reading, choices: list[Array]) -> Measured:
-    """For redrawn symbols, for each choice of kept symbols. All words run in one batch."""
+    """Measure each choice of kept symbols, by redrawing the others. All words run in one batch."""
     own, size = np.array(reading.codes), len(reading)
     drawn = np.random.default_rng(0).integers(reading.symbols, size=(DRAWS, size))
     masks = [np.ones(size, dtype=bool), *(~choice for choice in choices), *choices]
@@ -80,12 +80,12 @@ def _symbols(reading: Reading, choices: list[Array]) -> Measured:
 
 
 def keep_symbols(reading: Reading, scores: Array) -> Measured:
-    """For symbols: the one with the largest score, the two, and so on, all but one at most."""
+    """Measure scores of symbols: keep the one with the largest score, the two, and so on, all but one at most."""
     return _symbols(reading, [_largest(scores, count) for count in range(1, len(reading))])
 
 
 def keep_pairs(reading: Reading, scores: Array) -> Measured:
-    """For pairs: the symbols of the largest pairs, in the order in which they appear."""
+    """Measure scores of pairs: keep the symbols of the largest pairs, in the order in which they appear."""
     size = len(reading)
     rows, columns = np.triu_indices(size, 1)
     order = np.argsort(-np.abs(np.nan_to_num(scores[rows, columns])), kind="stable")

@@ -83,7 +83,7 @@ def exact_effects(machine: Any, word: Any) -> dict[str, Any]:
 
 
 def output_effects(tables: Tables, word: list[int]) -> dict[str, Any]:
-    """Of one program, on its output at the last position: whether it is what it is on the word."""
+    """The exact effects on whether a program's output at the last position stays as it is on the word."""
 
     def outputs(words: Any) -> Any:
         return tables.run(torch.tensor(words)[None])[1][0, :, -1].numpy()
@@ -96,7 +96,7 @@ def output_effects(tables: Tables, word: list[int]) -> dict[str, Any]:
 def truth_about(
     level: str, seed: int, index: int, program: ProgramClass, tables: Tables, effects: Tensor, inputs: list[list[int]]
 ) -> dict[str, Any]:
-    """What every truth file of a program holds."""
+    """Return what every truth file of a program holds."""
     return {
         "version": VERSION,
         "kind": "program",

@@ -207,7 +207,7 @@ class _Tiles:
         return found
 
     def _bijections(self, first: int, group: set[int]) -> dict[int, dict[int, int]]:
-        """For each set of a class, the map by which some word takes the representative to it."""
+        """Map each set of a class to the map by which some word takes the representative to it."""
         maps = {first: {q: q for q in self.sets[first]}}
         queue = [first]
         for i in queue:

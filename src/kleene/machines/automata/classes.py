@@ -268,7 +268,7 @@ def solvable(dfa: DFA) -> Verdict:
 
 
 def _perfect_core(elements: frozenset[Permutation]) -> frozenset[Permutation]:
-    """Where the series of commutator subgroups ends: one element for a solvable group."""
+    """The last group of the series of commutator subgroups: one element for a solvable group."""
     current = elements
     while len(current) >= 60:  # smaller groups are solvable
         commutators = derived(current)

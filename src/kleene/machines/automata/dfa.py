@@ -426,7 +426,7 @@ class DFA:
 
     @cached_property
     def classes(self) -> Classes:
-        """For each class of languages, whether this language is in it, with a witness."""
+        """Whether this language is in each class of languages, with a witness."""
         from kleene.machines.automata.classes import classify
 
         return classify(self)

@@ -100,7 +100,7 @@ class Algebra:
         return self.empty if body in (self.nothing, self.empty) else self._make(STAR, (body,), True)
 
     def _under_star(self, part: Term) -> list[Term] | None:
-        """What a part of a starred union can be replaced by: x* and xx* by x, x?y* by x and y."""
+        """Return what a part of a starred union can be replaced by: x* and xx* by x, x?y* by x and y."""
         if part.kind == STAR:
             return [part.parts[0]]
         if part.kind == CONCAT and part.parts and part.nullable:

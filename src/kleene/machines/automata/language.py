@@ -94,7 +94,7 @@ class Language:
         return int(self._ways(_checked(length))[self.dfa.start])
 
     def _ways(self, length: int) -> np.ndarray:
-        """For each state, the number of words of this length that lead to an accepting state."""
+        """The number of words of this length that lead from each state to an accepting one."""
         if (length + 1) * len(self.dfa) > MAX_COUNTS:
             raise InputError(f"language: length {length:,} and {len(self.dfa):,} states are too large to count words")
         while len(self._counts) <= length:

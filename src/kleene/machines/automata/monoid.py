@@ -97,7 +97,7 @@ class Monoid:
         return bool(self.dfa.accepting[self.maps[element, self.dfa.start]])
 
     def periods(self) -> np.ndarray:
-        """For each element x, whether its powers never settle: xⁿ ≠ xⁿ⁺¹ for all n."""
+        """Whether the powers of each element x never settle: xⁿ ≠ xⁿ⁺¹ for all n."""
         power = self.maps.astype(np.int64)
         step = power.copy()
         for _ in range(max(1, int(self.maps.shape[1]).bit_length())):

@@ -29,7 +29,7 @@ def prefixes(dfa: DFA) -> DFA:
 
 
 def alive(dfa: DFA) -> np.ndarray:
-    """For each state, whether some word leads from it to an accepting one."""
+    """Whether some word leads from each state to an accepting one."""
     return distances(dfa) >= 0
 
 

@@ -57,7 +57,7 @@ def shown(pattern: str) -> str:
 
 
 class Positions:
-    """From a position lead empty moves, or one move that reads a symbol, or one assertion.
+    """A position with empty moves, with one move that reads a symbol, or with one assertion.
 
     Empty moves are in the matcher's order of attempts. The order matters only inside an atomic group, where a
     position's entry in `stops` is the end of the group.

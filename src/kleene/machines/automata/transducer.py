@@ -372,7 +372,7 @@ def _longest(machine: Transducer) -> int:
 
 
 def _living(machine: Transducer) -> np.ndarray:
-    """For each state, whether a word from there can end."""
+    """Whether some word from each state can end."""
     from kleene.machines.automata.operations import alive
 
     return alive(machine.domain())[: len(machine)]

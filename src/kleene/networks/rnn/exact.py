@@ -20,6 +20,9 @@ from kleene.networks.rnn.matrix import (
 )
 
 if TYPE_CHECKING:
+    from torch import device as Device
+    from torch import dtype as Dtype
+
     from kleene.networks.rnn.torch_rnn import SimpleRNN
 
 
@@ -140,7 +143,7 @@ class ExactRNN:
 
     @cached_property
     def _base(self) -> list[tuple[dict[int, Number], dict[int, Number]]]:
-        """For each symbol W x + b, whole and without its negative part."""
+        """W x + b for each symbol, whole and without its negative part."""
         result = []
         for column in self.W.by_column():
             base = dict(self.b)
@@ -215,11 +218,15 @@ class ExactRNN:
             module.watch(self.largest)
         return module
 
-    def torch(self, **options: Any) -> SimpleRNN:
-        """The same network as a torch module, a `SimpleRNN`; raises NotExact if it would round."""
+    def torch(self, *, dtype: Dtype | None = None, device: str | Device = "cpu") -> SimpleRNN:
+        """The same network as a torch module, a `SimpleRNN`; raises NotExact if it would round.
+
+        dtype: the number format, by default the smaller of float32 and float64 that is exact.
+        device: where the module lives.
+        """
         from kleene.networks.rnn.torch_rnn import SimpleRNN
 
-        return SimpleRNN.from_exact(self, **options)
+        return SimpleRNN.from_exact(self, dtype, device)
 
     def on_fractions(self) -> Self:
         """The same network with every weight a `Fraction`: a baseline to compare with."""

@@ -59,7 +59,7 @@ class GatedRNN(nn.Module):
             )
         self.about = {} if about is None else about
         make, _ = CELLS[cell]
-        self.recurrent = make(len(self.alphabet) + 1, units, batch_first=True, dtype=DTYPES[dtype])
+        self.recurrent: nn.LSTM | nn.GRU = make(len(self.alphabet) + 1, units, batch_first=True, dtype=DTYPES[dtype])
         self.out = nn.Linear(units, 1, dtype=DTYPES[dtype])
         with torch.no_grad():
             for parameter in self.parameters():

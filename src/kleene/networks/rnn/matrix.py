@@ -53,14 +53,14 @@ class Matrix:
         )
 
     def by_column(self) -> list[list[tuple[int, Number]]]:
-        """For each column its (row, entry) pairs."""
+        """The (row, entry) pairs of each column."""
         result: list[list[tuple[int, Number]]] = [[] for _ in range(self.columns)]
         for (i, j), value in self.entries.items():
             result[j].append((i, value))
         return result
 
     def by_row(self) -> list[list[tuple[int, Number]]]:
-        """For each row its (column, entry) pairs."""
+        """The (column, entry) pairs of each row."""
         result: list[list[tuple[int, Number]]] = [[] for _ in range(self.rows)]
         for (i, j), value in self.entries.items():
             result[i].append((j, value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import torch
 
 from kleene.common.alphabet import Word, encode
 from kleene.common.output import Output
-from kleene.common.text import Text, encode_text, is_symbols
+from kleene.common.text import Text, encode_text
+from kleene.common.tokens import Tokens, check_tokens, list_of_inputs, read_tokens
 from kleene.errors import FileError, InputError, NotSupported
 from kleene.files import check_version, read_json, write_json, written_atomically
 from kleene.networks.rnn import files as exact_files
@@ -89,30 +90,16 @@ class SequenceRNN:
 
     # --- programs ---
 
-    def tokens(self, given: str | Sequence[Any]) -> list[int]:
+    def tokens(self, given: Tokens) -> list[int]:
         """An input of the program, tokens or text, as tokens."""
         about = self.about.get("program")
         if not isinstance(about, dict):
             raise NotSupported(f"{self.name}: it was not compiled from a program; use write")
         text = None if about.get("text") is None else Text.from_json(about["text"])
-        found: list[Any]
-        if isinstance(given, str):
-            found = encode_text(text, given, self.name)
-        elif text is not None and is_symbols(given):
-            found = text.numbers(given, self.name)
-        else:
-            found = list(given)
-        positions = about.get("positions")
-        if not found or (positions is not None and len(found) > positions):
-            raise InputError(f"{self.name}: an input of {len(found)} tokens; it takes 1 to {positions or 'any number'}")
-        for place, token in enumerate(found):
-            if not isinstance(token, int) or not 0 <= token < len(self.alphabet):
-                raise InputError(
-                    f"{self.name}: token {token!r} at position {place} is not in 0 … {len(self.alphabet) - 1}"
-                )
-        return found
+        found = read_tokens(given, self.name, text, lambda one: encode_text(text, one, self.name))
+        return check_tokens(found, self.name, len(self.alphabet), about.get("positions"))
 
-    def run(self, tokens: str | Sequence[int]) -> Output:
+    def run(self, tokens: Tokens) -> Output:
         """The output at each position, or the tokens that a decoder appends. `layers` counts the symbols read."""
         given = self.tokens(tokens)
         about = self.about["program"]
@@ -132,9 +119,9 @@ class SequenceRNN:
             sequence.append(made[-1])
             number = next(numbers)
 
-    def run_batch(self, inputs: Sequence[Sequence[int]]) -> list[Output]:
+    def run_batch(self, inputs: Iterable[Tokens]) -> list[Output]:
         """`run` on each input."""
-        return [self.run(tokens) for tokens in inputs]
+        return [self.run(tokens) for tokens in list_of_inputs(inputs, self.name)]
 
     # --- files ---
 

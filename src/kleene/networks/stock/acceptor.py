@@ -79,7 +79,7 @@ class StockAcceptor:
         return f"{self.class_name}: {s['layers']} layers, residual {s['residual']}, {s['parameters']:,} parameters"
 
     def accepted(self, logits: torch.Tensor) -> torch.Tensor:
-        """What logits (…, token) say."""
+        """Return what logits (…, token) say."""
         return logits[..., self.start + 2] > logits[..., self.start + 1]
 
     @torch.no_grad()
@@ -112,7 +112,7 @@ class StockAcceptor:
         return cache, answer
 
     def after(self, cache: Any) -> Iterator[tuple[bytes, Callable[[], Any], bool]]:
-        """For each symbol: the key of the cache after it, the cache, and whether the word so far is accepted."""
+        """Read each symbol: the key of the cache after it, the cache, and whether the word so far is accepted."""
         count = len(self.alphabet)
         groups = [list(range(count))] if self.batched else [[symbol] for symbol in range(count)]
         for symbols in groups:
@@ -130,7 +130,7 @@ class StockAcceptor:
         raise NotImplementedError
 
     def keys(self, cache: Any) -> list[bytes]:
-        """For each row of a cache, every number of it that the next token's step reads.
+        """Every number of each row of a cache that the next token's step reads.
 
         A convolution over K positions keeps K of them. It reads K − 1 beside the new one, where its weight is not 0.
         """

@@ -5,15 +5,15 @@ The saved folder runs without Kleene: `AutoModelForCausalLM` and `AutoTokenizer`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import index
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from kleene.common.output import Output
+from kleene.common.tokens import Tokens, check_tokens, list_of_inputs, read_tokens
 from kleene.errors import InputError, NotSupported
 from kleene.networks.stock.tokenizer import check_symbols
 
@@ -167,25 +167,17 @@ class StockModel:
         model.load_state_dict(self.tensors, strict=True)
         return model.eval().requires_grad_(False)
 
-    def check_input(self, tokens: Sequence[Any]) -> list[int]:
+    def check_input(self, given: Tokens) -> list[int]:
         """Convert an input, tokens or a text, to ints, or raise an error that says what is wrong."""
-        given = self.encode(tokens) if isinstance(tokens, str) else list(tokens)
-        if not given:
-            raise InputError(f"{self.name}: the input is empty; give at least one token")
-        if len(given) > self.length:
-            raise InputError(f"{self.name}: the input has {len(given)} tokens; this model takes at most {self.length}")
-        for place, token in enumerate(given):
-            if not hasattr(token, "__index__") or not 0 <= token < self.first:
-                raise InputError(f"{self.name}: token {token!r} at position {place} is outside 0 … {self.first - 1}")
-        return [index(token) for token in given]
+        return check_tokens(read_tokens(given, self.name, None, self.encode), self.name, self.first, self.length)
 
-    def run(self, tokens: str | Sequence[int]) -> Output:
+    def run(self, tokens: Tokens) -> Output:
         """The tokens that the model appends to one input, tokens or a text; `.text` is them as text."""
         return self.run_batch([tokens])[0]
 
-    def run_batch(self, inputs: Sequence[str | Sequence[int]]) -> list[Output]:
+    def run_batch(self, inputs: Iterable[Tokens]) -> list[Output]:
         """The tokens that the model appends to each input, by its own `generate` in batches with left padding."""
-        checked = [self.check_input(tokens) for tokens in inputs]
+        checked = [self.check_input(tokens) for tokens in list_of_inputs(inputs, self.name)]
         if self._model is None:
             self._model = self.model()
         if self.program["max_tokens"] is None:
@@ -204,16 +196,16 @@ class StockModel:
 
     # --- languages ---
 
-    def accepts(self, word: str | Sequence[int]) -> bool:
+    def accepts(self, word: Tokens) -> bool:
         """Whether a word is complete: the model allows it to end. For models that know the allowed tokens."""
         return self.accepts_batch([word])[0]
 
-    def accepts_batch(self, words: Sequence[str | Sequence[int]]) -> list[bool]:
+    def accepts_batch(self, words: Iterable[Tokens]) -> list[bool]:
         """Whether the model allows each word to end."""
         stop = self.program["stop"]
         if self.claim.get("choices") is None or stop is None:
             raise NotSupported(f"{self.name}: it does not know which tokens are allowed next; a regex_decoder does")
-        checked = [self.check_input(word) for word in words]
+        checked = [self.check_input(word) for word in list_of_inputs(words, self.name)]
         if self._model is None:
             self._model = self.model()
         return [bool(self._model(torch.tensor([[self.first, *ids]])).logits[0, -1, stop] > 0) for ids in checked]

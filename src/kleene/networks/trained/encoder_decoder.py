@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kleene.common.output import Output
+from kleene.common.tokens import check_tokens
 from kleene.errors import FileError, InputError, NotSupported, a_type
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 
@@ -294,15 +295,11 @@ class StandardTransformer(nn.Module):
 
 def padded(inputs: Sequence[Sequence[int]], config: StandardConfig, device: torch.device) -> tuple[Tensor, Tensor]:
     """Pad tokens to (batch, position); the mask tells real tokens from padding."""
-    longest = max(map(len, inputs))
-    if longest > config.max_length and config.positions == "absolute":
-        raise InputError(f"{config.name}: an input has {longest} tokens; it takes at most {config.max_length}")
-    bad = next((t for tokens in inputs for t in tokens if not 0 <= t < config.tokens), None)
-    if bad is not None or not all(map(len, inputs)):
-        what = "an input is empty" if bad is None else f"token {bad} is outside 0 … {config.tokens - 1}"
-        raise InputError(f"{config.name}: {what}")
-    rows = torch.tensor([[*tokens, *[0] * (longest - len(tokens))] for tokens in inputs], device=device)
-    lengths = torch.tensor([len(tokens) for tokens in inputs], device=device)
+    most = config.max_length if config.positions == "absolute" else None
+    checked = [check_tokens(list(tokens), config.name, config.tokens, most) for tokens in inputs]
+    longest = max(map(len, checked))
+    rows = torch.tensor([[*tokens, *[0] * (longest - len(tokens))] for tokens in checked], device=device)
+    lengths = torch.tensor([len(tokens) for tokens in checked], device=device)
     return rows, torch.arange(longest, device=device) < lengths[:, None]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from kleene.common.output import Output, check_layers
+from kleene.common.tokens import Tokens, list_of_inputs
 from kleene.errors import FileError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 from kleene.networks.transformer.dense import pad
-from kleene.networks.transformer.model import Transformer
+from kleene.networks.transformer.model import Config, Transformer
 
 VERSION = 1
 
@@ -45,7 +46,7 @@ class LearnedTransformer(nn.Module):
         self.metrics: list[dict[str, Any]] = []
 
     @property
-    def config(self) -> Any:
+    def config(self) -> Config:
         return self.base.config
 
     @property
@@ -66,24 +67,25 @@ class LearnedTransformer(nn.Module):
 
     @torch.no_grad()
     def run_batch(
-        self, inputs: Sequence[Sequence[int]], *, layers: int | None = None, max_layers: int | None = None
+        self, inputs: Iterable[Tokens], *, layers: int | None = None, max_layers: int | None = None
     ) -> list[Output]:
         """Run a batch of inputs.
 
-        inputs: token sequences.
+        inputs: token sequences, or texts where the program has an alphabet.
         layers: run exactly this many layers; by default each sequence runs until it halts.
         max_layers: the most layers; by default twice the number of tokens, plus two.
         """
-        if not inputs:
-            return []
         base = self.base
+        checked = [base.check_input(tokens) for tokens in list_of_inputs(inputs, base.config.name)]
+        if not checked:
+            return []
         check_layers(base.config.name, layers)
-        tokens, mask = pad([base.check_input(tokens) for tokens in inputs], self.device)
+        tokens, mask = pad(checked, self.device)
         fixed = layers if layers is not None else None if base.config.halts else base.config.layers
         x, number = base.embed(tokens), 0
-        rows, lengths = torch.arange(len(inputs), device=self.device), mask.sum(dim=1)
+        rows, lengths = torch.arange(len(checked), device=self.device), mask.sum(dim=1)
         limits = torch.full_like(lengths, max_layers) if max_layers is not None else 2 * lengths + 2
-        results: list[Output | None] = [None] * len(inputs)
+        results: list[Output | None] = [None] * len(checked)
         while number != fixed and len(rows):
             x = self.layer(number, x, mask)
             number += 1
@@ -99,9 +101,9 @@ class LearnedTransformer(nn.Module):
         for row, values, length in zip(rows.tolist(), self.base.read(x).tolist(), lengths.tolist()):
             results[row] = Output(values[:length], layers=number)
 
-    def run(self, tokens: Sequence[int], **options: Any) -> Output:
+    def run(self, tokens: Tokens, *, layers: int | None = None, max_layers: int | None = None) -> Output:
         """Run one input; see `run_batch`."""
-        return self.run_batch([tokens], **options)[0]
+        return self.run_batch([tokens], layers=layers, max_layers=max_layers)[0]
 
     def save(self, folder: str | Path) -> None:
         """Write to a folder: the compiled network in compiled/, mlp.safetensors and kleene.json."""

@@ -75,7 +75,7 @@ class StackedTransformer(nn.Module):
         return read + self.position_embedding[:, None, :length]
 
     def mixed(self, layer: int, x: Tensor) -> Tensor:
-        """What the heads read: (network, batch, position, heads × key)."""
+        """Return what the heads read: (network, batch, position, heads × key)."""
         count, batch, length, _ = x.shape
         size = (count, batch, length, 3, self.shape.heads, self.shape.key)
         flat = torch.baddbmm(self.heads_bias[layer], x.reshape(count, -1, self.shape.dim), self.into_heads[layer])

@@ -93,7 +93,7 @@ class VariableWeights:
 
     @property
     def starts(self) -> str:
-        """What its first value depends on."""
+        """The source of its first value: token, position or nothing."""
         if self.position_rows is not None and bool(self.position_rows.any()):
             return "from the position"
         return "the same everywhere" if bool((self.token_rows == self.token_rows[0]).all()) else "from the token"

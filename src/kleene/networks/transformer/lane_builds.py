@@ -85,7 +85,7 @@ def _library(source: str) -> Any:
 
 
 def _processor() -> str:
-    """What tells this kind of processor from others: code for one may not run on another."""
+    """Return what tells this kind of processor from others: code for one may not run on another."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -40,7 +40,7 @@ class Finder:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where everything is: the bits of the working row in words, the columns of all rows, and how heads find rows."""
+    """The place of everything: the working row's bits in words, the columns of all rows, and how heads find rows."""
 
     net: Transformer
     blocks: tuple[tuple[LookupHead, ...], ...]
@@ -144,7 +144,7 @@ class _Block:
     # --- the working row ---
 
     def _place(self, word: int) -> str:
-        """Where a word is kept: in the state, or in the working row's entry of a column."""
+        """The place of a word: in the state, or in the working row's entry of a column."""
         count = len(self.plan.words)
         return f"s[{word}]" if word < count else f"c{word - count}[{self.plan.at}]"
 
@@ -249,7 +249,7 @@ class _Block:
                 self._spread((held, self.plan.columns[column].size), source, target, count, weight, terms)
 
     def _by_column(self, head: LookupHead) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
-        """What a head copies, by the column that it comes from: (bit, target dimension, weight)."""
+        """Return what a head copies, by the column that it comes from: (bit, target dimension, weight)."""
         copies = head.copies
         for k, column in enumerate(self.plan.columns):
             entries = [
@@ -320,7 +320,7 @@ class _Block:
         return rest
 
     def _write_resting(self, head: LookupHead) -> None:
-        """What a head adds to the row that it finds; a row at rest, or the working row's entry of a column."""
+        """Return what a head adds to the row that it finds; a row at rest, or the working row's entry of a column."""
         row, found = self._find(head)
         if found == NONE:
             return
@@ -447,7 +447,7 @@ class _Block:
         return self.let(f"INT({self._total(reads)} >= {threshold})")
 
     def _masks(self, reads: Items) -> dict[int, tuple[int, int]]:
-        """For each word that is read, its bits with positive and with negative weights."""
+        """Map each word that is read to its bits with positive and with negative weights."""
         masks: dict[int, tuple[int, int]] = {}
         for dim, weight in reads:
             word, bit = self.home[dim]
@@ -500,7 +500,7 @@ class _Block:
             self._write_lanes(name, group.units[part], terms)
 
     def _write_lanes(self, on: str, units: Sequence[Unit], terms: dict[int, list[Term]]) -> None:
-        """What lanes write: lanes with neighbouring dimensions together, forwards or backwards."""
+        """Return what lanes write: lanes with neighbouring dimensions together, forwards or backwards."""
         count = len(units)
         forwards: dict[tuple[int, int, int], list[int]] = {}  # (word, weight, bit of lane 0) → lanes
         for lane, unit in enumerate(units):

@@ -198,7 +198,7 @@ class LaneRunner:
         return self.places[watch.dim]
 
     def _after(self, watch: Watch | None) -> int:
-        """What stops the run after a layer: 1 halts, 2 is watched, 0 goes on."""
+        """Return what stops the run after a layer: 1 halts, 2 is watched, 0 goes on."""
         if self.halts_now():
             return 1
         return 2 if watch and watch.sees((self.layers - 1) % self.cycle, self.row) else 0

@@ -45,7 +45,7 @@ class LanesRun(LaneRunner, WholeNumberRun):
         self.fill(rows, self.plan.at, self.plan.words, self.plan.columns, tables, blocks, code)
 
     def _plan(self, rows: TokenRows, at: int) -> tuple[Plan, list[Array]]:
-        """Where everything is."""
+        """The place of everything."""
         row = rows.rows([at])[0]
         columns = _columns(self.net, rows, self.known.blocks)
         in_columns = {dim for column in columns if column.offset is None for dim in column.dims}

@@ -6,11 +6,10 @@ is the null value. The MLP block is two residual halves, each x + B·clip(A·x +
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
@@ -20,7 +19,8 @@ from kleene.common.alphabet import Word
 from kleene.common.decision import Decision
 from kleene.common.output import Output, check_layers
 from kleene.common.residual import Layout
-from kleene.common.text import Text, are_tokens, encode_text, is_symbols
+from kleene.common.text import Text, encode_text
+from kleene.common.tokens import Tokens, check_tokens, list_of_inputs, read_tokens
 from kleene.common.vocabulary import Vocabulary
 from kleene.errors import DidNotHalt, InputError
 from kleene.networks.formats import check_transformer
@@ -320,7 +320,7 @@ class Transformer(nn.Module):
         return x if places is None else x + places
 
     def places(self, start: int, stop: int) -> Tensor | None:
-        """What the positions start … stop − 1 add to the first residual stream (position, dim); None: nothing."""
+        """Return what positions start … stop − 1 add to the first residual stream (position, dim); None: nothing."""
         rows = None if self.config.positions is None else self.position_embedding[start:stop]
         for first, bits, offset in self.config.counted:
             place = torch.arange(start, stop, device=self.device) + offset
@@ -393,7 +393,7 @@ class Transformer(nn.Module):
 
     def run(
         self,
-        tokens: str | Sequence[int],
+        tokens: Tokens,
         *,
         layers: int | None = None,
         max_layers: int = 10_000,
@@ -405,7 +405,7 @@ class Transformer(nn.Module):
 
     def run_batch(
         self,
-        inputs: Sequence[str | Sequence[int]],
+        inputs: Iterable[Tokens],
         *,
         layers: int | None = None,
         max_layers: int = 10_000,
@@ -423,10 +423,10 @@ class Transformer(nn.Module):
             evaluators.py). By default the quickest that runs these weights.
         watch: called as `watch(layer, rows, residual)` after every layer (dense).
         """
-        if not inputs:
+        checked = [self.check_input(tokens) for tokens in list_of_inputs(inputs, self.config.name)]
+        if not checked:
             return []
         check_transformer(self)
-        checked = [self.check_input(tokens) for tokens in inputs]
         self._count(layers)
         if self.config.shape == "decoder":
             made = self.decode_batch(checked, layers=layers, check=check, evaluator=evaluator)
@@ -513,27 +513,10 @@ class Transformer(nn.Module):
         limits = (self.config.positions, self.config.max_length)
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def check_input(self, tokens: str | Sequence[Any]) -> list[int]:
+    def check_input(self, given: Tokens) -> list[int]:
         """Return the input as a list of ints, or raise an error that says what is wrong with it."""
-        c = self.config
-        if isinstance(tokens, str):
-            tokens = self.encode(tokens)
-        elif is_symbols(tokens) and self.text is not None:
-            tokens = self.text.numbers(tokens, c.name)
-        try:
-            given = list(tokens)
-        except TypeError:
-            raise InputError(f"{c.name}: the input must be a list of tokens, not {tokens!r}") from None
-        if not given:
-            raise InputError(f"{c.name}: the input is empty; give at least one token")
-        if self.longest is not None and len(given) > self.longest:
-            raise InputError(f"{c.name}: the input has {len(given)} tokens; this network takes at most {self.longest}")
-        if are_tokens(given, c.tokens):
-            return given
-        for place, token in enumerate(given):
-            if not hasattr(token, "__index__") or not 0 <= token < c.tokens:
-                raise InputError(f"{c.name}: token {token!r} at position {place} is outside 0 … {c.tokens - 1}")
-        return [index(token) for token in given]
+        name = self.config.name
+        return check_tokens(read_tokens(given, name, self.text, self.encode), name, self.config.tokens, self.longest)
 
     def decode_batch(
         self,
@@ -571,6 +554,10 @@ class Transformer(nn.Module):
         """The values of the outputs, one for each position after the beginning."""
         return self.words.decode(outputs)
 
+    @overload
+    def apply(self, sequence: Callable[[nn.Module], None]) -> Transformer: ...
+    @overload
+    def apply(self, sequence: str | Sequence[Any]) -> Applied: ...
     def apply(self, sequence: Any) -> Any:
         """Run a sequence, and return the value of each position as `.decoded`, with the beginning and the padding that
         were given.

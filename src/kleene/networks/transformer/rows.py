@@ -41,7 +41,7 @@ class RowsRun(DenseRun):
         self.x[0, rows] = block.second_half(block.first_half(after))
 
     def _attend(self, block: Block, b: int, head: LookupHead, x: Tensor, rows: list[int]) -> Tensor:
-        """What one head adds to `rows`: its softmax over all tokens and the null key."""
+        """Return what one head adds to `rows`: its softmax over all tokens and the null key."""
         h = head.number
         queries = x[rows] @ block.query[h].T + block.query_bias[h]
         used = block.key[h].any(dim=0)  # most dimensions are in no key

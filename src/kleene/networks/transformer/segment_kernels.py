@@ -69,7 +69,7 @@ def intern(contents, segments, s, vector):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _describe(contents, segments, s, vector, entry):  # type: ignore[no-untyped-def]
-    """What a new content means: its one, its bits, and what it adds to the halting score."""
+    """Return what a new content means: its one, its bits, and what it adds to the halting score."""
     ones, place, word, score, whole = 0, UNKNOWN, 0, contents.halting[entry] * 0, True
     for k in range(segments.size[s]):
         value = vector[k]
@@ -140,7 +140,7 @@ def expand(contents, segments, now, rows):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _part(contents, segments, lanes, lane, source):  # type: ignore[no-untyped-def]
-    """What a lane adds where its head selects a row whose source segment has this content; or what is full."""
+    """Return what a lane adds where its head selects a row whose source segment has this content; or what is full."""
     vector = np.zeros(segments.size[lanes.target[lane]], contents.values.dtype)
     for k in range(lanes.copy_ptr[lane], lanes.copy_ptr[lane + 1]):
         vector[lanes.to[k]] += contents.values[contents.begin[source] + lanes.at[k]] * lanes.weight[k]
@@ -149,7 +149,7 @@ def _part(contents, segments, lanes, lane, source):  # type: ignore[no-untyped-d
 
 @njit(cache=True, nogil=True)
 def _null_part(contents, segments, lanes, lane, parts):  # type: ignore[no-untyped-def]
-    """What a lane adds where the null key has one of this many equal parts of the attention; or what is full."""
+    """Return what a lane adds where the null key has one of this many equal parts of the attention; or what is full."""
     vector = np.zeros(segments.size[lanes.target[lane]], contents.values.dtype)
     for k in range(lanes.null_ptr[lane], lanes.null_ptr[lane + 1]):
         vector[lanes.null_to[k]] += lanes.null_weight[k] / parts
@@ -158,7 +158,7 @@ def _null_part(contents, segments, lanes, lane, parts):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def _average_part(contents, segments, lanes, lane, chosen, count, now):  # type: ignore[no-untyped-def]
-    """What a lane adds where its head selects several positions; or what is full."""
+    """Return what a lane adds where its head selects several positions; or what is full."""
     vector = np.zeros(segments.size[lanes.target[lane]], contents.values.dtype)
     for k in range(count):
         begin = contents.begin[now[chosen[k], lanes.source[lane]]]

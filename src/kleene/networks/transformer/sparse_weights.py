@@ -118,7 +118,7 @@ class _Selection:
         return int(places[0]) - len(self.allowed) // 2
 
     def order(self, longest: int | None) -> int:
-        """What it selects of several positions that match; `longest` is the length of the longest input."""
+        """Return what it selects of several positions that match; `longest` is the length of the longest input."""
         scores = self.relative[self.allowed]
         if len(scores) <= 1 or (scores == scores[0]).all():
             return ALL
@@ -197,7 +197,7 @@ def flat_heads(
 
 
 def _pointers(lengths: list[int]) -> Array:
-    """Where each of several lists begins, one after the other, and where the last ends."""
+    """The place where each of several lists begins, one after the other, and where the last ends."""
     return np.cumsum([0, *lengths], dtype=np.int64)
 
 

@@ -61,7 +61,7 @@ def program_page(trace: Trace, updates: Any, network: Any, without: str | None, 
 
 
 def _live(trace: Trace, updates: Any, shown: Labels, sources: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the page needs to run the network on other inputs."""
+    """Return what the page needs to run the network on other inputs."""
     spec = trace.spec
     names = [shown.label("tokens", token) for token in range(spec.tokens)]
     return {

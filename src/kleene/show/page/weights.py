@@ -45,7 +45,7 @@ def weights_data(net: Transformer) -> dict[str, Any]:
 
 
 def _shape(net: Transformer) -> dict[str, Any]:
-    """What the evaluator of the page needs beside the matrices."""
+    """Return what the evaluator of the page needs beside the matrices."""
     c = net.config
     return {
         "dim": c.dim,
