@@ -337,6 +337,7 @@ class Program:
         cycle = data["cycle"]
         clears = {name: self._clear(name, clear) for name, clear in data.get("clears", {}).items()}
         need(not {*clears} & {*self.kinds, *heads, *moves}, "a name is used twice")
+        need(("cycle" in description) == bool(cycle), "the layers that are described are not the program's")
         parts = description["cycle"] if cycle else [description]
         need(len(parts) == max(1, len(cycle)), "the cycle has another number of layers than are described")
         self.layers = []
