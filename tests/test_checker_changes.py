@@ -56,14 +56,14 @@ def inputs(name: str) -> tuple[tuple[int, ...], ...]:
 
 
 def behaviour(net: Any, name: str, longest: int | None) -> list[Any]:
-    """What a network answers: plainly, and with its reads checked."""
+    """What a network answers: dense, by the evaluator that it chooses, and with its reads checked."""
     answers: list[Any] = []
     for tokens in inputs(name):
         if len(tokens) > (longest or len(tokens)):
             continue
-        for check in (False, True):
+        for check, evaluator in ((False, "dense"), (False, None), (True, None)):
             try:
-                output = net.run(tokens, check=check, max_layers=12, evaluator=None if check else "dense")
+                output = net.run(tokens, check=check, max_layers=12, evaluator=evaluator)
                 answers.append((list(output), output.layers))
             except kl.KleeneError as error:
                 answers.append(f"{type(error).__name__}: {error}")
@@ -158,8 +158,39 @@ def other_value(value: Any, chance: random.Random) -> Any:
     return chance.choice([0, 1, "x", [], {}])
 
 
+@cache
+def entries() -> tuple[tuple[str, Any], ...]:
+    """Every key that an object of some network's file has, with a value; each key with few values is as likely."""
+    found: dict[tuple[str, str], Any] = {}
+    for name in NETWORKS:
+        content = json.loads(json.dumps(content_of(network(name))))
+        for path in places(content):
+            if isinstance(path[-1], str):
+                value = content
+                for key in path:
+                    value = value[key]
+                found[path[-1], name] = value
+    return tuple((key, value) for (key, _), value in found.items())
+
+
+def with_another_key(content: Any, chance: random.Random) -> tuple[Any, tuple[Any, ...]]:
+    """A copy in which one object has a key more: one that other objects have."""
+    content = copy.deepcopy(content)
+    key, value = chance.choice(entries())
+    holder, path = content, (chance.choice(["config", "description", "description"]),)
+    while True:
+        holder = holder[path[-1]]
+        inside = [k for k, v in holder.items() if isinstance(v, dict)]
+        if not inside or chance.random() < 0.4:
+            holder.setdefault(key, copy.deepcopy(value))
+            return content, (*path, key)
+        path = (*path, chance.choice(inside))
+
+
 def changed(content: Any, chance: random.Random) -> tuple[Any, tuple[Any, ...]]:
-    """A copy with one field changed; small parts are as likely as large ones."""
+    """A copy with one field changed, or one more; small parts are as likely as large ones."""
+    if chance.random() < 0.2:
+        return with_another_key(content, chance)
     content = copy.deepcopy(content)
     part = chance.choice(["config", "description", "dtype"] if chance.random() < 0.3 else ["description"])
     inside = places(content[part])
@@ -264,6 +295,20 @@ def test_another_modulus():
         if word["modulus"]:
             word["modulus"] //= 2
     assert not kl.certify(net).holds
+
+
+def test_a_second_description_of_the_layers():
+    """`check=True` would evaluate the read guards of a cycle, of which the program has none."""
+    net = kl.compile(program("tied"))
+    part = {"updates": net.description["updates"], "reads": [], "moves": []}
+    net.description["cycle"] = [part]
+    assert "not the program's" in kl.certify(net).reasons[0]
+
+
+def test_tensors_in_several_formats():
+    net = kl.compile(program("sort"))
+    net.blocks[0].in2 = torch.nn.Parameter(net.blocks[0].in2.double(), requires_grad=False)
+    assert "another number format" in kl.certify(net).reasons[0]
 
 
 def test_a_read_guard_that_checks_something_else():

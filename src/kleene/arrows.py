@@ -45,7 +45,7 @@ ARROWS: dict[str, dict[str, str]] = {
         TABLE: "kleene.compilers.table_to_memoriser:compile_table",
     },
     "decompile": {
-        TRANSFORMER: "kleene.decompilers.transformer_to_updates:decompile_transformer",
+        TRANSFORMER: "kleene.checks.readings:decompile_network",
         RNN: "kleene.decompilers.rnn_to_dfa:decompile_rnn",
         GATED: "kleene.decompilers.gated_to_dfa:decompile_gated",
         LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",

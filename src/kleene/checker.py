@@ -337,6 +337,7 @@ class Program:
         cycle = data["cycle"]
         clears = {name: self._clear(name, clear) for name, clear in data.get("clears", {}).items()}
         need(not {*clears} & {*self.kinds, *heads, *moves}, "a name is used twice")
+        need(("cycle" in description) == bool(cycle), "the layers that are described are not the program's")
         parts = description["cycle"] if cycle else [description]
         need(len(parts) == max(1, len(cycle)), "the cycle has another number of layers than are described")
         self.layers = []
@@ -1637,7 +1638,7 @@ class Bits:
         forms = [spec, *self._of_bits(), *(self.carries[dim][0] for dim in used)]
         involved = {d for weights in forms for d in weights}
         need(involved <= place.keys(), f"{what}: a unit reads what is no bit")
-        order = sorted(involved, key=lambda d: (-place[d], d))
+        order = sorted(involved, key=lambda d: (-abs(spec.get(d, 1 << place[d])), d))  # any order proves it
         left = [bounds_left(weights, order) for weights in forms]
         sums = (constant, *[0] * len(self.directions), *(self.carries[dim][1] for dim in used))
         start = self._settle(sums, self.base, 0, left, steps, wanted)

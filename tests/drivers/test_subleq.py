@@ -336,6 +336,66 @@ def test_a_run_that_leaves_its_words_is_an_error(dialect, first, second):
         run_on_transformer(image, dialect=dialect, bits=8, evaluator="lookup", max_steps=10)
 
 
+@pytest.mark.parametrize("dialect", ["esolang", "paper"])
+def test_words_that_16_bits_would_misread_are_refused(dialect):
+    """40,000 is 40,000 where words have any size, not −25,536."""
+    image = [6, 7, -1, 0, 0, 0, 40_000, 5]
+    if dialect == "paper":
+        image = kl.subleq.assemble("subleq x y stop\n stop: HALT\n x: .data 40000\n y: .data 5", "paper")
+    with pytest.raises(kl.InputError, match="40000 at address 6 is outside" if dialect == "esolang" else "40000"):
+        run_on_transformer(image, dialect=dialect)
+
+
+def test_an_address_below_the_port_is_an_error():
+    for words in (None, 20):
+        with pytest.raises(kl.RangeError, match="outside memory"):
+            run_on_transformer([-2, 3, -1, 0], dialect="esolang", evaluator="lookup", words=words)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_words_wider_than_addresses(seed):
+    """Random programs in 6 bits of address and 12 bits of word, on four evaluators: equal to the definition, up to the
+    instruction whose result leaves the words."""
+    chance, count = random.Random(seed), 12
+    data = [chance.choice([0, 1, -1, 2047, -2048, chance.randrange(-2048, 2048)]) for _ in range(20)]
+    code = [x for k in range(count) for x in (36 + chance.randrange(20), 36 + chance.randrange(20), 3 * k + 3)]
+    image = [*code[:-1], -1, *data]
+    wanted = kl.subleq.Machine(image, "esolang", memory=63)
+    machines = [
+        TransformerMachine(image, "esolang", bits=6, words=12, evaluator=name)
+        for name in ("dense", "rows", "lookup", quickest())
+    ]
+    while True:
+        expected = wanted.run(1)
+        leaves = not all(-2048 <= word < 2048 for word in expected.memory)
+        for machine in machines:
+            if leaves:
+                with pytest.raises(kl.RangeError, match="outside -2048 … 2047"):
+                    machine.run(1)
+            else:
+                found = machine.run(1)
+                assert (found.why, found.steps, found.counter) == (expected.why, expected.steps, expected.counter)
+                assert found.memory == expected.memory
+        if leaves or expected.halted:
+            break
+
+
+def test_words_of_32_bits():
+    """Powers of two up to 2^30, which 16 bits do not hold; certified, and refused where it does not fit."""
+    text = "loop: ADD power power\n DEC left\n BGT left zero loop\n HALT\n"
+    image = kl.subleq.assemble(text + "power: .data 1\n zero: .data 0\n left: .data 30", "esolang")
+    result = run_on_transformer(image, dialect="esolang", bits=8, words=32)
+    assert result == kl.subleq.run(image, dialect="esolang", memory=255)
+    assert result.halted and result.memory[image.address("power")] == 2**30
+    with pytest.raises(kl.RangeError, match="words of this computer; use more bits, words=32"):
+        run_on_transformer(image, dialect="esolang", bits=8, words=24, evaluator="lookup")
+    with pytest.raises(kl.InputError, match="dialect eforth has words of its own size"):
+        run_on_transformer("3 3 -1", dialect="eforth", words=32)
+    with pytest.raises(kl.InputError, match="use lanes, lanes-numba or rows"):
+        run_on_transformer(image, dialect="esolang", bits=8, words=32, evaluator="lookup")
+    assert kl.certify(computer_network(8, checked=True, words=32)).holds
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_two_layers_are_three_layers(seed):
     """Programs that change the instruction that comes next: the processor forwards what it has just written."""

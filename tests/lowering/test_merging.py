@@ -234,6 +234,65 @@ def test_ranges_are_checked_on_the_paths_that_lead_there():
     everywhere(step)
 
 
+def needed(value: int) -> int:
+    if value == 0:
+        raise ValueError("nothing")
+    if value == 3:
+        raise KeyError(value)
+    return value
+
+
+def test_errors_that_step_catches():
+    def step(z):
+        try:
+            z.x = needed(z.a) + needed(z.b)
+        except ValueError:
+            z.x = 5
+        except KeyError as error:
+            z.x = error.args[0] - 1
+        finally:
+            z.y = 1
+        for value in (z.c, z.d):
+            try:
+                if value == 1:
+                    raise StopIteration
+                z.y = 10 // value % 6
+            except (ZeroDivisionError, StopIteration):
+                continue
+            else:
+                z.x = value
+
+    everywhere(step)
+
+
+def test_errors_of_lookups_that_step_catches():
+    def step(z):
+        try:
+            z.x = [1, 2][z.a]
+            z.y = {3: 4, 0: 1}[z.b]
+        except IndexError:
+            try:
+                z.y = 5 // z.c
+            except ZeroDivisionError:
+                return
+        except KeyError:
+            pass
+        if z.d:
+            z.x = 3
+
+    everywhere(step)
+
+
+def test_functions_and_lists_that_a_variable_chooses():
+    functions = [lambda v: v, lambda v: v + 1, lambda v: 3 - v, max]
+
+    def step(z):
+        z.x = functions[z.a](z.b, 0) if z.a == 3 else functions[z.a](z.b)
+        z.y = len([0] * z.c) + len(z.d * [1, 2]) % 3
+
+    everywhere(step)
+
+
 def test_printing_prints_in_runs_alone(capsys):
     def step(z):
         print("at", z.a)

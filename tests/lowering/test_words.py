@@ -122,10 +122,10 @@ def test_subleq_on_words_runs_a_loop(bits):
         ("z.w = z.w + 0.5", "words take"),
         ("z.w = 1.5", "outside 0 … 15"),
         ("z.w = z.w & -1", "combines -1"),
-        ("z.w = (z.w + 1)[0:2]", "assign it first"),
+        ("z.w = (z.w + 1)[0:2]", "later layer"),
         ("z.w = z.w[4]", "takes bit 4 of 4"),
         ("z.w = z.w // 3", "divides by 3"),
-        ("z.w = z.w * 3 % 16 & 5", "assign it first"),
+        ("z.w = z.w * 3 % 16 & 5", "later layer"),
         ("z.w = z.w + z.c", "% 16"),
         ("z.w = z.w % 3", "not a power of two"),
         ("z.w = z.w + 1", "% 16"),
@@ -418,3 +418,58 @@ def test_factors_in_limbs(line, bits):
     net, tokens = kl.compile(namespace["Twice"]), list(range(256))
     assert net.run(tokens) == namespace["Twice"].run(tokens)
     assert kl.certify(net).holds
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["z.b", "z.b[0:2]", "z.b[1]", "5", "z.b + 3", "(z.b + 1) % 16", "(z.c + 5) % 4096", "z.b & 3"],
+)
+def test_a_word_that_step_has_written_has_all_its_bits(first):
+    """What is written may be narrower; what is read again is as wide as the variable."""
+    then = ["~z.c", "z.c[2:9]", "z.c[9]", "z.c >> 3", "z.c + 1"]
+    if "+" not in first:  # nothing is carried
+        then += ["kl.concat(z.c[1], z.c[8:12])", "kl.extend(z.c, 16)", "z.c[::-1]"]
+    for line in (then[:4], then[4:]):
+        namespace = {"kl": kl}
+        exec(
+            "class Narrow(kl.Program):\n"
+            "    tokens, layers = 16, 2\n    b = kl.word(4, token=lambda t: t)\n    seen = kl.word(16)\n"
+            "    c = kl.word(12, token=lambda t: 277 * t % 4096)\n    output = seen\n"
+            "    d, e, f, g = kl.word(16), kl.word(16), kl.word(16), kl.word(16)\n"
+            f"    def step(z):\n        z.seen = z.d ^ z.e ^ (z.f ^ z.g)\n        z.c = {first}\n"
+            + "".join(f"        z.{name} = {value}\n" for name, value in zip("defg", line)),
+            namespace,
+        )
+        tokens = list(range(16))
+        assert kl.compile(namespace["Narrow"]).run(tokens) == namespace["Narrow"].run(tokens)
+
+
+def test_a_word_and_its_own_bits_are_added():
+    class Own(kl.Program):
+        tokens, layers = 64, 2
+        w = kl.word(13, token=lambda t: t * 131 % 2**13)
+        v = kl.word(32, token=lambda t: t << 26)
+        yes = kl.cat(2)
+        output = yes
+
+        def step(z):
+            z.w = (z.w[0] + z.w + 4944) % 2**13
+            z.yes = 1 if (z.v << 21) % 2**32 == 0 and z.w[3] else 0
+
+    tokens = list(range(64))
+    net = kl.compile(Own)
+    assert net.run(tokens) == Own.run(tokens) and {0, 1} == {*Own.run(tokens)}
+    assert kl.certify(net).holds
+
+
+def test_sums_of_slices_and_multiples_are_certified():
+    class Multiple(kl.Program):
+        tokens, layers = 16, 1
+        a = kl.word(23, token=lambda t: t)
+        b = kl.word(48, token=lambda t: t**11)
+        output = a
+
+        def step(z):
+            z.a = (2 * z.a + z.b[16:39] + 5) % 2**23
+
+    assert kl.certify(kl.compile(Multiple)).holds

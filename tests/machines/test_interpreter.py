@@ -388,3 +388,36 @@ def test_running_does_not_change_the_program():
     before = program.spec.to_json()
     assert program.run(tokens) == program.run(tokens)
     assert program.spec.to_json() == before
+
+
+def test_methods_and_properties_of_the_class():
+    class Helped(kl.Program):
+        tokens, layers = 4, 1
+        LIMIT = 2
+        here = kl.cat(4, token=lambda t: t)
+        left = kl.relative(here, -1, default=0)
+        result = kl.cat(8)
+        output = result
+
+        def combined(z, one, two):
+            return one + two if z.big else min(one, z.LIMIT)
+
+        @property
+        def big(z):
+            return z.here > z.LIMIT
+
+        @staticmethod
+        def doubled(value):
+            return 2 * value % 8
+
+        def step(z):
+            z.result = z.doubled(z.combined(z.here, z.left))
+
+    class Multiplied(Helped):
+        def combined(z, one, two):
+            return one * two
+
+    for program, expected in ((Helped, [2, 0, 2, 0]), (Multiplied, [0, 6, 6, 6])):
+        assert program.run([1, 3, 1, 3]) == expected
+        assert kl.compile(program).run([1, 3, 1, 3]) == expected
+    assert kl.certify(Helped).holds

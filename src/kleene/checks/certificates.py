@@ -88,6 +88,9 @@ def certify_transformer(
     name = own if dtype is None else str(dtype).removeprefix("torch.")
     if name not in checker.FORMATS:
         raise NotSupported(f"there is no dtype {name!r}; there are {', '.join(checker.FORMATS)}")
+    if dtype is None and (other := next((n for n, p in net.state_dict().items() if p.dtype != net.dtype), None)):
+        reason = f"{other} is in another number format than the other tensors; convert the network to one"
+        return Certificate(False, name, None, (reason,), net.config.name)
     verdict = checker.check(as_saved(net), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
     step = None

@@ -56,6 +56,10 @@ def subleq_command(
     layers: Annotated[
         int | None, typer.Option(min=2, max=3, help="The layers of the transformer for each instruction, 3 or 2.")
     ] = None,
+    words: Annotated[
+        int | None,
+        typer.Option(min=3, max=60, help="The bits of a word of the transformer, if more than --bits: 32, say."),
+    ] = None,
     input_adds: Annotated[
         bool, typer.Option("--input-adds", help="Add input to its word instead of replacing it.")
     ] = False,
@@ -70,10 +74,9 @@ def subleq_command(
     """
     if on not in ("transformer", "reference"):
         raise InputError(f"--on {on}: unknown; use 'transformer' or 'reference'")
-    if on == "reference" and bits is not None:
-        raise InputError(f"--bits {bits}: only for the transformer; omit it with --on reference")
-    if on == "reference" and layers is not None:
-        raise InputError(f"--layers {layers}: only for the transformer; omit it with --on reference")
+    for name, value in (("bits", bits), ("layers", layers), ("words", words)):
+        if on == "reference" and value is not None:
+            raise InputError(f"--{name} {value}: only for the transformer; omit it with --on reference")
     image = read_program(program, dialect)
     options: dict[str, Any] = {
         "input_adds": input_adds,
@@ -83,7 +86,9 @@ def subleq_command(
         if on == "transformer":
             from kleene.drivers.subleq import TransformerMachine
 
-            machine: Any = TransformerMachine(image, dialect, bits=bits or 16, layers=layers or 3, **options)
+            machine: Any = TransformerMachine(
+                image, dialect, bits=bits or 16, layers=layers or 3, words=words, **options
+            )
         else:
             from kleene.machines.subleq import Machine
 
@@ -126,7 +131,7 @@ def subleq_command(
     finish(not differs)
 
 
-def _difference(result: Any, image: Any, dialect: str, given: str, input_adds: bool, steps: int) -> str:
+def _difference(result: Any, image: Any, dialect: str, given: bytes, input_adds: bool, steps: int) -> str:
     """Run the reference to its own end, or to the limit; return the difference, or None."""
     from kleene.machines import subleq
 
@@ -151,7 +156,7 @@ def _unfinished(result: Any, steps: int) -> str:
     return ""
 
 
-def _drive(machine: Any, steps: int, quiet: bool) -> tuple[Any, str]:
+def _drive(machine: Any, steps: int, quiet: bool) -> tuple[Any, bytes]:
     """Run in slices, so that output appears at once and a line is read only when the program asks for it.
 
     Return the result and the input that was read.
@@ -173,4 +178,4 @@ def _drive(machine: Any, steps: int, quiet: bool) -> tuple[Any, str]:
             else:
                 machine.end_input()
         elif result.why != "steps" or left <= 0:
-            return result, given.decode("utf-8", errors="replace")
+            return result, given

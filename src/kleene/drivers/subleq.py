@@ -24,21 +24,27 @@ if TYPE_CHECKING:  # torch takes seconds to import; a run whose code is in the c
     from kleene.networks.transformer.model import Transformer
 
 FETCH, LOAD = 0, 1  # the layers of an instruction that look up words
+MOST_KEYS = 26  # bits of words by which lookup keeps a table of rows
 MAX_DENSE = 1 << 13  # words; a head of the dense evaluator scores every pair
 
 
 @cache
-def _kept(bits: int, dialect: str, input_adds: bool, checked: bool, layers: int) -> KeptNetwork:
+def _kept(bits: int, dialect: str, input_adds: bool, checked: bool, layers: int, words: int) -> KeptNetwork:
     choices = [dialect, *["input-adds"] * input_adds, *["checked"] * checked]
-    name = f"subleq-{bits}-{'-'.join(choices)}-{layers}"
-    return KeptNetwork(name, lambda: computer(bits, dialect, input_adds, checked, layers))
+    name = f"subleq-{bits}-{words}-{'-'.join(choices)}-{layers}"
+    return KeptNetwork(name, lambda: computer(bits, dialect, input_adds, checked, layers, words))
 
 
 def computer_network(
-    bits: int = 16, dialect: str = "eforth", input_adds: bool = False, checked: bool = False, layers: int = 3
+    bits: int = 16,
+    dialect: str = "eforth",
+    input_adds: bool = False,
+    checked: bool = False,
+    layers: int = 3,
+    words: int | None = None,
 ) -> Transformer:
     """The computer as a transformer; compiled once, and kept in the cache folder."""
-    return _kept(bits, dialect, input_adds, checked, layers).net
+    return _kept(bits, dialect, input_adds, checked, layers, words or bits).net
 
 
 def quickest() -> str:
@@ -64,34 +70,47 @@ class TransformerMachine(Port):
         input_adds: bool = False,
         evaluator: str | None = None,
         layers: int = 3,
+        words: int | None = None,
     ) -> None:
         super().__init__()
         evaluator = evaluator or quickest()
         if evaluator not in EVALUATORS:
             raise InputError(f"subleq: unknown evaluator {evaluator!r}; a transformer has {', '.join(EVALUATORS)}")
-        self.size, self.half, self.evaluator = 1 << bits, 1 << (bits - 1), evaluator
-        rules = dialect_of(dialect)
+        rules, wide = dialect_of(dialect), words or bits
+        if wide != bits and rules.low is not None:
+            raise InputError(
+                f"subleq: words={words}; dialect {rules.name} has words of its own size; use esolang or paper"
+            )
+        if wide > MOST_KEYS and evaluator in ("lookup", "generated"):
+            raise InputError(
+                f"subleq: words={wide}: {evaluator} takes words of {MOST_KEYS} bits; use lanes, lanes-numba or rows"
+            )
+        self.size, self.half, self.evaluator = 1 << wide, 1 << (wide - 1), evaluator
+        self.places, self.wide = 1 << bits, wide != bits
         self.given, (self.image, self.end) = rules, _in_one_memory(image_of(image, rules), rules)
         plain = rules.negative_halts
         self.rules = replace(DIALECTS["alta" if plain else "eforth"], low=-self.half, high=self.half - 1)
+        self.exact = rules.low is None  # words of any size: a run that leaves this computer's words is an error
         self._check_words()
-        count = len(self.image.words) + 1 if plain else self.size
+        count = len(self.image.words) + 1 if plain else self.places
         if evaluator == "dense" and count > MAX_DENSE:
             raise InputError(
                 f"subleq: the dense evaluator scores every pair of {count:,} words, and takes at most {MAX_DENSE:,}; "
                 "use generated, lookup or rows, or fewer bits"
             )
-        self.exact = rules.low is None  # words of any size: a run that leaves this computer's words is an error
         self.cycle = layers  # for each instruction
-        self.kept = _kept(bits, "alta" if plain else "eforth", input_adds, self.exact, layers)
+        self.kept = _kept(bits, "alta" if plain else "eforth", input_adds, self.exact, layers, wide)
         tokens = np.zeros(count, dtype=np.int64)  # the processor's word first
-        tokens[1 : len(self.image.words) + 1] = np.array(self.image.words, dtype=np.int64) % self.size
+        tokens[1 : len(self.image.words) + 1] = np.array(self.image.words, dtype=np.int64) % self.places
         self.running = self.kept.start(tokens, evaluator)
         layout = self.running.layout
         self.place = {name: layout[name] for name in ("mem", "pc", "a", "b", "mem_a", "mem_b", "old", "talks")}
         self.place |= {name: layout[name] for name in ("leaves", "ending") if name in layout}
         self.watch = None if plain else Watch(FETCH, 0, self.place["talks"].start + 1)
-        self.checks = plain and evaluator in ("dense", "rows")  # the other evaluators check by themselves
+        self.checks = (plain or self.wide) and evaluator in ("dense", "rows")  # the other evaluators check it
+        self.count = count - 1
+        if self.wide:
+            self._put_wide_words()
         self.input_adds, self._waits = input_adds, False
 
     @property
@@ -99,12 +118,19 @@ class TransformerMachine(Port):
         """The network whose weights run."""
         return self.kept.net
 
+    def _put_wide_words(self) -> None:
+        """Put the words of the image that no token holds into memory."""
+        segment, sign = self.place["mem"], self.places // 2
+        for at, word in enumerate(self.image.words):
+            if not -sign <= word < sign:
+                self.running.put(at + 1, segment.start, [word >> k & 1 for k in range(segment.size)])
+
     def _check_words(self) -> None:
-        most = self.size - 1
+        most, above = self.places - 1, self.half if self.exact else self.size
         if len(self.image.words) > most:
             raise InputError(f"subleq: {len(self.image.words):,} words; this computer has {most:,}")
         for at, word in enumerate(self.image.words):
-            if not -self.half <= word < self.size:
+            if not -self.half <= word < above:
                 raise InputError(
                     f"subleq: the word {word} at address {at} is outside {-self.half} … {self.half - 1}, the words of "
                     "this computer"
@@ -163,7 +189,8 @@ class TransformerMachine(Port):
     def _check_addresses(self) -> None:
         place = self.running.layers % self.cycle
         wanted = {FETCH: [self._word("pc") + 2], LOAD: [self._word("a"), self._word("b")]}.get(place, [])
-        if max(wanted, default=0) >= len(self.image.words):
+        last = self.size - 1 if self.wide else self.size  # the port has a row; in `alta` there is none
+        if any(self.count <= word < last for word in wanted):
             raise RangeError("a head looks for a word that no row has")
 
     def _read(self) -> bool:
@@ -216,11 +243,14 @@ class TransformerMachine(Port):
     def _check_end(self) -> None:
         """Raise where a word left this computer's words, or a program with separate data left its instructions."""
         if self.exact and int(self.running.row(0)[self.place["leaves"].start + 1]):
+            if self.running.layers % self.cycle == FETCH + 1:
+                address = next(a for a in map(self._signed, (self._word("a"), self._word("b"))) if a < -1)
+                raise RangeError(f"subleq: after {self.steps:,} steps the address {address} is outside memory")
             at, old, taken = (self._signed(self._word(name)) for name in ("b", "old", "mem_a"))
             raise RangeError(
                 f"subleq: after {self.steps:,} steps the word at address {at} would be {old} − {taken} = "
                 f"{old - taken}, outside {-self.half} … {self.half - 1}, the words of this computer; use more bits, "
-                "or --on reference"
+                "words=32, or --on reference"
             )
         if self.given.separate and self._word("a") == self.end + 2:
             raise RangeError(f"subleq: after {self.steps - 1:,} steps the program left its instructions")
@@ -251,6 +281,7 @@ def run_on_transformer(
     input_adds: bool = False,
     evaluator: str | None = None,
     layers: int = 3,
+    words: int | None = None,
 ) -> RunResult:
     """Run an image on the transformer with all of its input, like `kl.subleq.run`.
 
@@ -262,8 +293,11 @@ def run_on_transformer(
     input_adds: whether reading adds to a word instead of replacing it.
     evaluator: "lanes", "lanes-numba", "generated", "lookup", "rows" or "dense"; by default the quickest here.
     layers: for each instruction, 3 or 2.
+    words: the bits of a word, where they are more than `bits`, which address the memory (dialects esolang and paper).
     """
-    machine = TransformerMachine(image, dialect, bits=bits, input_adds=input_adds, evaluator=evaluator, layers=layers)
+    machine = TransformerMachine(
+        image, dialect, bits=bits, input_adds=input_adds, evaluator=evaluator, layers=layers, words=words
+    )
     machine.feed(input)
     machine.end_input()
     result: RunResult = machine.run(max_steps)

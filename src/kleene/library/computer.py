@@ -15,7 +15,12 @@ from kleene.machines.declarations import attend, cat, counting, layer, word
 
 
 def computer(
-    bits: int = 16, dialect: str = "eforth", input_adds: bool = False, checked: bool = False, layers: int = 3
+    bits: int = 16,
+    dialect: str = "eforth",
+    input_adds: bool = False,
+    checked: bool = False,
+    layers: int = 3,
+    words: int | None = None,
 ) -> type[MemoryProgram]:
     """A computer of 2**bits − 1 words of `bits` bits, two's complement.
 
@@ -26,10 +31,12 @@ def computer(
     - `dialect`: "eforth"; or "alta", which has no port and halts on a negative a or b.
     - `input_adds`: add input to mem[b] instead of replacing it. The input then stands at the port negated, and the
       instruction subtracts as usual.
-    - `checked`: halt with `leaves` = 1 where a difference leaves the words −2**(bits − 1) … 2**(bits − 1) − 1. Without
-      it, words wrap round.
+    - `checked`: halt with `leaves` = 1 where a difference leaves the words −2**(bits − 1) … 2**(bits − 1) − 1, or an
+      operand is below −1. Without it, words wrap round.
     - `layers`: 3 for each instruction, or 2: the result is stored while the next instruction is fetched. Where the
       instruction before writes a word of it, the processor takes the word from itself (dialect "eforth").
+    - `words`: the bits of a word, where they are more than address the memory. A token still holds `bits` bits, with
+      their sign; a driver puts larger words into memory.
     """
     if dialect not in ("eforth", "alta"):
         raise ProgramError(f"computer: unknown dialect {dialect!r}; choose 'eforth' or 'alta'")
@@ -37,32 +44,36 @@ def computer(
         raise ProgramError(f"computer: words have 3 … 16 bits, not {bits}")
     if layers not in (2, 3) or (layers == 2 and (dialect != "eforth" or input_adds or checked)):
         raise ProgramError(f"computer: layers={layers!r}; 3, or 2 for the plain dialect 'eforth'")
-    size, half, port = 1 << bits, 1 << (bits - 1), (1 << bits) - 1
+    wide = bits if words is None else words
+    if not isinstance(wide, int) or not bits <= wide <= 60:
+        raise ProgramError(f"computer: words={words!r}; words have {bits} … 60 bits")
+    size, half, port = 1 << wide, 1 << (wide - 1), (1 << wide) - 1
+    count, sign = 1 << bits, 1 << (bits - 1)  # of words and tokens; the sign of a token
     has_port = dialect == "eforth"
 
     class computer(MemoryProgram):
-        tokens = size
-        positions = size
+        tokens = count
+        positions = count
         processor = cat(2, position=lambda p: p == 0)
         done = cat(2, position=lambda p: p != 0)
-        mem = word(bits, token=lambda t: t)
-        address = word(bits, position=counting(-1))
-        address_less_1 = word(bits, position=counting(-2))
-        address_less_2 = word(bits, position=counting(-3))
-        address_plus_3 = word(bits, position=counting(2))
-        pc = word(bits)
-        a = word(bits)
-        b = word(bits)
-        c = word(bits)
-        mem_a = word(bits)
-        mem_b = word(bits)  # later the result
-        old = word(bits)  # the old mem[b]
+        mem = word(wide, token=lambda t: (t - count) % size if t >= sign else t)
+        address = word(wide, position=counting(-1))
+        address_less_1 = word(wide, position=counting(-2))
+        address_less_2 = word(wide, position=counting(-3))
+        address_plus_3 = word(wide, position=counting(2))
+        pc = word(wide)
+        a = word(wide)
+        b = word(wide)
+        c = word(wide)
+        mem_a = word(wide)
+        mem_b = word(wide)  # later the result
+        old = word(wide)  # the old mem[b]
         talks = cat(2)  # whether the instruction reads or writes the port
         jump = cat(2)
         if checked:
-            leaves = cat(2)  # whether a difference is no word
+            leaves = cat(2)  # whether a difference is no word, or an operand no address
         if layers == 2:
-            before = word(bits)  # the address that the instruction before writes
+            before = word(wide)  # the address that the instruction before writes
             started, ending = cat(2), cat(2)
             keep = attend(address, address, b, into=before, where={processor: 1})
 
@@ -81,17 +92,18 @@ def computer(
         @staticmethod
         def encode(memory: str | Sequence[int]) -> list[int]:
             """Convert a memory image, a text or a list of whole numbers, to tokens. The processor comes first."""
-            words = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
+            listed = memory.replace(",", " ").split() if isinstance(memory, str) else list(memory)
             try:
-                values = [int(value) for value in words]
+                values = [int(value) for value in listed]
             except ValueError:
                 raise InputError("computer: the memory image is not a list of whole numbers") from None
-            if len(values) >= size:
-                raise InputError(f"computer: {len(values)} words; {bits} bits address {size - 1}")
+            if len(values) >= count:
+                raise InputError(f"computer: {len(values)} words; {bits} bits address {count - 1}")
+            most = count if wide == bits else sign
             for place, value in enumerate(values):
-                if not -half <= value < size:
-                    raise InputError(f"computer: the word {value} at address {place} is outside {-half} … {size - 1}")
-            return [0, *(value % size for value in values)]
+                if not -sign <= value < most:
+                    raise InputError(f"computer: the word {value} at address {place} is outside {-sign} … {most - 1}")
+            return [0, *(value % count for value in values)]
 
         @staticmethod
         def decode(outputs: Sequence[int]) -> list[int]:
@@ -104,15 +116,18 @@ def computer(
             count, data = max(0, (length - 5) // 4), 3 * max(0, (length - 5) // 4) + 3
             operands = range(data, max(data + 1, length - 1))
             code = [(chance.choice(operands), chance.choice(operands), 3 * k + 3) for k in range(count)]
-            words = [word for one in [*code, (data, data, -1)] for word in one][: length - 1]
-            words += [chance.randrange(size) for _ in range(length - 1 - len(words))]
-            return [0, *(word % size for word in words)]
+            image = [word for one in [*code, (data, data, -1)] for word in one][: length - 1]
+            image += [chance.randrange(count) for _ in range(length - 1 - len(image))]
+            return [0, *(word % count for word in image)]
 
         @layer(fetch_a, advance, fetch_b, fetch_c)
         def fetch(z) -> None:
             if z.processor:
                 if has_port:
                     z.talks = z.a == port or z.b == port
+                    if checked and (half <= z.a < port or half <= z.b < port):  # no address
+                        z.leaves = 1
+                        z.done = 1
                 elif z.a >= half or z.b >= half:
                     z.done = 1
 

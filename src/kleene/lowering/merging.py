@@ -10,7 +10,8 @@ from __future__ import annotations
 import enum
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
 from functools import partial
@@ -57,6 +58,8 @@ class Merger:
         - `touched`: those whose objects it may change.
         - `seen`: those whose objects it only looks at.
         """
+        if self.path.trying:  # an error may leave the statement
+            return Alone()
         safe = all(_frozen(local[name]) for name in touched if name in local)
         safe = safe and all(_frozen(local[name], inside=True) for name in seen if name in local)
         return Region(self.path, names, {n: local[n] for n in names if n in local}) if safe else Alone()
@@ -72,6 +75,8 @@ class Merger:
 
     def callee(self, function: Any) -> Any:
         """The function to call: one that the user wrote, as a region; one that looks a symbol up, without a fork."""
+        if type(function) is Symbol:
+            function = function.concrete()
         if type(function) is BuiltinFunctionType:
             return self._builtin(function)
         if function is type:
@@ -99,13 +104,22 @@ class Merger:
 
     def _call(self, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """Call a function of the user: its paths meet when it returns."""
-        if not all(map(_frozen, (*given, *named.values()))):
+        if self.path.trying or not all(map(_frozen, (*given, *named.values()))):
             return function(*given, **named)
         region, value = Region(self.path, ("returned",), {}), None
         while region.another():
             value = function(*given, **named)
             region.end({"returned": value})
         return self.read(region.after.get("returned", value))
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """The body of a `try` statement: an error of Python is raised where it stands, on the paths that have it."""
+        self.path.trying += 1
+        try:
+            yield
+        finally:
+            self.path.trying -= 1
 
     def item(self, container: Any, key: Any) -> Any:
         """`container[key]`; a list, tuple or dict of constants is a table."""

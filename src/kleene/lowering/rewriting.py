@@ -24,7 +24,7 @@ FUTURE = reduce(or_, (getattr(__future__, name).compiler_flag for name in __futu
 ASKS_THE_FRAME = {"locals", "vars", "eval", "exec", "super", "globals", "dir"}
 LOOKS_ONLY = {"len", "max", "min", "sum", "sorted", "any", "all", "zip", "enumerate", "range", "list", "tuple", "set"}
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
-COMPOUND = (ast.If, ast.For, ast.While, ast.Match)
+COMPOUND = (ast.If, ast.For, ast.While, ast.Match, ast.Try)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -212,6 +212,10 @@ class _Body:
             value = _asked("in_place", operation, self.expressions.visit(read), self.expressions.visit(found.value))
             return ast.copy_location(ast.Assign([found.target], ast.copy_location(value, found)), found)
         made: ast.stmt = self.expressions.visit(found)
+        for part in ast.walk(made):
+            if isinstance(part, ast.Try):
+                trying = ast.With([ast.withitem(_asked("trying"), None)], part.body)
+                part.body = [ast.copy_location(trying, part.body[0])]
         return made
 
     def region(self, found: ast.stmt, depth: int) -> list[ast.stmt]:

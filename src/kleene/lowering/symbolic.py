@@ -128,6 +128,7 @@ class Path:
     ways: list[Saved] = field(default_factory=list)  # paths through statements, at their end
     reached: Mapping[str, frozenset[int]] | None = None  # the values that variables have in runs; None: any
     comparisons: dict[Any, Any] = field(default_factory=dict)  # of symbols with constants
+    trying: int = 0  # how many `try` statements are around what runs now
 
     def __post_init__(self) -> None:
         kinds = self.program.spec.kinds
@@ -200,9 +201,11 @@ class Path:
         names, tests = self._tied(form.variables)
         grid = Grid(names, self.domains)
         place = np.argwhere(grid.where([*tests, (form, [value])]))[0]
-        kinds = self.program.spec.kinds
+        spec = self.program.spec
+        values = {name: kind.values for name, kind in spec.kinds.items() if not isinstance(kind, Word)}
+        values |= {name: head.read_values for name, head in spec.heads.items() if head.counts}
         chosen = {name: int(grid.choices[i][place[i]]) for i, name in enumerate(grid.names)}
-        found = {name: kinds[name].values[index] if name in kinds else index for name, index in chosen.items()}
+        found = {name: values[name][index] if name in values else index for name, index in chosen.items()}
         return ", ".join(f"{name} = {shown(chosen)}" for name, chosen in found.items())
 
     def fork(self, symbol: Symbol, key: Callable[[Any], Any]) -> Any:
@@ -478,7 +481,21 @@ class Symbol(Opaque):
                 if all(form.constant + entry in table for entry in entries):
                     values = tuple(table[form.constant + entry] + 0 for entry in entries)
                     return cls(path, Form.of(0, {name: values}), boolean=boolean)
-        return cls(path, form, table)
+        made = cls(path, form, table)
+        if path.trying:
+            made._raise_here()
+        return made
+
+    def _raise_here(self) -> None:
+        """Fork on whether Python raised an error, and raise it on the path where it did: `step` may catch it."""
+        table = self.table or {}
+        reached = set(self.path.attainable(self.form))
+        errors = {value: result.error for value, result in table.items() if isinstance(result, Raised)}
+        if any(value in reached for value in errors):
+            said = {value: repr(errors[value]) if value in errors else "" for value in table}
+            what = type(self)(self.path, self.form, said).concrete()
+            if what:
+                raise next(error for error in errors.values() if repr(error) == what)
 
     def at(self, value: Number) -> Any:
         if self.table is None:
@@ -533,6 +550,9 @@ class Symbol(Opaque):
 
     def __len__(self) -> int:
         return len(self.concrete())
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self.concrete()(*given, **named)
 
     def __iter__(self) -> Any:
         return iter(self.concrete())
@@ -679,6 +699,9 @@ def _multiply(left: Any, right: Any) -> Any:
     if a is not None and b is not None and not (a.terms and b.terms):
         symbol, form, factor = (left, a, b.constant) if a.terms else (right, b, a.constant)
         return Symbol(symbol.path, form.scaled(factor)) if factor else 0
+    if type(left) is list or type(right) is list:  # a list of its own on each path
+        one, two = (side.concrete() if type(side) is Symbol else side for side in (left, right))
+        return one * two
     return apply(operator.mul, left, right)
 
 

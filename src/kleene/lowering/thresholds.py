@@ -509,9 +509,10 @@ class Limb:
 
 
 def _own_bits(name: str, digits: Sequence[tuple[Dim, int, int]], bits: int) -> set[int]:
-    """The bits of a word that are in a sum at their own places; none where the word is in the sum in another way."""
+    """The bits of a word that are in a sum at their own places; none where the word is in the sum in another way, or
+    one of its bits twice."""
     mine = [(dim[1], place, digit) for dim, place, digit in digits if dim[0] == name]
-    plain = all(bit == place and digit == 1 for bit, place, digit in mine)
+    plain = all(bit == place and digit == 1 for bit, place, digit in mine) and len(mine) == len({*mine})
     return {place for _, place, _ in mine if place < bits} if plain else set()
 
 

@@ -32,6 +32,7 @@ NARROW = 12  # the most bits that a slice has as an ordinary value, with a table
 WIDEST_SUM = 22  # bits of a sum of two words that float32 holds with its carries
 LARGEST_SUM = 1 << 23  # of the weights of bits that one comparison adds up; more are compared in limbs
 LIMB = 16  # bits of the limbs of wide sums
+LATER = "(do it in a later layer, or in a second step: @layer.then)"  # what `step` has just written is a sum still
 MOST_WRAPS = 16  # how often a sum may exceed its modulus, where it is used further
 
 
@@ -229,7 +230,8 @@ class WordValue(Opaque):
     """A word expression in `step`: a sum of words, of bits and a constant. Only comparing it forks.
 
     `wrapped` are summands that were taken modulo, with factors. If the whole is taken modulo, they are summands like
-    others; any other use forks on how often each exceeds its modulus."""
+    others; any other use forks on how often each exceeds its modulus. `width` is the number of bits of the variable
+    that the value was written to; None for a value that `step` has not written."""
 
     def __init__(
         self,
@@ -238,8 +240,9 @@ class WordValue(Opaque):
         constant: int,
         modulus: int | None = None,
         wrapped: tuple[tuple[int, WordValue], ...] = (),
+        width: int | None = None,
     ) -> None:
-        self.path = path
+        self.path, self.width = path, width
         self.plain: Terms = tuple(sorted((name, c) for name, c in terms.items() if c))
         self.offset, self.modulus, self.wrapped = constant, modulus, wrapped
 
@@ -359,8 +362,10 @@ class WordValue(Opaque):
         spec = self.path.program.spec
         found = self._wired()
         if found is None:
-            raise self._refuse("works bit by bit on a sum with carries (assign it first),")
-        if self.modulus is not None:
+            raise self._refuse(f"works bit by bit on a sum with carries {LATER},")
+        if self.width is not None:
+            width = self.width
+        elif self.modulus is not None:
             width = self.modulus.bit_length() - 1
         elif len(self.terms) == 1 and self.terms[0][1] == 1 and not self.constant:
             width = largest(spec, self.terms[0][0]).bit_length()
@@ -375,14 +380,23 @@ class WordValue(Opaque):
     def bits(self) -> BitsValue:
         return BitsValue(self.path, self.functions)
 
+    def written(self, bits: int) -> WordValue:
+        """The same value as what a variable of so many bits holds."""
+        return WordValue(self.path, dict(self.plain), self.offset, self.modulus, self.wrapped, bits)
+
+    @property
+    def _own_width(self) -> int | None:
+        """Its bits, where they are known; None for a sum, which has no width."""
+        return self.width if self.modulus is None or self.width is not None else self.modulus.bit_length() - 1
+
     def __getitem__(self, place: Any) -> Any:
-        if self.modulus is None or self._wired() is not None:
+        width = self._own_width
+        if width is None or self._wired() is not None:
             return self.bits()[place]
-        width = self.modulus.bit_length() - 1
         if isinstance(place, slice):
             places = sliced(place, width)
             if places.step != 1:
-                raise self._refuse("reverses (assign it first)")
+                raise self._refuse(f"reverses {LATER}")
             return self._carried(places.start, max(places.start, places.stop))
         at = whole(place)
         if at is None or not -width <= at < width:
@@ -392,11 +406,14 @@ class WordValue(Opaque):
     def _carried(self, start: int, stop: int) -> Any:
         """The bits from `start` on of a sum with carries: fork on the carry that comes from below them."""
         spec, size = self.path.program.spec, 1 << start
+        if self.modulus is not None and self.modulus < 1 << stop:  # nothing stands above what it was taken modulo
+            held = self._carried(start, self.modulus.bit_length() - 1) if size < self.modulus else None
+            return BitsValue(self.path, constant_bits(0, stop - start)) if held is None else held.written(stop - start)
         low, rest = low_part(spec, self.terms, size), self.constant % size
         least, most = bounds(self.path, low)
         first, carry = (least + rest) // size, (most + rest) // size
         if carry - first > MOST_WRAPS:
-            raise self._refuse("takes bits of (assign it first)")
+            raise self._refuse(f"takes bits of {LATER}")
         while carry > first and not compare(self.path, low, "≥", carry * size - rest):
             carry -= 1
         above = bit_weights(spec, self.terms)
@@ -406,7 +423,10 @@ class WordValue(Opaque):
         return WordValue(self.path, dict(terms), (self.constant >> start) + carry, 1 << stop - start)
 
     def __invert__(self) -> Any:
-        return ~self.bits()
+        width = self._own_width
+        if width is None or self._wired() is not None:
+            return ~self.bits()
+        return ((1 << width) - 1 - self) % (1 << width)
 
     def __and__(self, other: Any) -> Any:
         return self.bits() & other
@@ -423,10 +443,12 @@ class WordValue(Opaque):
         return self.bits() << by if self._wired() is not None else self * (1 << self._places(by))
 
     def __rshift__(self, by: Any) -> Any:
-        if self.modulus is None or self._wired() is not None:
+        width = self._own_width
+        if width is None or self._wired() is not None:
             return self.bits() >> by
-        width = self.modulus.bit_length() - 1
-        return self._carried(min(self._places(by), width), width)
+        start = min(self._places(by), width)
+        found = self._carried(start, width)
+        return found.written(width) if isinstance(found, WordValue) else concat(found, BitWord(0, start))
 
     def _places(self, by: Any) -> int:
         """A number of places to shift by. A symbol or a few bits fork, one path for each of their values."""
@@ -461,6 +483,13 @@ class WordValue(Opaque):
         form = Form.of(self.constant, {bit_name(*bit): (0, weight) for bit, weight in weights.items()})
         if not weights:
             return self.constant if modulus is None else self.constant % modulus
+        if sum(map(abs, weights.values())) >= LARGEST_SUM:  # far apart: number the bits, and look the value up
+            form = Form.of(0, {bit_name(*bit): (0, 1 << k) for k, bit in enumerate(weights)})
+            totals = (
+                self.constant + sum(w for k, w in enumerate(weights.values()) if int(v) >> k & 1) for v in form.values
+            )
+            table = {v: total if modulus is None else total % modulus for v, total in zip(form.values, totals)}
+            return Symbol.simplified(self.path, form, table)
         if modulus is None:
             return Symbol(self.path, form)
         return Symbol.simplified(self.path, form, {v: v % modulus for v in form.values})
@@ -890,7 +919,9 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
     if isinstance(value, BitsValue):
         if len(trimmed(value.functions)) > _bits(spec, name):
             raise RangeError(f"{spec.name}: step writes {len(value.functions)} bits to '{name}', which has fewer")
-        return WordAssignment((), 0, None, line, trimmed(value.functions)), value
+        value = BitsValue(path, trimmed(value.functions))
+        padded = (*value.functions, *constant_bits(0, _bits(spec, name) - len(value.functions)))
+        return WordAssignment((), 0, None, line, value.functions), BitsValue(path, padded)
     if not isinstance(value, WordValue):
         number = whole(value)
         constant = None if number is None else spec.variables[name].write(number)
@@ -904,7 +935,7 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
     made = WordAssignment(value.terms, value.constant, value.modulus, line)
     wired = wires(spec, made) if _has_bits(made.terms) else None
     if wired is not None and len(wired) <= _bits(spec, name):
-        return WordAssignment((), 0, None, line, wired), value
+        return WordAssignment((), 0, None, line, wired), value.written(_bits(spec, name))
     if value.modulus is not None and value.modulus > size:
         raise RangeError(f"{spec.name}: step writes {made.describe()} to '{name}', which holds 0 … {size - 1}")
     if value.modulus is None and not fits:
@@ -912,4 +943,4 @@ def assign(path: Path, name: str, value: Any, line: int | None) -> tuple[WordAss
             f"{spec.name}: step writes {made.describe()} to '{name}', which can be {low + value.constant} … "
             f"{high + value.constant}, outside 0 … {size - 1}; write % {size} if it should wrap"
         )
-    return made, value
+    return made, value.written(_bits(spec, name))

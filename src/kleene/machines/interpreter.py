@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from fractions import Fraction
 from functools import cached_property
+from inspect import getattr_static
+from types import FunctionType, MethodType
 from typing import Any
 
 from kleene.common.output import Output, check_layers
@@ -184,7 +186,7 @@ def executing_line(program: ProgramClass | LayerProgram) -> int | None:
 
 
 def class_constant(program: ProgramClass | LayerProgram, name: str, state: Any) -> Any:
-    """Read `z.NAME`, an array or a constant of the class; reject any other name."""
+    """Read `z.NAME`: an array, a constant of the class, a method bound to `z`, a property. Reject any other name."""
     if (array := view(state, program, name)) is not None:
         return array
     if name in program.spec.moves:
@@ -196,7 +198,10 @@ def class_constant(program: ProgramClass | LayerProgram, name: str, state: Any) 
             raise ProgramError(f"{program.spec.name}: step reads '{name}', which is not a head of its layer")
         if isinstance(found, Variable):
             raise ProgramError(f"{program.spec.name}: step reads '{name}', a second name of a variable; use the first")
-        return found
+        declared = getattr_static(program if isinstance(program, type) else program.program, name)
+        if isinstance(declared, property) and declared.fget is not None:
+            return declared.fget(state)
+        return MethodType(declared, state) if isinstance(declared, FunctionType) else found
     known = ", ".join(program.spec.kinds)
     raise ProgramError(f"{program.spec.name}: step reads '{name}', which is not declared; declared: {known}")
 

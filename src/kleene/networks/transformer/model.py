@@ -545,7 +545,10 @@ class Transformer(nn.Module):
         """What tokens and outputs mean, where the network was compiled with a vocabulary."""
         if "vocabulary" not in self.description:
             raise InputError(f"{self.config.name}: has no vocabulary; its tokens and outputs are whole numbers")
-        return Vocabulary.from_json(self.description["vocabulary"])
+        try:
+            return Vocabulary.from_json(self.description["vocabulary"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{self.config.name}: its vocabulary is malformed ({error!r})") from None
 
     def decode(self, outputs: Sequence[int]) -> list[Any]:
         """The values of the outputs, one for each position after the beginning."""
