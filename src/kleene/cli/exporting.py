@@ -118,7 +118,7 @@ def _said(to: Target, made: Any) -> str:
             f"; {n['layers']} layers as {made.config['n_layers']} blocks, inputs of up to {n['length']} tokens after "
             f"the sink, which is token {n['sink_token']}"
         )
-    if to is Target.circuit:
+    if to is Target.circuit and "nodes" in made:  # a stock model's circuit lists its neurons by name
         return f"; {len(made['nodes'])} nodes, {len(made['edges'])} edges"
     if to is Target.onnx:
         return f"; {made.doc_string.partition(': ')[2]}"

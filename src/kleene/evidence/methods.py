@@ -13,6 +13,7 @@ function; if it does not apply to a network, such as attention to an RNN, it giv
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from itertools import combinations
 from typing import Any
 
@@ -61,8 +62,10 @@ def method_named(name: str) -> list[tuple[str, Method]]:
     known = (("tokens", TOKENS), ("pairs", PAIRS), ("nodes", NODES), ("edges", EDGES))
     found = [(kind, methods[name]) for kind, methods in known if name in methods]
     if not found:
-        listed = "; ".join(dict.fromkeys(one for _, methods in known for one in methods))
-        raise InputError(f"method {name!r}: unknown; there are: {listed}")
+        every = list(dict.fromkeys(one for _, methods in known for one in methods))
+        close = [one for one in every if name.lower() in one] or get_close_matches(name, every, n=3)
+        said = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are: {'; '.join(every)}"
+        raise InputError(f"method {name!r}: unknown; {said}")
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import FileError, InputError, a_type
+from kleene.errors import FileError, InputError, a_type, counted
 from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
@@ -87,7 +87,7 @@ class WeightedAutomaton:
 
     def __str__(self) -> str:
         shown = ", ".join(self.alphabet[:12])
-        return f"WeightedAutomaton: {len(self)} states over {{{shown}}}, {self.semiring} weights"
+        return f"WeightedAutomaton: {counted(len(self), 'state')} over {{{shown}}}, {self.semiring} weights"
 
     @cached_property
     def index(self) -> dict[str, int]:
