@@ -219,3 +219,71 @@ def test_sizes_are_checked() -> None:
         kl.compile(Recall, to="llama", size=3)  # type: ignore[call-overload]
     with pytest.raises(kl.InputError, match="spare='noise'"):
         kl.compile(Recall, to="llama", spare="noise")  # type: ignore[call-overload]
+
+
+# --- automata and Turing machines ---
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_automaton_becomes_a_language_model(family: Any, tmp_path: Any) -> None:
+    dfa = kl.regex("(ab|ba)*c", alphabet="abc")
+    net = kl.compile(dfa, to=family, length=9)
+    assert net.accepts_batch(["", "c", "abc", "abbac", "ab", "abcc"]) == [False, True, True, True, False, False]
+    assert net.run("abb").text == "ac"
+    certificate = kl.certify(net)
+    assert certificate.holds and "the machine's 5 states, for words of up to 8 symbols" in str(certificate)
+    net.save(tmp_path / "words")
+    loaded = kl.load(tmp_path / "words", kl.StockModel)
+    assert kl.verify(dfa, loaded, lengths=range(5)).holds and kl.verify(loaded, dfa).holds and kl.verify(loaded).holds
+    assert kl.decompile(loaded, to="dfa").equivalent(dfa)
+    assert not kl.verify(kl.regex("(ab|ba)*c?", alphabet="abc"), loaded).holds
+
+
+def test_allowed_tokens_keep_a_match_possible() -> None:
+    dfa = kl.regex("a(;|b){2}", alphabet="ab;")  # `;` is a symbol here, so another one ends a word
+    net = kl.compile(dfa.to_nfa() if hasattr(dfa, "to_nfa") else dfa, to="llama", length=6)
+    assert net.symbols[3] == "␄"
+    for word in ("a", "a;", "a;b", "b"):
+        logits = net.model()(torch.tensor([[net.first, *net.encode(word)]])).logits[0, -1]
+        allowed = {symbol for symbol, logit in zip(net.symbols, logits) if logit > 0}
+        after = {s for s in "ab;" if any(dfa.accepts(word + s + rest) for rest in ("", "a", "b", ";", "bb", ";;"))}
+        assert allowed == after | ({"␄"} if dfa.accepts(word) else set())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_turing_machine_becomes_a_chain_of_thought(family: Any) -> None:
+    machine = kl.TuringMachine.parse("1RB1LB_1LA1RZ")
+    net = kl.compile(machine, to=family, length=20)
+    assert net.run(":").text.split()[-1] == "accept"
+    assert (net.decide("").answer, net.decide("").steps) == (machine.run("").answer, machine.run("").steps)
+    certificate = kl.certify(net)
+    assert certificate.holds and "each token is one step of 1RB1LB_1LA1RZ" in str(certificate)
+    assert kl.verify(machine, net).holds and kl.verify(net).holds
+    found = kl.decompile(net, to="turing")
+    assert found.run("").steps == machine.run("").steps
+    assert kl.compile(machine, to=family, length=4).decide("").answer is None  # there is no room for its steps
+
+
+def test_planted_changes_of_a_machine_are_seen() -> None:
+    net = kl.compile(kl.regex("(0|10*1)*", alphabet="01"), to="llama", length=9)
+    net.description["words"]["machine"] = kl.regex("(0|10*1)*1", alphabet="01").to_json()
+    assert not kl.certify(net).holds  # the tensors are proved; the words are other ones
+    net = kl.compile(kl.regex("(0|10*1)*", alphabet="01"), to="llama", length=9)
+    net.tensors["model.layers.1.mlp.down_proj.weight"][:, 0] *= -1
+    with pytest.raises(kl.NotExact, match="not proved to compute"):
+        kl.decompile(net)
+
+
+def test_machines_have_no_layers_to_choose() -> None:
+    with pytest.raises(kl.InputError, match="layers=3; it is for programs"):
+        kl.compile(kl.regex("a*", alphabet="ab"), to="llama", layers=3)
+    with pytest.raises(kl.NotSupported, match="not compiled from a Turing machine"):
+        kl.compile(Sums, to="llama", length=8).decide("0")
+
+
+def test_a_long_prompt_does_not_cut_the_answers_of_short_ones() -> None:
+    net = kl.compile(kl.library.turing_decoder("1RB1LB_1LA1RZ", 20), to="llama", length=20)
+    prompts = [net.encode(":"), net.encode(": B,1,R A,1,L B,1,L A,1,L B,1,R")]
+    for given in (prompts, [[0], [*prompts[1], *prompts[1][1:]]]):
+        assert net.run_batch(given) == [net.run(tokens) for tokens in given]
+    assert kl.verify(kl.library.turing_decoder("1RB1LB_1LA1RZ", 20), net, random=40).holds

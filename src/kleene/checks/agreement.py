@@ -313,6 +313,8 @@ class _Comparison:
                 tally.count(zip(chunk, expected, found))
             elif isinstance(self.network, SequenceRNN):
                 tally.count(_run_sequence(self.network, chunk, expected))
+            elif isinstance(self.network, StockModel):
+                tally.count(_run_stock(self.network, chunk, expected))
             else:
                 tally.count(_run_learned(self.network, chunk, expected))
         return tally
@@ -351,6 +353,16 @@ def _run_learned(network: Any, chunk: list[list[int]], expected: list[Any]) -> I
     for tokens, wanted, outputs in zip(chunk, expected, network.run_batch(chunk)):
         if isinstance(wanted, Output):
             yield tokens, wanted, Output(outputs, wanted.layers)
+
+
+def _run_stock(
+    network: StockModel, chunk: list[list[int]], expected: list[Any]
+) -> Iterator[tuple[list[int], Any, Any]]:
+    """(input, expected, found), as far as the model's length allows, without the inputs on which the program raises."""
+    for tokens, wanted, found in zip(chunk, expected, network.run_as_far(chunk)):
+        if isinstance(wanted, Output):
+            cut = len(tokens) + len(found) > network.length and len(found) < len(wanted)
+            yield tokens, Output(wanted[: len(found)] if cut else wanted, wanted.layers), Output(found, wanted.layers)
 
 
 def _run_sequence(

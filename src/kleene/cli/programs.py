@@ -422,7 +422,13 @@ def compile_program(
     ] = None,
     shape: Annotated[Shape | None, typer.Option(help="By default the shape that fits the program.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
-    length: Annotated[int | None, typer.Option(min=1, help="The longest input whose averages must be exact.")] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, help="The longest input whose averages must be exact; the longest sequence.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Pad to a shape (--to llama …): llama-3.2-1b, gpt2 …, or width=768,layers=12.")
+    ] = None,
+    spare: Annotated[str | None, typer.Option(metavar="zero|random", help="The weights that --size leaves.")] = None,
     dtype: Annotated[Dtype | None, typer.Option(help="The number format of the weights.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Say what each update costs, and why.")] = False,
     as_json: AsJson = False,
@@ -438,6 +444,7 @@ def compile_program(
     if output is not None:
         check_folder(output)
     given = {"to": to, "lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
+    given |= {"size": read_shape(size), "spare": spare}
     options: dict[str, Any] = {
         key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None
     }
@@ -464,6 +471,16 @@ def compile_program(
     if costs is not None:
         show(f"\n{costs}\n")
     show(f"saved in {output}" if output is not None else "not saved; use -o DIR to save it")
+
+
+def read_shape(text: str | None) -> str | dict[str, int] | None:
+    """The name of a shape, or sizes as `width=768,layers=12`."""
+    if text is None or "=" not in text:
+        return text
+    parts = [part.partition("=") for part in text.split(",")]
+    if any(not value.strip().isdecimal() for _, _, value in parts):
+        raise InputError(f"--size {text}: give sizes as whole numbers, as in width=768,layers=12")
+    return {name.strip(): int(value) for name, _, value in parts}
 
 
 def save_network(net: Any, folder: Path, name: str, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Programs into stock classes of transformers: compile the decoder, plan its layers, write the tensors of the class."""
+"""Programs and machines into stock classes: compile the decoder, plan its layers, write the tensors of the class."""
 
 from __future__ import annotations
 
@@ -17,19 +17,27 @@ from kleene.compilers.program_to_transformer import compile_program
 from kleene.compilers.stock_plan import make_plan
 from kleene.compilers.stock_sizes import Room, read_size
 from kleene.compilers.stock_tensors import check_sums
-from kleene.errors import InputError, NotSupported
+from kleene.compilers.turing_to_transformer import chain_of, words_of
+from kleene.errors import InputError, NotSupported, a_type
+from kleene.library.decoders import regex_decoder, turing_decoder
+from kleene.machines.automata.dfa import DFA
+from kleene.machines.automata.nfa import NFA
 from kleene.machines.program import ProgramClass
+from kleene.machines.turing import TuringMachine
 from kleene.networks.stock.model import Family, StockModel
 from kleene.networks.transformer.model import DTYPES, Transformer
+
+DEFAULT_WORD, DEFAULT_STEPS = 64, 128  # the longest sequence of an automaton, of a Turing machine
 
 WRITERS: dict[str, Any] = {"llama": llama, "gpt2": gpt2, "phi3": phi3, "qwen3": qwen3}
 Dtype = Literal["float32", "bfloat16"]
 Spare = Literal["zero", "random"]
 AskedSize = str | Mapping[str, int] | None
+StockSource = ProgramClass | DFA | NFA | TuringMachine
 
 
 def compile_to_llama(
-    program: ProgramClass,
+    machine: StockSource,
     *,
     length: int | None = None,
     dtype: Dtype = "float32",
@@ -37,12 +45,12 @@ def compile_to_llama(
     size: AskedSize = None,
     spare: Spare = "zero",
 ) -> StockModel:
-    """A decoder inside `LlamaForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "llama", length, dtype, layers, size, spare)
+    """A decoder, or a machine's, inside `LlamaForCausalLM`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(machine, "llama", length, dtype, layers, size, spare)
 
 
 def compile_to_gpt2(
-    program: ProgramClass,
+    machine: StockSource,
     *,
     length: int | None = None,
     dtype: Dtype = "float32",
@@ -50,12 +58,12 @@ def compile_to_gpt2(
     size: AskedSize = None,
     spare: Spare = "zero",
 ) -> StockModel:
-    """A decoder inside `GPT2LMHeadModel`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "gpt2", length, dtype, layers, size, spare)
+    """A decoder, or a machine's, inside `GPT2LMHeadModel`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(machine, "gpt2", length, dtype, layers, size, spare)
 
 
 def compile_to_phi3(
-    program: ProgramClass,
+    machine: StockSource,
     *,
     length: int | None = None,
     dtype: Dtype = "float32",
@@ -63,12 +71,12 @@ def compile_to_phi3(
     size: AskedSize = None,
     spare: Spare = "zero",
 ) -> StockModel:
-    """A decoder inside `Phi3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "phi3", length, dtype, layers, size, spare)
+    """A decoder, or a machine's, inside `Phi3ForCausalLM`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(machine, "phi3", length, dtype, layers, size, spare)
 
 
 def compile_to_qwen3(
-    program: ProgramClass,
+    machine: StockSource,
     *,
     length: int | None = None,
     dtype: Dtype = "float32",
@@ -76,12 +84,12 @@ def compile_to_qwen3(
     size: AskedSize = None,
     spare: Spare = "zero",
 ) -> StockModel:
-    """A decoder inside `Qwen3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "qwen3", length, dtype, layers, size, spare)
+    """A decoder, or a machine's, inside `Qwen3ForCausalLM`. `length`: the longest sequence, with what is generated."""
+    return compile_stock(machine, "qwen3", length, dtype, layers, size, spare)
 
 
 def compile_stock(
-    program: ProgramClass,
+    machine: StockSource,
     family: Family,
     length: int | None,
     dtype: str,
@@ -89,6 +97,9 @@ def compile_stock(
     size: AskedSize,
     spare: Spare,
 ) -> StockModel:
+    if length is not None and length < 1:
+        raise InputError(f"compile: length={length}; the longest sequence has at least 1 token")
+    program, length, about = decoder_of(machine, length, layers)
     if spare not in ("zero", "random"):
         raise InputError(f"spare={spare!r}; the weights that are left are 'zero' or 'random'")
     if program.spec.max_tokens is not None and layers is not None:
@@ -100,7 +111,26 @@ def compile_stock(
     symbols = getattr(program, "symbols", None)
     choices = getattr(program, "choices", None)
     room = Room(read_size(size), spare == "random")
+    net.description |= about
     return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "", choices, room)
+
+
+def decoder_of(
+    machine: StockSource, length: int | None, layers: int | None
+) -> tuple[ProgramClass, int | None, dict[str, Any]]:
+    """The decoder of a machine, its longest sequence, and what its tokens mean: an automaton becomes a language model,
+    a Turing machine a chain of thought."""
+    if isinstance(machine, ProgramClass):
+        return machine, length, {}
+    if layers is not None:
+        raise InputError(f"compile: layers={layers}; it is for programs, and this is {a_type(machine)}")
+    if isinstance(machine, TuringMachine):
+        length = DEFAULT_STEPS if length is None else length
+        thinking = turing_decoder(machine, length)
+        return thinking, length, {"chain": chain_of(machine, thinking, length)}
+    length, minimal = DEFAULT_WORD if length is None else length, machine.minimise()
+    speaking = regex_decoder(minimal, length)
+    return speaking, length, {"words": words_of(minimal, speaking, length - 1)}  # a token stands before the word
 
 
 def to_stock(
