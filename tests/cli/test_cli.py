@@ -307,8 +307,17 @@ def test_compile_machines_into_stock_models(kleene):
 
 
 def test_symbols_that_are_numbers_are_read_as_numbers():
-    net = kl.compile(kl.library.parity_relative, to="gpt2", length=6, layers=4)
+    class Echo(kl.Program):
+        tokens, max_tokens, layers = 3, 2, 1
+        result = kl.cat(3, token=lambda t: t)
+        output = result
+
+        def step(z):
+            pass
+
+    net = kl.compile(Echo, to="gpt2", length=6)
     assert net.symbols == ["0", "1", "2"] and read_tokens(net, "2 1 0") == [2, 1, 0]
+    assert kl.compile(kl.library.parity_relative, to="gpt2", length=6, layers=4).symbols == ["0", "1", "^"]
 
 
 def test_compile_says_what_it_made(kleene):

@@ -192,6 +192,21 @@ def test_an_encoder_that_looks_left_is_recast_causally(family: Any) -> None:
         kl.compile(program, to=family)
 
 
+def test_an_alphabet_becomes_the_tokenizer_s_symbols() -> None:
+    class Next(kl.Program):
+        tokens, stop, max_tokens, layers = "abc.", ".", 3, 1
+        here = kl.cat(4, token=lambda t: t)
+        result = kl.cat(4)
+        output = result
+
+        def step(z: Any) -> None:
+            z.result = min(z.here + 1, 3)
+
+    net = kl.compile(Next, to="llama", length=8)
+    assert net.symbols == [*"abc."] and net.run("a").text == "bc"
+    assert kl.export(kl.compile(Next), "gpt2", length=8).symbols == net.symbols
+
+
 # --- larger shapes ---
 
 

@@ -23,6 +23,7 @@ from kleene.library.decoders import regex_decoder, turing_decoder
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
 from kleene.machines.program import ProgramClass
+from kleene.machines.spec import Spec
 from kleene.machines.turing import TuringMachine
 from kleene.networks.stock.model import Family, StockModel
 from kleene.networks.transformer.model import DTYPES, Transformer
@@ -153,8 +154,14 @@ def to_stock(
         shift = float(np.abs(tensors.get("transformer.ln_f.bias", np.zeros(1))).max())
         check_sums(plan.spec.name, getattr(made_of, "layers", made_of), tensors["lm_head.weight"], shift)
     made = {name: torch.from_numpy(np.ascontiguousarray(array)).to(DTYPES[dtype]) for name, array in tensors.items()}
-    texts = [str(t) for t in range(plan.spec.tokens)] if symbols is None else list(symbols)
+    texts = declared_symbols(plan.spec) if symbols is None else list(symbols)
     description = {**net.description, "program": {**net.description["program"], "causal": True}}
     return StockModel(
         family, config, made, description, {**claim, "length": plan.length, "choices": choices}, texts, about
     )
+
+
+def declared_symbols(spec: Spec) -> list[str]:
+    """The symbols of `tokens="01+="`; numbers where a program declares none for every token."""
+    alphabet = [] if spec.text is None else list(spec.text.alphabet)
+    return alphabet if len(alphabet) == spec.tokens else [str(token) for token in range(spec.tokens)]
