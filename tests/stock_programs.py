@@ -129,12 +129,13 @@ class Maybe(kl.Program):
     after = kl.cat(4)
     left = kl.relative(token, -1, default="none")
     found = kl.attend(token, after, token, latest=True, default="none")
+    far = kl.relative(token, -3, default=6)  # outside the values, too
     result = kl.cat(4)
     output = result
 
-    @kl.layer(left)
+    @kl.layer(left, far)
     def look(z):
-        z.after = 1 if z.left is None else (z.left + 1) % 4
+        z.after = 1 if z.left is None else (z.left + z.far) % 4
 
     @kl.layer(found)
     def answer(z):

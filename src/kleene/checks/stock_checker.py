@@ -509,7 +509,8 @@ def copies_of(model: Model, attention: Attention, names: list[list[str]], here: 
         what = f"the head '{name}' of layer {index}"
         default = checker.default_code(head, target.size)
         further = target.size - source.size  # "none" is a further value, which only the first token gives
-        need(further == 0 or (further == 1 and default[-1] == 1), f"{what} has other values than '{head.value}'")
+        wider = further > 0 and source.coding == target.coding == "one-hot"
+        need(further == 0 or wider, f"{what} has other values than '{head.value}'")
         wanted = np.zeros((target.size, model.dims))
         wanted[np.arange(source.size), np.arange(source.start, source.start + source.size)] = 1
         need((total[target.slice] == wanted).all(), f"{what} does not copy '{head.value}'")

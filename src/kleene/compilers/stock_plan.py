@@ -35,7 +35,7 @@ MAX_LENGTH = 1 << 16
 class PlannedHead:
     """A head: what it selects, which dimensions it copies where, and what it adds where it selects nothing.
 
-    A dimension without a source stands for "none": only the default sets it.
+    A dimension without a source stands for a default outside the values ("none"): only the default sets it.
     """
 
     name: str
