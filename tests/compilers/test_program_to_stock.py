@@ -234,6 +234,26 @@ def test_sizes_are_checked() -> None:
         kl.compile(Recall, to="llama", size=3)  # type: ignore[call-overload]
     with pytest.raises(kl.InputError, match="spare='noise'"):
         kl.compile(Recall, to="llama", spare="noise")  # type: ignore[call-overload]
+    with pytest.raises(kl.InputError, match="every size must be at least 1"):
+        kl.compile(Recall, to="llama", size={"heads": 0})
+    for family in ("gpt2", "qwen3"):
+        with pytest.raises(kl.NotSupported, match="parameters; there are at most"):
+            kl.compile(Recall, to=family, length=20, size={"width": 1 << 40})  # type: ignore[call-overload]
+
+
+def test_the_heads_of_a_gpt2_share_its_width() -> None:
+    for asked in ({"heads": 3}, {"head_size": 28}, {"heads": 3, "head_size": 40}, {"width": 192, "heads": 6}):
+        net = kl.compile(Recall, to="gpt2", length=20, size=asked)
+        assert {key: getattr(net.sizes, {"width": "residual"}.get(key, key)) for key in asked} == asked
+        assert kl.certify(net).holds and net.run([1, 2, 3, 1]) == Recall.run([1, 2, 3, 1])
+    for asked, why in (
+        ({"heads": 3, "head_size": 40, "width": 96}, "a width of 120 together, not 96"),
+        ({"width": 101}, "must be even"),
+        ({"head_size": 3}, "a head needs"),
+        ({"width": 112, "heads": 5}, "5 heads of any size in width 112"),
+    ):
+        with pytest.raises(kl.NotSupported, match=why):
+            kl.compile(Recall, to="gpt2", length=20, size=asked)
 
 
 # --- automata and Turing machines ---
