@@ -161,7 +161,9 @@ def contributions(
     if not foci:
         raise InputError("contributions: an empty list of focuses; give at least one, or omit it for one per word")
     if any(parameter.is_meta for parameter in model.parameters()):
-        raise InputError(f"contributions: the weights of {type(model).__name__} are on the meta device; load them first")
+        raise InputError(
+            f"contributions: the weights of {type(model).__name__} are on the meta device; load them first"
+        )
     known = inspect.signature(model.forward).parameters
     given = {name: value for name, value in sentence.arguments.items() if name in known}
     asked = _Asked(model, sentence.tokens, output, read, batch_first, {**given, **(arguments or {})})

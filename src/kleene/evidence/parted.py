@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -142,7 +143,9 @@ class Parted(Tensor):
             if name == "__setitem__":
                 return _set(*args)
             if name in ("numpy", "__array__"):
-                raise NotSupported("decompose: the model makes NumPy arrays of words, which cannot be followed; use torch")
+                raise NotSupported(
+                    "decompose: the model makes NumPy arrays of words, which cannot be followed; use torch"
+                )
             in_place = name.endswith("_") and (not name.startswith("__") or name.startswith("__i"))
             plainly = name.replace("__i", "__") if name.endswith("__") else name.removesuffix("_")
             handler = HANDLERS.get(plainly if in_place else name, any_function)
@@ -188,8 +191,9 @@ class Given(Tensor):
         if type(found) is Tensor and _floating(found):
             return Given.of(found, lambda: call(Given.with_parts))
         if isinstance(found, tuple) and all(type(one) is Tensor for one in found):
-            items = [Given.of(one, lambda k=k: call(Given.with_parts)[k]) for k, one in enumerate(found)]
-            return type(found)(items)
+            return type(found)(
+                Given.of(one, partial(lambda k: call(Given.with_parts)[k], k)) for k, one in enumerate(found)
+            )
         return found
 
 

@@ -87,9 +87,9 @@ def read_sentence(given: Any, tokenizer: Any = None, words: Sequence[str] | None
     if isinstance(given, str):
         made = _tokenized(given, tokenizer)
     if hasattr(made, "keys"):
-        if "input_ids" not in made.keys():
+        if "input_ids" not in made:
             raise InputError("contributions: the tokenizer's result has no input_ids; give token numbers")
-        arguments = {name: torch.as_tensor(made[name]) for name in ("token_type_ids",) if name in made.keys()}
+        arguments = {name: torch.as_tensor(made[name]) for name in ("token_type_ids",) if name in made}
         arguments = {name: value.reshape(1, -1) for name, value in arguments.items()}
         tokens = _numbers(made["input_ids"])
     else:

@@ -28,7 +28,18 @@ GIVEN = frozenset(
     """zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones new_full new_empty
     new_tensor argsort argmax argmin sort topk nonzero cumsum count_nonzero bincount unique""".split()  # noqa: SIM905
 )
-MOVES = MOVING | {"view", "__getitem__", "pad", "rot90", "moveaxis", "diagonal", "unfold", "hsplit", "tensor_split", *JOINS}
+MOVES = MOVING | {
+    "view",
+    "__getitem__",
+    "pad",
+    "rot90",
+    "moveaxis",
+    "diagonal",
+    "unfold",
+    "hsplit",
+    "tensor_split",
+    *JOINS,
+}
 
 
 REST, FOCUS, NOBODY = 0, 1, 2  # owners of tokens; nobody's are constants of the model, such as a start token
