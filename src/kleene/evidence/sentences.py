@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kleene.errors import InputError
+from kleene.errors import InputError, a_type
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Sentence:
 
 def read_sentence(given: Any, tokenizer: Any = None, words: Sequence[str] | None = None) -> Sentence:
     """Read what a user gives as a sentence: text, token numbers, vectors, or what a tokenizer returns."""
-    made, groups, arguments = given, None, {}
+    made, arguments = given, {}
     if isinstance(given, str):
         made = _tokenized(given, tokenizer)
     if hasattr(made, "keys"):
@@ -94,7 +94,7 @@ def read_sentence(given: Any, tokenizer: Any = None, words: Sequence[str] | None
         tokens = _numbers(made["input_ids"])
     else:
         tokens = _numbers(getattr(made, "ids", made))
-    groups = None if made is given and not hasattr(made, "keys") else _word_groups(made, len(tokens))
+    groups = _word_groups(made, len(tokens))
     names = _names(given, made, tokens, tokenizer)
     if words is not None:
         if len(words) != len(tokens):
@@ -109,7 +109,7 @@ def _tokenized(text: str, tokenizer: Any) -> Any:
         raise InputError("contributions: text needs a tokenizer=; or give token numbers")
     call = tokenizer if callable(tokenizer) else getattr(tokenizer, "encode", None)
     if call is None:
-        raise InputError(f"tokenizer: a {type(tokenizer).__name__} is no function, and has no method encode")
+        raise InputError(f"tokenizer: {a_type(tokenizer)} is no function, and has no method encode")
     try:
         return call(text)
     except Exception as error:
