@@ -1803,13 +1803,16 @@ class Cases:
         self.count = self.states = 0
 
     def _cleared(self, half: int) -> tuple[tuple[str, int], ...] | None:
-        """Where heads have cleared the variable, if nothing has written it since."""
-        layer = self.block.layer
+        """Where heads have cleared the variable, if nothing has written it, or what says where, since."""
+        layer, written = self.block.layer, set[str]()
         if half == 2 and layer.second is not None:
-            by_units = self.block.raw["out1"][self.segment.slice].any()
-            if by_units or any(update.variable == self.name for update in layer.updates):
-                return None
-        return layer.clears.get(self.name)
+            by_units = self.block.raw["out1"].any(axis=1)
+            written = {name for name in self.net.program.variables if by_units[self.net.layout[name].slice].any()}
+            written |= {update.variable for update in layer.updates}
+        where = layer.clears.get(self.name)
+        moved = written | {*layer.clears, *(base_of(move.into) or "" for move in layer.moves.values())}
+        known = where is not None and self.name not in written and moved.isdisjoint(base_of(n) or "" for n, _ in where)
+        return where if known else None
 
     def _depends_on(self, head: str) -> bool:
         """Whether a unit of this variable reads a head, or a scratch value that is made from it."""
@@ -1876,11 +1879,12 @@ class Cases:
             return
         rest = domain
         for name, index in self.cleared:
-            every = tuple(range(self.block.atoms[name]))
-            others = tuple(i for i in rest.get(name, every) if i != index)
+            part = part_of(name)
+            atom = name if part is None else part[:2]
+            others = tuple(i for i in rest.get(atom, range(self.block.atoms[atom])) if i != index)
             if others:
-                yield {**rest, name: others} if name in rest else rest
-            rest = {**rest, name: (index,)} if name in rest else rest
+                yield {**rest, atom: others} if atom in rest else rest
+            rest = {**rest, atom: (index,)} if atom in rest else rest
         old = dict.fromkeys((atom for atom in self.block.atoms_of(self.name) if atom in rest), (0,))
         yield {**rest, **old}
 
@@ -2022,7 +2026,8 @@ class Cases:
 
     def _key(self, domain: Domain, units: Array, total: Array, alive: tuple[int, ...]) -> tuple[Any, list[Atom]]:
         """What the rest of the proof depends on, and the atoms that it still depends on."""
-        named = {atom for u in alive for atom in self._atoms_of(self.updates[u])} | {self.name}
+        named = {atom for u in alive for atom in self._atoms_of(self.updates[u])}
+        named.update(self.block.atoms_of(self.name))  # the old value: heads may have cleared it in some boxes
         constant, left = np.zeros(len(units)), []
         asked = [s for s in range(len(self.scratch)) if self.through[units, s].any()]
         for atom, part in domain.items():

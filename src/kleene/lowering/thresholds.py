@@ -97,9 +97,7 @@ class UnitBuilder:
         """`written`: variables that an earlier step of the layer writes, so that they are no longer cleared."""
         self.spec, self.rough = updates.spec, frozenset(averaging_heads(updates))
         self.updates = updates
-        self.cleared = {
-            name: clear.where for clear in self.spec.clears.values() for name in clear.variables if name not in written
-        }
+        self.cleared = self.spec.cleared(written)
         self.units: list[ThresholdUnit] = []
         self.scratch: dict[Any, str] = {}  # what the value means → the name of its dimension
         self.costs: list[tuple[str, str, dict[str, int]]] = []
