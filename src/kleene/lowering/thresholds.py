@@ -626,7 +626,7 @@ class UpdateLowering:
                 domains[test.variable] &= test.indices
         self.cleared = self.builder.is_cleared(self.name, self.update.guard)
         if self.cleared:
-            domains[self.name] = frozenset([0])
+            domains[self.name] &= frozenset([0])  # nothing is left where the guard asks for another old value
         return domains
 
     def ways(self) -> dict[str, list[Piece]]:
@@ -774,7 +774,7 @@ def lower_to_thresholds(updates: Updates, written: Iterable[str] = ()) -> Lowere
     for given in (part for one in updates for part in on_cubes(builder, one)):
         for update in _without_tied_averages(builder, given):
             lowering = UpdateLowering(builder, update)
-            ways = lowering.ways()
+            ways = lowering.ways() if lowering.domains[lowering.name] else {TRANSITIONS: []}
             costs = {way: _cost(lowering, update, way, pieces) for way, pieces in ways.items()}
             best = min(costs, key=lambda way: costs[way])
             builder.costs.append((update.variable, _described(update), {best: costs[best], **costs}))

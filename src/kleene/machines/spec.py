@@ -232,8 +232,8 @@ class Spec:
             raise NotSupported(f"{self.name}: {what} does not know heads on parts of words ('{self.parts[0]}')")
 
     def cleared(self, written: Iterable[str] = ()) -> dict[str, tuple[tuple[str, int], ...]]:
-        """Variables that a layer's heads clear → the values that say where, as a step of the layer sees them. Leave out
-        variables that an earlier step has `written`, and those for which a head or that step may change these values."""
+        """Variables that a layer's heads clear → the values that say where, as a step of the layer sees them.
+        Leave out what an earlier step has `written`, and variables for which a head or that step may change these."""
         moved = {word_of_name(head.into) for head in self.moves.values() if head.into is not None}
         changed = {*written, *moved, *(name for clear in self.clears.values() for name in clear.variables)}
         kept = [c for c in self.clears.values() if changed.isdisjoint(word_of_name(name) for name, _ in c.where)]
