@@ -44,7 +44,7 @@ def compile_to_linear(
     """
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise NotSupported(f"compile: there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
+        raise NotSupported(f"compile: unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
     if transitions not in TRANSITIONS:
         raise InputError(f"compile: transitions {transitions!r}; it should be one of {', '.join(TRANSITIONS)}")
     minimal = dfa.minimise()
@@ -249,7 +249,7 @@ def compile_weighted(automaton: WeightedAutomaton, *, dtype: str | torch.dtype =
     """The linear RNN whose output after a word is the word's weight: its matrices are the automaton's, transposed."""
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise NotSupported(f"compile: there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
+        raise NotSupported(f"compile: unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
     if automaton.semiring != "real":
         raise NotSupported("compile: a linear RNN sums products of real numbers; tropical weights are least costs")
     symbols, size = len(automaton.alphabet), len(automaton)
