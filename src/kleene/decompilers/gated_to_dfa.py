@@ -74,7 +74,7 @@ class Saturated:
     def __init__(self, net: GatedRNN, dtype: str | None = None) -> None:
         name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
         if name not in FORMATS:
-            raise NotSupported(f"there is no dtype {name!r}; there are {', '.join(FORMATS)}")
+            raise NotSupported(f"unknown dtype {name!r}; choose one of {', '.join(FORMATS)}")
         self.name, self.format, self.units, self.lstm = name, FORMATS[name], net.units, net.cell == "lstm"
         self.symbols = len(net.alphabet)
         tensors: dict[str, np.ndarray] = {

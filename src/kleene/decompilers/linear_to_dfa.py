@@ -36,7 +36,7 @@ class Whole:
         """Read the tensors; with `closed`, raise NotExact at a step of a kind that is not closed under composition."""
         self.name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
         if self.name not in DTYPES:
-            raise NotSupported(f"there is no dtype {self.name!r}; there are {', '.join(DTYPES)}")
+            raise NotSupported(f"unknown dtype {self.name!r}; choose one of {', '.join(DTYPES)}")
         kind = DTYPES[self.name]
         self.exact = 2 ** PRECISION[kind]
         tensors = {}
