@@ -18,7 +18,8 @@ from kleene.networks.rnn.linear import DTYPES, LayerShape, LinearLayer, LinearRN
 TRANSITIONS = ("products", "positive", "signed")
 MAX_CELLS = 200_000_000  # of all symbols' matrices
 SARROF = (
-    "Sarrof, Veitsman and Hahn (2024): diagonal matrices with entries in [0, 1] hold exactly the star-free languages"
+    "Sarrof, Veitsman and Hahn (2024): in finite precision, diagonal matrices with entries in [0, 1] hold exactly the "
+    "star-free languages"
 )
 GRAZZI_1 = "Grazzi et al. (2025), Theorem 1: without negative eigenvalues there is no parity"
 GRAZZI_2 = "Grazzi et al. (2025), Theorem 2: real eigenvalues count modulo powers of 2 only"
