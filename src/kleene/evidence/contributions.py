@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from kleene.errors import InputError, KleeneError, NotSupported
-from kleene.evidence.parted import RULES, Parted, Rule, plain, rule_of, whole_activations
+from kleene.evidence.parted import RULES, Parted, Rule, RuleName, plain, rule_of, whole_activations
 from kleene.evidence.sentences import listed, read_sentence
 from kleene.evidence.token_parts import Tokens
 from kleene.files import write_text
@@ -109,7 +109,7 @@ def contributions(
     tokenizer: Callable[[str], Any] | None = None,
     target: Any = None,
     read: int = -1,
-    rule: str | Rule = "cd",
+    rule: RuleName | Rule = "cd",
     output: Callable[[Any], Tensor] | None = None,
     words: Sequence[str] | None = None,
     batch_first: bool = True,

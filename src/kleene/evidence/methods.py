@@ -91,7 +91,7 @@ def method_named(name: str) -> list[tuple[str, Method]]:
         return _foreign(name)
     if not found:
         listed = "; ".join(dict.fromkeys(one for _, methods in KINDS for one in methods))
-        raise InputError(f"method {name!r}: unknown; there are: {listed}; or module:function for one of yours")
+        raise InputError(f"method {name!r}: unknown; choose one of {listed}; or module:function for one of yours")
     return found
 
 
