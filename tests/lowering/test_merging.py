@@ -474,11 +474,8 @@ def test_functions_of_imported_modules_leave_the_source_readable():
 
 
 def test_with_that_catches_errors():
-    everywhere(
-        written(
-            "from contextlib import suppress\ndef step(z):\n    with suppress(ZeroDivisionError):\n        z.x = 3 // z.a\n"
-        )
-    )
+    imports = "from contextlib import suppress\n"
+    everywhere(written(imports + "def step(z):\n    with suppress(ZeroDivisionError):\n        z.x = 3 // z.a\n"))
 
 
 def test_a_text_contains_a_text_that_depends_on_variables():

@@ -33,7 +33,7 @@ def _where(path: Path, error: Exception) -> str:
     """Values for which the path raises an error, and the line of the program that raises it."""
     filename = getattr(getattr(step_of(path.program), "__code__", None), "co_filename", None)
     lines = [found.lineno for found in traceback.extract_tb(error.__traceback__) if found.filename == filename]
-    examples = [path.example(one.form, path.attainable(one.form)[0]) for one in path.chain[-1:]]
+    examples = [path.example(one.form, next(iter(path.attainable(one.form)))) for one in path.chain[-1:]]
     parts = [*(f"for {example}" for example in examples if example), *(f"line {line}" for line in lines[-1:])]
     shown = f" ({'; '.join(parts)})" if parts else ""
     if any(name in str(error) for name in ("Symbol", "WordValue", "BitsValue")):
