@@ -7,7 +7,7 @@ load what they point at and subtract, store the result. Only the processor and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from kleene.errors import InputError, ProgramError
 from kleene.library.encoding import MemoryProgram
@@ -16,7 +16,7 @@ from kleene.machines.declarations import attend, cat, counting, layer, word
 
 def computer(
     bits: int = 16,
-    dialect: str = "eforth",
+    dialect: Literal["eforth", "alta"] = "eforth",
     input_adds: bool = False,
     checked: bool = False,
     layers: int = 3,
