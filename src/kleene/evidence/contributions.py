@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from kleene.errors import InputError, KleeneError, NotSupported
-from kleene.evidence.parted import RULES, Parted, Rule, plain, rule_of, whole_activations
+from kleene.evidence.parted import RULES, Parted, Rule, RuleName, plain, rule_of, whole_activations
 from kleene.evidence.token_parts import Tokens
 from kleene.files import write_text
 
@@ -107,7 +107,7 @@ def contributions(
     tokenizer: Callable[[str], Any] | None = None,
     target: Any = None,
     read: int = -1,
-    rule: str | Rule = "cd",
+    rule: RuleName | Rule = "cd",
     output: Callable[[Any], Tensor] | None = None,
     words: Sequence[str] | None = None,
     batch_first: bool = True,

@@ -62,7 +62,7 @@ def method_named(name: str) -> list[tuple[str, Method]]:
     found = [(kind, methods[name]) for kind, methods in known if name in methods]
     if not found:
         listed = "; ".join(dict.fromkeys(one for _, methods in known for one in methods))
-        raise InputError(f"method {name!r}: unknown; there are: {listed}")
+        raise InputError(f"method {name!r}: unknown; choose one of {listed}")
     return found
 
 

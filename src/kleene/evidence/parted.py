@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -56,6 +56,7 @@ class Rule:
             )
 
 
+RuleName = Literal["cd", "murdoch", "released", "generalised", "jumelet", "alone", "removed", "shared"]
 RULES = {
     "cd": Rule(),  # the interdependence paper's
     "murdoch": Rule(owned_bias=False),  # the original
@@ -68,12 +69,12 @@ RULES = {
 }
 
 
-def rule_of(name: str | Rule) -> Rule:
+def rule_of(name: RuleName | Rule) -> Rule:
     """A rule by name."""
     if isinstance(name, Rule):
         return name
     if name not in RULES:
-        raise InputError(f"rule {name!r}: unknown; there are {', '.join(RULES)}")
+        raise InputError(f"rule {name!r}: unknown; choose one of {', '.join(RULES)}")
     return RULES[name]
 
 
