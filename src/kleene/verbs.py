@@ -575,7 +575,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
     - `inputs`, `lengths`, `random`, `seed`, `progress`: as above, with words for inputs.
     - `length`: the longest random word where `lengths` is not given.
-    - `limit`: the most pairs of a state and a hidden vector to visit.
+    - `limit`: the most hidden vectors of a network, or pairs of a state and a hidden vector, to visit.
 
     A Turing machine and its network, configuration by configuration, by default on all words of up to 4 symbols but at
     most 50. Options as for a DFA, without `limit`, and:

@@ -54,7 +54,7 @@ def reachable(rnn: ExactRNN, limit: int) -> tuple[DFA, list[Vector]]:
 
 def too_many_vectors(limit: int) -> DidNotHalt:
     """The error for a network that reaches more hidden vectors than are tried."""
-    said = f"decompile: more than {limit:,} hidden vectors can be reached"
+    said = f"more than {limit:,} hidden vectors can be reached"
     return DidNotHalt(f"{said}; the language may not be regular; or raise limit=")
 
 
