@@ -303,6 +303,8 @@ def test_compile_machines_into_stock_models(kleene):
     assert "dimensions" in kleene("export", "words", "--to", "circuit", "-o", "circuit.json").out
     assert kleene("compile", "1RB1LB_1LA1RZ", "--to", "gpt2", "--length", "12", "-o", "beaver").code == 0
     assert kleene("verify", "beaver").code == 0
+    assert "compiled in" in kleene("compile", "(ab)*c", "--to", "phi3", "--length", "9").out
+    assert "compiled in" in kleene("compile", "parity_relative", "--to", "llama", "--layers", "4", "--length", "9").out
     refused(kleene("compile", "words.json", "--to", "llama", "--size", "width=big"), "width=big", "whole numbers")
 
 
