@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -28,79 +28,36 @@ Spare = Literal["zero", "random"]
 AskedSize = str | Mapping[str, int] | None
 
 
-def compile_to_llama(
-    program: ProgramClass,
-    *,
-    length: int | None = None,
-    dtype: Dtype = "float32",
-    layers: int | None = None,
-    size: AskedSize = None,
-    spare: Spare = "zero",
-) -> StockModel:
-    """A decoder inside `LlamaForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "llama", length, dtype, layers, size, spare)
+def _into(family: Family) -> Callable[..., StockModel]:
+    """The function that compiles a program into a family."""
+
+    def compile_stock(
+        program: ProgramClass,
+        *,
+        length: int | None = None,
+        dtype: Dtype = "float32",
+        layers: int | None = None,
+        size: AskedSize = None,
+        spare: Spare = "zero",
+    ) -> StockModel:
+        if spare not in ("zero", "random"):
+            raise InputError(f"spare={spare!r}; the weights that are left are 'zero' or 'random'")
+        if program.spec.max_tokens is not None and layers is not None:
+            raise InputError(f"{program.spec.name}: layers={layers}; a decoder says itself how many layers it has")
+        if program.spec.max_tokens is not None or (layers is None and program.spec.halt):
+            net = compile_program(program, length=length)
+        else:  # an encoder, recast causally: every position gives its output
+            net = compile_program(program, length=length, shape="encoder", layers=layers)
+        symbols = getattr(program, "symbols", None)
+        choices = getattr(program, "choices", None)
+        room = Room(read_size(size), spare == "random")
+        return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "", choices, room)
+
+    return compile_stock
 
 
-def compile_to_gpt2(
-    program: ProgramClass,
-    *,
-    length: int | None = None,
-    dtype: Dtype = "float32",
-    layers: int | None = None,
-    size: AskedSize = None,
-    spare: Spare = "zero",
-) -> StockModel:
-    """A decoder inside `GPT2LMHeadModel`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "gpt2", length, dtype, layers, size, spare)
-
-
-def compile_to_phi3(
-    program: ProgramClass,
-    *,
-    length: int | None = None,
-    dtype: Dtype = "float32",
-    layers: int | None = None,
-    size: AskedSize = None,
-    spare: Spare = "zero",
-) -> StockModel:
-    """A decoder inside `Phi3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "phi3", length, dtype, layers, size, spare)
-
-
-def compile_to_qwen3(
-    program: ProgramClass,
-    *,
-    length: int | None = None,
-    dtype: Dtype = "float32",
-    layers: int | None = None,
-    size: AskedSize = None,
-    spare: Spare = "zero",
-) -> StockModel:
-    """A decoder inside `Qwen3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(program, "qwen3", length, dtype, layers, size, spare)
-
-
-def compile_stock(
-    program: ProgramClass,
-    family: Family,
-    length: int | None,
-    dtype: str,
-    layers: int | None,
-    size: AskedSize,
-    spare: Spare,
-) -> StockModel:
-    if spare not in ("zero", "random"):
-        raise InputError(f"spare={spare!r}; the weights that are left are 'zero' or 'random'")
-    if program.spec.max_tokens is not None and layers is not None:
-        raise InputError(f"{program.spec.name}: layers={layers}; a decoder says itself how many layers it has")
-    if program.spec.max_tokens is not None or (layers is None and program.spec.halt):
-        net = compile_program(program, length=length)
-    else:  # an encoder, recast causally: every position gives its output
-        net = compile_program(program, length=length, shape="encoder", layers=layers)
-    symbols = getattr(program, "symbols", None)
-    choices = getattr(program, "choices", None)
-    room = Room(read_size(size), spare == "random")
-    return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "", choices, room)
+compile_to_llama, compile_to_gpt2 = _into("llama"), _into("gpt2")
+compile_to_phi3, compile_to_qwen3 = _into("phi3"), _into("qwen3")
 
 
 def to_stock(
