@@ -213,7 +213,9 @@ def find_arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str,
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
+    torch_model = verb == "explain" and any(cls.__module__.startswith("torch.nn.") for cls in type(thing).__mro__)
+    other = "; kl.contributions takes any model of torch" if torch_model else ""
+    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}{other}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
