@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -37,83 +37,40 @@ AskedSize = str | Mapping[str, int] | None
 StockSource = ProgramClass | DFA | NFA | TuringMachine
 
 
-def compile_to_llama(
-    machine: StockSource,
-    *,
-    length: int | None = None,
-    dtype: Dtype = "float32",
-    layers: int | None = None,
-    size: AskedSize = None,
-    spare: Spare = "zero",
-) -> StockModel:
-    """A decoder, or a machine's, inside `LlamaForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(machine, "llama", length, dtype, layers, size, spare)
+def _into(family: Family) -> Callable[..., StockModel]:
+    """The function that compiles a program or a machine into a family."""
+
+    def compile_stock(
+        machine: StockSource,
+        *,
+        length: int | None = None,
+        dtype: Dtype = "float32",
+        layers: int | None = None,
+        size: AskedSize = None,
+        spare: Spare = "zero",
+    ) -> StockModel:
+        if length is not None and length < 1:
+            raise InputError(f"compile: length={length}; the longest sequence has at least 1 token")
+        program, length, about = decoder_of(machine, length, layers)
+        if spare not in ("zero", "random"):
+            raise InputError(f"spare={spare!r}; the weights that are left are 'zero' or 'random'")
+        if program.spec.max_tokens is not None and layers is not None:
+            raise InputError(f"{program.spec.name}: layers={layers}; a decoder says itself how many layers it has")
+        if program.spec.max_tokens is not None or (layers is None and program.spec.halt):
+            net = compile_program(program, length=length)
+        else:  # an encoder, recast causally: every position gives its output
+            net = compile_program(program, length=length, shape="encoder", layers=layers)
+        symbols = getattr(program, "symbols", None)
+        choices = getattr(program, "choices", None)
+        room = Room(read_size(size), spare == "random")
+        net.description |= about
+        return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "", choices, room)
+
+    return compile_stock
 
 
-def compile_to_gpt2(
-    machine: StockSource,
-    *,
-    length: int | None = None,
-    dtype: Dtype = "float32",
-    layers: int | None = None,
-    size: AskedSize = None,
-    spare: Spare = "zero",
-) -> StockModel:
-    """A decoder, or a machine's, inside `GPT2LMHeadModel`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(machine, "gpt2", length, dtype, layers, size, spare)
-
-
-def compile_to_phi3(
-    machine: StockSource,
-    *,
-    length: int | None = None,
-    dtype: Dtype = "float32",
-    layers: int | None = None,
-    size: AskedSize = None,
-    spare: Spare = "zero",
-) -> StockModel:
-    """A decoder, or a machine's, inside `Phi3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(machine, "phi3", length, dtype, layers, size, spare)
-
-
-def compile_to_qwen3(
-    machine: StockSource,
-    *,
-    length: int | None = None,
-    dtype: Dtype = "float32",
-    layers: int | None = None,
-    size: AskedSize = None,
-    spare: Spare = "zero",
-) -> StockModel:
-    """A decoder, or a machine's, inside `Qwen3ForCausalLM`. `length`: the longest sequence, with what is generated."""
-    return compile_stock(machine, "qwen3", length, dtype, layers, size, spare)
-
-
-def compile_stock(
-    machine: StockSource,
-    family: Family,
-    length: int | None,
-    dtype: str,
-    layers: int | None,
-    size: AskedSize,
-    spare: Spare,
-) -> StockModel:
-    if length is not None and length < 1:
-        raise InputError(f"compile: length={length}; the longest sequence has at least 1 token")
-    program, length, about = decoder_of(machine, length, layers)
-    if spare not in ("zero", "random"):
-        raise InputError(f"spare={spare!r}; the weights that are left are 'zero' or 'random'")
-    if program.spec.max_tokens is not None and layers is not None:
-        raise InputError(f"{program.spec.name}: layers={layers}; a decoder says itself how many layers it has")
-    if program.spec.max_tokens is not None or (layers is None and program.spec.halt):
-        net = compile_program(program, length=length)
-    else:  # an encoder, recast causally: every position gives its output
-        net = compile_program(program, length=length, shape="encoder", layers=layers)
-    symbols = getattr(program, "symbols", None)
-    choices = getattr(program, "choices", None)
-    room = Room(read_size(size), spare == "random")
-    net.description |= about
-    return to_stock(net, family, length, dtype, symbols, inspect.getdoc(program) or "", choices, room)
+compile_to_llama, compile_to_gpt2 = _into("llama"), _into("gpt2")
+compile_to_phi3, compile_to_qwen3 = _into("phi3"), _into("qwen3")
 
 
 def decoder_of(
