@@ -166,7 +166,7 @@ def random_program(chance: Random) -> Any:
     names = [f"head_{number}" for number in range(chance.randrange(1, 5))]
     for name in names:
         value = chance.choice([*sizes])
-        default, kind = chance.randrange(sizes[value]), chance.choice(["offset", "latest", "earliest", "both"])
+        default, kind = chance.randrange(sizes[value] + 2), chance.choice(["offset", "latest", "earliest", "both"])
         limits: dict[str, Any] = {}
         if chance.random() < 0.4:
             limits["among"] = {body[n]: chance.randrange(2) for n in chance.sample(["odd", "one"], 1)}

@@ -112,6 +112,22 @@ def test_verify_and_files(family: Any, tmp_path: Any) -> None:
     assert all(torch.equal(exported.tensors[name], tensor) for name, tensor in net.tensors.items())
 
 
+def test_inputs_on_which_the_program_raises_are_counted() -> None:
+    class Late(kl.Program):
+        tokens, max_tokens, layers = 3, 1, 1
+        here = kl.cat(3, token=lambda t: t)
+        left = kl.relative(here, -1)
+        result = kl.cat(3)
+        output = result
+
+        def step(z: Any) -> None:
+            z.result = z.left if z.here == 2 else z.here
+
+    report = kl.verify(Late, kl.compile(Late, to="llama", length=8), inputs=[[0, 1], [2, 1], [0]])
+    assert report.holds and report.checked == 2
+    assert "1 more left out: the program raises an error there" in str(report)
+
+
 # --- what it refuses ---
 
 
