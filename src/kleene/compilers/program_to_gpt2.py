@@ -161,16 +161,10 @@ def layer_tensors(at: str, layer: StockLayer, stream: Stream) -> dict[str, Array
 
 
 def choose_width(plan: Plan, places: Places, asked: Size) -> tuple[int, int]:
-    """The smallest width, and how many heads share it: each has places for its codes and values."""
+    """The smallest width, or the requested one, and how many heads share it: each holds its codes and values."""
     needed = max([1, *(places.needed(head) for layer in plan.layers for head in layer.heads)])
-    width = -(-2 * (places.room + 1 + CONSTANTS) // 8) * 8
-    name, size, both = plan.spec.name, asked.head_size, (asked.heads or 0) * (asked.head_size or 0)
-    if size is not None and size < needed:
-        raise NotSupported(f"{name}: a head needs {needed} places, but the requested size has {size}")
-    if both and asked.width not in (None, both):
-        raise NotSupported(f"{name}: {asked.heads} heads of {size} have a width of {both} together, not {asked.width}")
-    fixed = asked.width if asked.width is not None else both or None
-    width = at_least(name, "width", width, fixed)
+    name, size, fixed = plan.spec.name, asked.head_size, requested_width(plan.spec.name, asked, needed)
+    width = at_least(name, "width", -(-2 * (places.room + 1 + CONSTANTS) // 8) * 8, fixed)
     if width % 2:
         raise NotSupported(f"{name}: width {width}: every dimension has a mirror, so the width must be even")
     while True:
@@ -183,6 +177,17 @@ def choose_width(plan: Plan, places: Places, asked: Size) -> tuple[int, int]:
             shape = f"{asked.heads or 'any number of'} heads of {size or 'any size'}"
             raise NotSupported(f"{name}: {shape} in width {width} do not hold its heads, of {needed} places")
         width += 8
+
+
+def requested_width(name: str, asked: Size, needed: int) -> int | None:
+    """The width that a size asks for: by itself, or as so many heads of a size. `needed`: the places of a head."""
+    heads, size = asked.heads, asked.head_size
+    if size is not None and size < needed:
+        raise NotSupported(f"{name}: a head needs {needed} places, but the requested size has {size}")
+    both = None if heads is None or size is None else heads * size
+    if both is not None and asked.width not in (None, both):
+        raise NotSupported(f"{name}: {heads} heads of {size} have a width of {both} together, not {asked.width}")
+    return both if asked.width is None else asked.width
 
 
 def make_stream(plan: Plan, places: Places, width: int, dtype: str) -> Stream:
