@@ -35,7 +35,7 @@ class Target(StrEnum):
             return cls(ALIASES.get(text, text))
         except ValueError:
             known = ", ".join([*cls, *(f"{short} ({name})" for short, name in ALIASES.items())])
-            raise InputError(f"--to {text}: unknown; there are {known}") from None
+            raise InputError(f"--to {text}: unknown; choose one of {known}") from None
 
 
 STOCK = (Target.llama, Target.gpt2, Target.phi3, Target.qwen3)
@@ -118,7 +118,9 @@ def _said(to: Target, made: Any) -> str:
             f"; {n['layers']} layers as {made.config['n_layers']} blocks, inputs of up to {n['length']} tokens after "
             f"the sink, which is token {n['sink_token']}"
         )
-    if to is Target.circuit and "nodes" in made:  # a stock model's circuit lists its neurons by name
+    if to is Target.circuit and "class" in made:  # a stock model
+        return f"; {len(made['residual'])} dimensions, {len(made['layers'])} layers"
+    if to is Target.circuit:
         return f"; {len(made['nodes'])} nodes, {len(made['edges'])} edges"
     if to is Target.onnx:
         return f"; {made.doc_string.partition(': ')[2]}"
