@@ -321,6 +321,7 @@ class Program:
         self.name, self.data = data["name"], data
         self.tokens = integer(data["tokens"], 1, what="tokens")
         self.positions = None if data["positions"] is None else integer(data["positions"], 1, what="positions")
+        need(data["stop"] is None or integer(data["stop"], 0, self.tokens - 1, "the stop token") >= 0, "no stop token")
         self.seen: dict[str, Head] = {}  # the heads of the layer that is read
         self.kinds = Kinds({name: read_kind(v) for name, v in data["variables"].items()})
         self.variables = dict(self.kinds)
