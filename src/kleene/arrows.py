@@ -29,6 +29,7 @@ GATED, LINEAR = "kleene.networks.rnn.gated.GatedRNN", "kleene.networks.rnn.linea
 SEQUENCE = "kleene.networks.rnn.sequence.SequenceRNN"
 MEMORISER = "kleene.networks.synthesizer.memoriser.Memoriser"
 LANGUAGE_MODEL = "kleene.networks.trained.lstm.LanguageModel"
+STOCK_SOURCES = (PROGRAM, DETERMINISTIC, NONDETERMINISTIC, TURING)  # what decoders are made of
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
@@ -51,6 +52,7 @@ ARROWS: dict[str, dict[str, str]] = {
         LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
         SEQUENCE: "kleene.decompilers.sequence_to_transducer:decompile_sequence",
         ACCEPTOR: "kleene.decompilers.acceptor_to_dfa:decompile_acceptor",
+        STOCK: "kleene.checks.stock:decompile_stock",
         DECIDER: "kleene.decompilers.rnn_to_turing:decompile_decider",
         MEMORISER: "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -65,6 +67,7 @@ ARROWS: dict[str, dict[str, str]] = {
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
         ACCEPTOR: "kleene.checks.languages:verify_networks",
+        STOCK: "kleene.checks.languages:verify_networks",
         SEQUENCE: "kleene.checks.sequences:verify_sequence",
         RNN: "kleene.checks.bisimulation:verify_saved",
         DECIDER: "kleene.checks.turing_invariants:verify_saved",
@@ -141,10 +144,10 @@ NETWORKS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_olmo_hybrid:compile_to_olmo_hybrid",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_olmo_hybrid:compile_to_olmo_hybrid",
     },
-    "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
-    "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
-    "phi3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_phi3"},
-    "qwen3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_qwen3"},
+    "llama": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_llama"),
+    "gpt2": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_gpt2"),
+    "phi3": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_phi3"),
+    "qwen3": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_qwen3"),
 }
 
 # the tool or format → (class of what is exported → "module:function")

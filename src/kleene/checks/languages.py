@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.bisimulation import Report, chosen_words
+from kleene.checks.stock import decompile_stock
 from kleene.checks.turing_invariants import verify_decisions
 from kleene.common.alphabet import Word, show_word, words_of
 from kleene.decompilers import acceptor_to_dfa, linear_to_dfa
@@ -28,6 +29,7 @@ from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.linear import DTYPES, LinearRNN
 from kleene.networks.stock.acceptor import StockAcceptor
+from kleene.networks.stock.model import StockModel
 from kleene.networks.transformer.model import Transformer
 
 LIMIT = 1_000_000
@@ -66,7 +68,8 @@ class WordCertificate:
 
 def saved_machine(network: Any) -> DFA:
     """The automaton that a network was compiled from, as saved with it."""
-    about = network.description.get("words", {}) if isinstance(network, Transformer) else network.about
+    described = isinstance(network, (Transformer, StockModel))
+    about = network.description.get("words", {}) if described else network.about
     if "machine" not in about:
         raise InputError("certify: the network was not compiled from an automaton; pass machine=")
     return DFA.from_json(about["machine"], "the network's 'machine'")
@@ -251,7 +254,7 @@ def weights_length(automaton: WeightedAutomaton, dtype: str, tolerance: float) -
 
 def _longest(thing: Any) -> int | None:
     """The longest words that a network reads; None without a limit."""
-    words = thing.description.get("words", {}) if isinstance(thing, Transformer) else {}
+    words = thing.description.get("words", {}) if isinstance(thing, (Transformer, StockModel)) else {}
     length: int | None = words.get("length")
     return length
 
@@ -293,16 +296,22 @@ def _(net: LinearRNN, limit: int) -> DFA:
 
 
 @automaton_of.register
+def _(net: StockModel, limit: int) -> DFA:
+    dfa: DFA = decompile_stock(net, to="dfa")
+    return dfa
+
+
+@automaton_of.register
 def _(net: StockAcceptor, limit: int) -> DFA:
     return acceptor_to_dfa.reached(net, limit)
 
 
 def _decides(network: Any) -> bool:
     """Whether a transformer runs a Turing machine."""
-    return isinstance(network, Transformer) and bool(network.description.keys() & {"tape", "chain"})
+    return isinstance(network, (Transformer, StockModel)) and bool(network.description.keys() & {"tape", "chain"})
 
 
-def _saved_turing(network: Transformer) -> TuringMachine:
+def _saved_turing(network: Transformer | StockModel) -> TuringMachine:
     about = network.description.get("tape") or network.description["chain"]
     return TuringMachine.from_json(about["machine"], "the network's 'machine'")
 
