@@ -414,6 +414,10 @@ def from_json(data: Any, where: str) -> Transducer:
     if not isinstance(data, dict) or data.get("kind") != "transducer" or data.get("version") != 1:
         raise FileError(f"{where}: not a transducer of version 1, as Transducer.save writes it")
     try:
+        words = [data["first"], *(word for row in data["outputs"] for word in row), *(data["last"] or ())]
+        wrong = [symbol for word in words for symbol in word or () if not isinstance(symbol, str)]
+        if wrong or not isinstance(data["names"] if data.get("names") else [], list):
+            raise ValueError(f"it writes {str(wrong[0])[:40]}, no symbol" if wrong else "its names are no list")
         return Transducer(
             data["table"],
             data["outputs"],
