@@ -24,7 +24,7 @@ from kleene.library.riscv import (
     riscv,
 )
 from kleene.library.riscv import DEVICES as DEVICE_BYTES
-from kleene.library.riscv_passes import EXTRA_BITS, HIDDEN
+from kleene.library.riscv_passes import ATOMIC, EXTRA_BITS, HIDDEN, RESERVING
 from kleene.machines.elf import Executable
 from kleene.machines.riscv import BASE, DEFAULT_MEMORY, DEVICES, MASK, READ_BYTE, Computer, RiscvResult
 from kleene.networks.transformer.stops import EVALUATORS, HALTED, WATCHED, Watch
@@ -36,7 +36,6 @@ LAYERS = 4  # for each instruction
 EXECUTE = 2  # the layer that computes the address of a load or store
 MAX_DENSE = 1 << 11  # bytes; a head of the dense evaluator scores every pair of tokens
 DECODED = ("form", "operand", "op", "jump", "access", "writes", "stores_1", "stores_2", "stores_4")
-MORE_DECODED = {"rv32i": (), "rv32im": ("stay",), "rv32ima": ("stay", "atomic", "reserves")}
 SB = 6  # the first value of `access` that stores
 
 
@@ -89,7 +88,7 @@ class TransformerComputer(Computer):
         self._counts = bool(hidden)  # whether instructions may take several passes
         self._extra, self._extra_seen = 0, 0
         self._longest = 1 << 62 if not hidden else LAYERS << EXTRA_BITS
-        self._decoded = (*DECODED, *MORE_DECODED[instructions])
+        self._decoded = (*DECODED, *(("family", "flips") if hidden else ()))
 
     @property
     def net(self) -> Transformer:
@@ -236,8 +235,8 @@ class TransformerComputer(Computer):
         The bytes of an address that has no token are put into those of a device, and the load goes there."""
         address, stores, world = self._word("target"), self._value("access") >= SB, self.environment
         found: bytes | int | None
-        if "atomic" in self._decoded and self._value("atomic"):
-            found = world.refuse_atomic(address, bool(self._value("reserves")), self.pc)
+        if self._counts and self._value("family") >= ATOMIC:
+            found = world.refuse_atomic(address, self._value("family") == RESERVING, self.pc)
         else:
             found = world.before_access(address, stores, self._word("v2"), self.pc)
         if isinstance(found, int):

@@ -13,7 +13,18 @@ from typing import Any
 
 from kleene.errors import InputError, ProgramError
 from kleene.library.encoding import MemoryProgram
-from kleene.library.riscv_passes import AMO, ATOMIC_STOPS, CONDITIONAL, DIVISOR, EXTRA_BITS, FIRST, HIDDEN, RESULTS, Passes
+from kleene.library.riscv_passes import (
+    AMO,
+    ATOMIC_STOPS,
+    DIVISOR,
+    EXTRA_BITS,
+    FAMILIES,
+    FIRST,
+    HIDDEN,
+    RESULTS,
+    Passes,
+    multiplies,
+)
 from kleene.lowering.symbolic import table
 from kleene.lowering.words import concat, extend
 from kleene.machines.bitwords import BitWord
@@ -83,11 +94,6 @@ def stops(opcode: int, f3: int, bit25: int, bit30: int) -> bool:
         OP: lambda: not bit25 and (f3 in (0, 5) or not bit30),
     }
     return not (opcode in known and known[opcode]())
-
-
-def multiplies(opcode: int, bit25: int, bit30: int) -> bool:
-    """Whether an instruction is a multiplication or division (M)."""
-    return opcode == OP and bool(bit25) and not bit30
 
 
 def _decoder(meaning: Callable[[int, int, int], int]) -> Any:
@@ -177,9 +183,9 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
         if more:
             phase, turn, extra = cat(4), word(5), word(EXTRA_BITS)
             q, before = word(33), word(33)  # the multiplier, dividend or quotient; and as it was
-            negate, stay, zero = cat(2), cat(2), cat(2)
-        if atomics:
-            atomic, reserves, reserved = cat(2), cat(2), cat(2)
+            family, flips, flip = cat(FAMILIES), cat(5), word(1)
+            upper = word(17)  # the second operand of the upper half: 16 bits, and what inverts bit 32 of the sum
+            negate, zero, reserved = cat(2), cat(2), cat(2)
 
         here = {processor: 1}
         store_0 = attend(address, target, b0, into=byte, replacing=o0, among={processor: 1, stores_1: 1})
@@ -207,10 +213,10 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
         keep_3 = attend(target, address_less_3, byte, into=o3, default=0, where=here)
         decoded = (form, operand, op, jump, access, writes, stores_1, stores_2, stores_4, rd, rs1, rs2, immediate)
         clear_decoded = clear(
-            *(*decoded, *((stay,) if more else ()), *((atomic, reserves) if atomics else ())),
+            *(*decoded, *((family, flips) if more else ())),
             where=here,
         )
-        clear_operands = clear(y, x, x1, low, to_low, to_high, where=here)
+        clear_operands = clear(y, x, x1, low, to_low, to_high, *((flip, upper) if more else ()), where=here)
         results = (high, target, b0, b1, b2, b3, r, take, device)
         clear_results = clear(*results, *((q, zero) if more else ()), where=here)
         clear_pc = clear(pc, where=here)
@@ -250,19 +256,13 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
         def decode_fields(z) -> None:
             if z.processor:
                 instruction = concat(z.i0, z.i1, z.i2, z.i3)
-                kind = concat(instruction[0:7], instruction[12:15], instruction[30])
                 z.form = FORMAT_OF[instruction[0:7]]
-                z.operand = OPERAND_OF[kind]
-                z.op = RESULT_OF[kind]
-                z.jump = NEXT_OF[kind]
-                z.access = ACCESS_OF[kind]
-                z.writes = WRITES[instruction[0:7]]
-                z.stores_1, z.stores_2, z.stores_4 = (stored[kind] for stored in STORES)
-                z.rd, z.rs1, z.rs2 = instruction[7:12], instruction[15:20], instruction[20:25]
+                if passes is None:
+                    _decode(z, instruction)
+                else:
+                    passes.find_family(z, instruction)
                 if _stopped(instruction, more, atomics):
                     z.done = 1
-                if passes is not None:
-                    passes.decode(z, instruction)
 
         @decode_fields.then
         def decode_immediate(z) -> None:
@@ -280,6 +280,10 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
                 elif z.form == J:
                     parts = (zero, instruction[21:25], high, instruction[20], instruction[12:20], sign)
                     z.immediate = extend(concat(*parts), 32)
+                if passes is not None and z.family == 0:
+                    _decode(z, instruction)
+                elif passes is not None:
+                    passes.decode(z, instruction)
 
         @layer(read_1, read_2, read_old, clear_operands)
         def choose_operands(z) -> None:
@@ -299,6 +303,8 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
                     z.y = concat(~z.v2, BitWord(1, 1))
                 elif more and z.operand == DIVISOR:
                     z.y = z.v2 if z.v2[31] else concat(~z.v2, BitWord(1, 1))
+                if passes is not None:
+                    passes.flip(z)
 
         @choose_operands.then
         def add_low_half(z) -> None:
@@ -307,13 +313,18 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
                 z.low = z.v1[0:16] + z.y[0:16] + z.y[32]
                 places = int(z.y[0:2])
                 z.x1 = concat(z.x[places:32], *[z.x[32]] * places)
+                if more:
+                    z.upper = concat(z.y[16:32], z.flip)
 
         @layer(clear_results, *more_results)
         def add_high_half(z) -> None:
             if z.processor:
-                z.high = z.v1[16:32] + z.y[16:32] + z.low[16]
-                if more and z.v2 == 0:
-                    z.zero = 1
+                if more:
+                    z.high = (z.v1[16:32] + z.upper + z.low[16]) % (1 << 17)
+                    if z.v2 == 0:
+                        z.zero = 1
+                else:
+                    z.high = z.v1[16:32] + z.y[16:32] + z.low[16]
 
         @add_high_half.then
         def execute(z) -> None:
@@ -325,12 +336,8 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
                 z.take = _taken(z, total)
                 if z.access != 0 and total[bits:32] != BASE >> bits:
                     z.device = 1
-                if atomics and z.reserves:
-                    z.reserved = 1
-                if atomics and z.op == CONDITIONAL:
-                    z.reserved = 0
-                if atomics and z.atomic and total[0:2] != 0:
-                    z.device = 1
+                if passes is not None and atomics:
+                    passes.reserve(z, total)
 
         @layer(load_0, load_1, load_2, load_3, keep_0, keep_1, keep_2, keep_3, clear_pc)
         def finish(z) -> None:
@@ -357,6 +364,18 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
         cycle = (decode_immediate, add_low_half, execute, finish)
 
     return riscv
+
+
+def _decode(z: Any, instruction: Any) -> None:
+    """Find what an instruction of RV32I does."""
+    kind = concat(instruction[0:7], instruction[12:15], instruction[30])
+    z.operand = OPERAND_OF[kind]
+    z.op = RESULT_OF[kind]
+    z.jump = NEXT_OF[kind]
+    z.access = ACCESS_OF[kind]
+    z.writes = WRITES[instruction[0:7]]
+    z.stores_1, z.stores_2, z.stores_4 = (stored[kind] for stored in STORES)
+    z.rd, z.rs1, z.rs2 = instruction[7:12], instruction[15:20], instruction[20:25]
 
 
 def _number(token: int) -> int:

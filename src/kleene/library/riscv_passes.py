@@ -28,46 +28,40 @@ from kleene.machines.bitwords import BitWord
 
 START, RUN, LAST, FINAL = range(4)
 HELD, SPARE, HIDDEN = 32, 33, 2  # the hidden registers
-AMO = 0b0101111  # the opcode of atomic instructions
+EXTRA_BITS = 20  # of the number of passes that finish no instruction
+PRODUCT, DIVISION, ATOMIC, RESERVING, STORING = range(1, 6)  # families of instructions; the last two take one pass
+FAMILIES = 6
 DIVISOR = 5  # the second operand: rs2, inverted where it is not negative
+SIGNED, UNSIGNED, ALWAYS, TOP = range(1, 5)  # when to invert bit 32 of the sum of the operands
 # what becomes the result, after those of RV32I
 FIRST = 13
-BEGIN, BEGIN_UNSIGNED, BEGIN_SIGNED = range(FIRST, FIRST + 3)  # a product; a quotient of rs1, or of its size
-ADD_SHIFT, ADD_SHIFT_SIGNED, SUBTRACT_SHIFT, LOW = range(FIRST + 3, FIRST + 7)
-DIVIDE, QUOTIENT, QUOTIENT_SIGNED, REMAINDER = range(FIRST + 7, FIRST + 11)
-SWAP, MIN, MAX, MINU, MAXU, CONDITIONAL = range(FIRST + 11, FIRST + 17)
-RESULTS = FIRST + 17
-EXTRA_BITS = 20  # of the number of passes that finish no instruction
+BEGIN, BEGIN_UNSIGNED, BEGIN_SIGNED, STEP, LOW = range(FIRST, FIRST + 5)
+DIVIDE, QUOTIENT, QUOTIENT_SIGNED, REMAINDER, SWAP, SELECT, CONDITIONAL = range(FIRST + 5, FIRST + 12)
+RESULTS = FIRST + 12
 
+OP, AMO = 0b0110011, 0b0101111  # opcodes
 MUL, MULH, MULHSU, MULHU, DIV, DIVU, REM, REMU = range(8)  # funct3
 LOAD_RESERVED, STORE_CONDITIONAL = 0b00010, 0b00011  # bits 27 to 31
 AMO_ADD, AMO_SWAP, AMO_XOR, AMO_OR, AMO_AND = 0b00000, 0b00001, 0b00100, 0b01000, 0b01100
 AMO_MIN, AMO_MAX, AMO_MINU, AMO_MAXU = 0b10000, 0b10100, 0b11000, 0b11100
-ATOMICS = {AMO_SWAP: SWAP, AMO_MIN: MIN, AMO_MAX: MAX, AMO_MINU: MINU, AMO_MAXU: MAXU}
-EVERY_ATOMIC = {LOAD_RESERVED, STORE_CONDITIONAL, AMO_ADD, AMO_XOR, AMO_OR, AMO_AND, *ATOMICS}
+# an atomic instruction takes what it read if bit 32 of the difference is 1: which is inverted so that this is right
+CHOICES = {AMO_MIN: SIGNED, AMO_MAX: UNSIGNED, AMO_MINU: ALWAYS, AMO_MAXU: 0}
+EVERY_ATOMIC = {LOAD_RESERVED, STORE_CONDITIONAL, AMO_ADD, AMO_SWAP, AMO_XOR, AMO_OR, AMO_AND, *CHOICES}
 
 
-def begin_of(f3: int) -> int:
-    """What the first pass of a multiplication or division leaves."""
-    return BEGIN if f3 < DIV else (BEGIN_SIGNED if f3 in (DIV, REM) else BEGIN_UNSIGNED)
+def multiplies(opcode: int, bit25: int, bit30: int) -> bool:
+    """Whether an instruction is a multiplication or division (M)."""
+    return opcode == OP and bool(bit25) and not bit30
 
 
-def last_of(f3: int, bit: int) -> int:
-    """What the 32nd pass leaves; `bit`: the top bit of the multiplier."""
-    if f3 == MULHSU:
-        return SUBTRACT_SHIFT if bit else ADD_SHIFT
-    others = {MUL: LOW, MULH: ADD_SHIFT_SIGNED, MULHU: ADD_SHIFT, DIV: QUOTIENT_SIGNED, DIVU: QUOTIENT}
-    return others.get(f3, REMAINDER)
+def _family_of_m(opcode: int, top_f3: int, bit25: int, bit30: int) -> int:
+    return (DIVISION if top_f3 else PRODUCT) if multiplies(opcode, bit25, bit30) else 0
 
 
-def run_of(f3: int) -> int:
-    """What the passes between leave."""
-    return DIVIDE if f3 >= DIV else (ADD_SHIFT_SIGNED if f3 == MULH else ADD_SHIFT)
-
-
-BEGINS, RUNS = table([begin_of(f3) for f3 in range(8)]), table([run_of(f3) for f3 in range(8)])
-LASTS = table([last_of(k & 7, k >> 3) for k in range(16)])
+FAMILY_OF_M = table([_family_of_m(k & 127, k >> 7 & 1, k >> 8 & 1, k >> 9) for k in range(1 << 10)])
+FAMILY_OF_A = table([{LOAD_RESERVED: RESERVING, STORE_CONDITIONAL: STORING}.get(k, ATOMIC) for k in range(32)])
 ATOMIC_STOPS = table([int(k & 7 != 2 or k >> 3 not in EVERY_ATOMIC) for k in range(256)])
+FLIPS = table([CHOICES.get(k, 0) for k in range(32)])
 
 
 class Passes:
@@ -77,76 +71,107 @@ class Passes:
 
     def __init__(self, atomics: bool, codes: Any) -> None:
         self.atomics, self.codes = atomics, codes
-        found = {AMO_ADD: codes.ADD, AMO_XOR: codes.XOR, AMO_OR: codes.OR, AMO_AND: codes.AND, **ATOMICS}
-        self.computes = table([found.get(k, 0) for k in range(32)])
-        inverts = (AMO_MIN, AMO_MAX, AMO_MINU, AMO_MAXU)
-        self.second = table([codes.NOT_REG if k in inverts else codes.REG for k in range(32)])
-        self.adds = table([codes.REG if k & 1 else 0 for k in range(2)])
-        self.subtracts = table([codes.NOT_REG if k & 1 else 0 for k in range(2)])
-        self.divides = table([0, 0, 0, 0, DIVISOR, codes.NOT_REG, DIVISOR, codes.NOT_REG])
+        found = {AMO_ADD: codes.ADD, AMO_XOR: codes.XOR, AMO_OR: codes.OR, AMO_AND: codes.AND, AMO_SWAP: SWAP}
+        self.computes = table([found.get(k, SELECT if k in CHOICES else 0) for k in range(32)])
+        self.second = table([codes.NOT_REG if k in CHOICES else codes.REG for k in range(32)])
+
+    def find_family(self, z: Any, instruction: Any) -> None:
+        """The family of an instruction; the first half of decoding."""
+        if self.atomics and instruction[0:7] == AMO:
+            z.family = FAMILY_OF_A[instruction[27:32]]
+        else:
+            z.family = FAMILY_OF_M[concat(instruction[0:7], instruction[14], instruction[25], instruction[30])]
 
     def decode(self, z: Any, instruction: Any) -> None:
-        """Change what an instruction of RV32I would be decoded to, in all passes of another one."""
-        atomic = self.atomics and instruction[0:7] == AMO
-        if z.phase == START:
-            if atomic:
-                self._start_atomic(z, instruction)
-            elif instruction[0:7] == self.codes.OP and instruction[25]:
-                z.stay, z.jump = 1, self.codes.JUMP
-                z.op = BEGINS[instruction[12:15]]
-                z.operand = self.codes.NOT_REG
-                z.rd, z.rs1, z.rs2 = HELD, 0, instruction[15:20]
+        """Find what this pass of an instruction that RV32I does not have does; the second half of decoding."""
+        codes = self.codes
+        rd, rs1, rs2 = instruction[7:12], instruction[15:20], instruction[20:25]
+        if self.atomics and (z.family == RESERVING or z.family == STORING):
+            self._decode_single(z, rd, rs1, rs2)
         elif z.phase == FINAL:
-            z.op, z.writes = self.codes.ADD, 1
-            z.operand = self.codes.NOT_REG if z.negate else self.codes.REG
-            z.rs1, z.rs2 = 0, HELD
+            z.rd, z.rs1, z.rs2 = rd, 0, HELD
+            z.op, z.writes = codes.ADD, 1
+            z.operand = codes.NOT_REG if z.negate else codes.REG
         else:
-            z.stay, z.jump = 1, self.codes.JUMP
-            if atomic:
-                self._go_on_atomic(z, instruction)
+            z.jump = codes.JUMP
+            if self.atomics and z.family == ATOMIC:
+                self._decode_atomic(z, instruction)
+            elif z.phase == START:
+                z.rd, z.rs1, z.rs2, z.writes = HELD, 0, rs1, 1
+                z.operand = codes.NOT_REG
+                z.op = BEGIN if z.family == PRODUCT else (BEGIN_UNSIGNED if instruction[12] else BEGIN_SIGNED)
             else:
-                self._go_on(z, instruction)
+                z.rd, z.rs1, z.rs2, z.writes = HELD, HELD, rs2, 1
+                if z.family == PRODUCT:
+                    self._decode_product(z, instruction[12:14])
+                else:
+                    self._decode_division(z, instruction[12:14])
 
-    def _go_on(self, z: Any, instruction: Any) -> None:
-        """One of the 32 steps of a multiplication or division."""
-        f3, codes = instruction[12:15], self.codes
-        z.rd, z.rs1 = HELD, HELD
-        if z.phase == RUN:
-            z.op = RUNS[f3]
-        else:
-            z.op = LASTS[concat(f3, z.q[0])]
-        if f3[2]:
-            z.operand = self.divides[f3]
-        elif not z.q[0]:
-            z.operand = 0
-        elif z.phase == LAST and (f3 == MULH or f3 == MULHSU):
-            z.operand = codes.NOT_REG
-        else:
-            z.operand = codes.REG
-
-    def _start_atomic(self, z: Any, instruction: Any) -> None:
-        """Load; or store, under a condition."""
+    def _decode_single(self, z: Any, rd: Any, rs1: Any, rs2: Any) -> None:
+        """Load and reserve; or store, under a condition."""
         codes = self.codes
-        z.atomic, z.operand, z.writes = 1, codes.IMM, 1
-        if instruction[27:32] == STORE_CONDITIONAL:
-            z.op, z.access = CONDITIONAL, codes.SW
-            z.stores_1, z.stores_2, z.stores_4 = 1, 1, 1
-        else:
+        z.rd, z.rs1, z.rs2 = rd, rs1, rs2
+        z.operand, z.writes = codes.IMM, 1
+        if z.family == RESERVING:
             z.access = codes.LW
-            if instruction[28]:
-                z.reserves = 1
-            else:
-                z.stay, z.jump, z.rd = 1, codes.JUMP, HELD
-
-    def _go_on_atomic(self, z: Any, instruction: Any) -> None:
-        """Compute, and then store."""
-        codes = self.codes
-        if z.phase == RUN:
-            z.rs1, z.rd, z.writes = HELD, SPARE, 1
-            z.op, z.operand = self.computes[instruction[27:32]], self.second[instruction[27:32]]
         else:
-            z.rs2, z.access, z.operand, z.writes = SPARE, codes.SW, codes.IMM, 0
+            z.access, z.op = codes.SW, CONDITIONAL
             z.stores_1, z.stores_2, z.stores_4 = 1, 1, 1
+
+    def _decode_atomic(self, z: Any, instruction: Any) -> None:
+        """Load, compute, and store."""
+        codes, kind = self.codes, instruction[27:32]
+        if z.phase == START:
+            z.rd, z.rs1, z.writes = HELD, instruction[15:20], 1
+            z.access, z.operand = codes.LW, codes.IMM
+        elif z.phase == RUN:
+            z.rd, z.rs1, z.rs2, z.writes = SPARE, HELD, instruction[20:25], 1
+            z.op, z.operand, z.flips = self.computes[kind], self.second[kind], FLIPS[kind]
+        else:
+            z.rs1, z.rs2 = instruction[15:20], SPARE
+            z.access, z.operand = codes.SW, codes.IMM
+            z.stores_1, z.stores_2, z.stores_4 = 1, 1, 1
+
+    def _decode_product(self, z: Any, f3: Any) -> None:
+        """Add rs2 where bit 0 of q is 1; the last pass of a signed product subtracts."""
+        subtracts = z.phase == LAST and (f3 == MULH or f3 == MULHSU)
+        z.op = LOW if z.phase == LAST and f3 == MUL else STEP
+        if z.q[0]:
+            z.operand = self.codes.NOT_REG if subtracts else self.codes.REG
+        if f3 == MULH:
+            z.flips = SIGNED
+        elif f3 == MULHSU and z.phase == LAST and z.q[0]:
+            z.flips = ALWAYS
+
+    def _decode_division(self, z: Any, f3: Any) -> None:
+        """Subtract the size of rs2 where it fits."""
+        z.operand = self.codes.NOT_REG if f3[0] else DIVISOR
+        z.flips = TOP
+        if z.phase == RUN:
+            z.op = DIVIDE
+        elif f3[1]:
+            z.op = REMAINDER
+        else:
+            z.op = QUOTIENT if f3[0] else QUOTIENT_SIGNED
+
+    def flip(self, z: Any) -> None:
+        """Whether to invert bit 32 of the sum of the operands.
+
+        It becomes the sign of a sum or difference of signed numbers; or, since a remainder that has a bit 32 is larger
+        than the divisor, and its lower bits are not, whether the divisor fits."""
+        if z.flips == SIGNED:
+            if z.operand == self.codes.REG:
+                z.flip = z.v1[31] ^ z.v2[31]
+            elif z.operand == self.codes.NOT_REG:
+                z.flip = ~(z.v1[31] ^ z.v2[31])
+            else:
+                z.flip = z.v1[31]  # nothing is added
+        elif z.flips == UNSIGNED:
+            z.flip = z.v1[31] ^ z.v2[31]
+        elif z.flips == ALWAYS:
+            z.flip = 1
+        elif z.flips == TOP:
+            z.flip = z.q[32]
 
     def result(self, z: Any, total: Any) -> Any:
         """The result of a pass that RV32I does not have; also the next q, and whether a division ends in −held."""
@@ -160,61 +185,52 @@ class Passes:
         if z.op == BEGIN_UNSIGNED or z.op == BEGIN_SIGNED:
             z.q = concat(BitWord(0, 1), z.v2[0:31])
             return z.v2[31]
-        if z.op == DIVIDE or z.op == QUOTIENT or z.op == QUOTIENT_SIGNED or z.op == REMAINDER:
-            return self._divide(z, total)
-        return self._atomic(z, total) if self.atomics and z.op >= SWAP else self._multiply(z, total)
-
-    def _divide(self, z: Any, total: Any) -> Any:
-        """One bit of the quotient: whether the divisor fits; total is what is left, then."""
+        if z.op == STEP:
+            z.q = concat(z.before[1:32], total[0])
+            return concat(total[1:32], z.high[16])
+        if z.op == LOW:
+            return concat(z.before[1:32], total[0])
+        if z.op == DIVIDE:
+            left = total if z.high[16] else z.v1
+            z.q = concat(z.high[16], z.before[0:31], left[31])
+            return concat(z.before[31], left[0:31])
+        if z.op == REMAINDER:
+            return total if z.high[16] else z.v1
+        if z.op == SWAP:
+            return z.v2
+        if z.op == SELECT:
+            return z.v1 if z.high[16] else z.v2
+        if z.op == CONDITIONAL:
+            return 0 if z.reserved else 1
         if z.op == QUOTIENT_SIGNED:
             if z.v2[31]:
                 z.negate = 1 - z.negate
             elif z.zero:
                 z.negate = 0
-        fits = z.before[32] | z.high[16]
-        if z.op == QUOTIENT or z.op == QUOTIENT_SIGNED:
-            return concat(fits, z.before[0:31])
-        if fits:
-            z.q = concat(BitWord(1, 1), z.before[0:31], total[31])
-            return total if z.op == REMAINDER else concat(z.before[31], total[0:31])
-        z.q = concat(BitWord(0, 1), z.before[0:31], z.v1[31])
-        return z.v1 if z.op == REMAINDER else concat(z.before[31], z.v1[0:31])
+        return concat(z.high[16], z.before[0:31])
 
-    def _multiply(self, z: Any, total: Any) -> Any:
-        """One bit of the product, which moves from the sum to q."""
-        if z.op == LOW:
-            return concat(z.before[1:32], total[0])
-        z.q = concat(z.before[1:32], total[0])
-        if z.op == ADD_SHIFT_SIGNED:
-            return concat(total[1:32], BitWord(1, 1)) if self.codes.less(z) else total[1:32]
-        return concat(total[1:32], ~z.high[16] if z.op == SUBTRACT_SHIFT else z.high[16])
-
-    def _atomic(self, z: Any, total: Any) -> Any:
-        """What an atomic instruction stores; or whether a conditional store fails."""
+    def reserve(self, z: Any, total: Any) -> None:
+        """Let lr.w reserve memory; drop what sc.w may not store; call the driver where the address is none of a word."""
         if z.op == CONDITIONAL:
-            if z.reserved:
-                return 0
-            z.stores_1, z.stores_2, z.stores_4 = 0, 0, 0
-            return 1
-        if z.op == MIN or z.op == MAX:
-            first = self.codes.less(z) if z.op == MIN else not self.codes.less(z)
-        elif z.op == MINU or z.op == MAXU:
-            first = z.high[16] == (0 if z.op == MINU else 1)
-        else:
-            return z.v2
-        return z.v1 if first else z.v2
+            if not z.reserved:
+                z.stores_1, z.stores_2, z.stores_4 = 0, 0, 0
+            z.reserved = 0
+        if z.family == RESERVING:
+            z.reserved = 1
+        if z.family >= ATOMIC and z.access != 0 and total[0:2] != 0:
+            z.device = 1
 
     def finish(self, z: Any) -> None:
         """Choose the next phase, and count the passes that finish no instruction."""
         if z.phase == FINAL:
             z.phase, z.negate = START, 0
-        elif z.stay:
+        elif z.family == PRODUCT or z.family == DIVISION or (self.atomics and z.family == ATOMIC):
             z.extra = (z.extra + 1) % (1 << EXTRA_BITS)
             if z.phase == START:
                 z.phase = RUN
             elif z.phase == LAST:
                 z.phase = FINAL
-            elif self.atomics and z.i0[2]:
+            elif self.atomics and z.family == ATOMIC:
                 z.phase = LAST
             elif z.turn == 30:
                 z.phase, z.turn = LAST, 0
