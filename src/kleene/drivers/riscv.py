@@ -1,7 +1,7 @@
 """Run RISC-V programs on a transformer: the compiled `library.riscv`, with a driver for console, input and exit.
 
-The weights of the network run every instruction of RV32I, or of RV32IM or RV32IMA. The driver acts as devices and as the
-environment: it puts input into the bytes of a device, takes output from there, acts on ecall, ebreak and CSR
+The weights of the network run every instruction of RV32I, or of RV32IM or RV32IMA. The driver acts as devices and as
+the environment: it puts input into the bytes of a device, takes output from there, acts on ecall, ebreak and CSR
 instructions, and where an interrupt is due, it gives pc the address of the handler.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from kleene.drivers.kept import KeptNetwork
 from kleene.errors import InputError, RangeError
+from kleene.library.riscv import DEVICES as DEVICE_BYTES
 from kleene.library.riscv import (
     FIRST_DEVICE,
     FIRST_REGISTER,
@@ -23,7 +24,6 @@ from kleene.library.riscv import (
     REGISTERS,
     riscv,
 )
-from kleene.library.riscv import DEVICES as DEVICE_BYTES
 from kleene.library.riscv_passes import ATOMIC, EXTRA_BITS, HIDDEN, RESERVING
 from kleene.machines.elf import Executable
 from kleene.machines.riscv import BASE, DEFAULT_MEMORY, DEVICES, MASK, READ_BYTE, Computer, RiscvResult
@@ -75,7 +75,11 @@ class TransformerComputer(Computer):
         hidden = HIDDEN if instructions != "rv32i" else 0
         self.first_device = FIRST_DEVICE + hidden
         self.first_byte = self.first_device + DEVICE_BYTES
-        registers = [PROCESSOR_TOKEN, *range(REGISTER_TOKEN, PROCESSOR_TOKEN), *range(HIDDEN_TOKEN, HIDDEN_TOKEN + hidden)]
+        registers = [
+            PROCESSOR_TOKEN,
+            *range(REGISTER_TOKEN, PROCESSOR_TOKEN),
+            *range(HIDDEN_TOKEN, HIDDEN_TOKEN + hidden),
+        ]
         content = np.frombuffer(bytes(DEVICE_BYTES) + bytes(self.image), dtype=np.uint8)
         tokens = np.concatenate([np.array(registers, dtype=np.int16), content])
         self.running = _kept(memory, instructions).start(tokens, evaluator)

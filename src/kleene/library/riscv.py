@@ -2,7 +2,8 @@
 
 One token is the processor, 32 tokens are registers, 16 tokens are the bytes of devices, and every other token is a
 byte of memory. The layers take turns: fetch and decode; read registers; execute; load, and choose the next
-instruction. Stores and the result of an instruction reach memory and registers while the next one is fetched. `riscv_passes` has the instructions that take the four layers several times.
+instruction. Stores and the result of an instruction reach memory and registers while the next one is fetched.
+`riscv_passes` has the instructions that take the four layers several times.
 """
 
 from __future__ import annotations
@@ -212,15 +213,12 @@ def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProg
         keep_2 = attend(target, address_less_2, byte, into=o2, default=0, where=here)
         keep_3 = attend(target, address_less_3, byte, into=o3, default=0, where=here)
         decoded = (form, operand, op, jump, access, writes, stores_1, stores_2, stores_4, rd, rs1, rs2, immediate)
-        clear_decoded = clear(
-            *(*decoded, *((family, flips) if more else ())),
-            where=here,
-        )
+        clear_decoded = clear(*decoded, *((family, flips) if more else ()), where=here)
         clear_operands = clear(y, x, x1, low, to_low, to_high, *((flip, upper) if more else ()), where=here)
         results = (high, target, b0, b1, b2, b3, r, take, device)
         clear_results = clear(*results, *((q, zero) if more else ()), where=here)
         clear_pc = clear(pc, where=here)
-        more_results = ()
+        more_results: tuple[Any, ...] = ()
         if more:
             keep_q = attend(number, number, q, into=before, where=here, among=here)
             more_results = (keep_q,)
@@ -440,4 +438,6 @@ def _taken(z: Any, total: Any) -> Any:
     return z.jump == JUMP
 
 
-_CODES = SimpleNamespace(ADD=ADD, XOR=XOR, OR=OR, AND=AND, IMM=IMM, REG=REG, NOT_REG=NOT_REG, LW=LW, SW=SW, OP=OP, JUMP=JUMP, less=_less)
+_CODES = SimpleNamespace(
+    ADD=ADD, XOR=XOR, OR=OR, AND=AND, IMM=IMM, REG=REG, NOT_REG=NOT_REG, LW=LW, SW=SW, OP=OP, JUMP=JUMP, less=_less
+)

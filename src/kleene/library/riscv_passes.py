@@ -1,12 +1,13 @@
 """Multiplication, division (M) and atomic instructions (A): instructions that take several passes of the four layers.
 
-While such an instruction runs, it jumps to itself (its immediate is 0), and every pass fetches and decodes the instruction again. A phase
-says what the pass does. Two hidden registers, which no instruction can name, hold what one pass leaves for the next.
+While such an instruction runs, it jumps to itself (its immediate is 0), and every pass fetches and decodes it again. A
+phase says what the pass does. Two hidden registers, which no instruction can name, hold what one pass leaves for the
+next.
 
 | phase | mul, mulh, mulhsu, mulhu | div, divu, rem, remu | an atomic instruction |
 |---|---|---|---|
-| START | q := rs1, held := 0 | q := size of rs1, shifted by one; held := its top bit | held := memory[rs1] |
-| RUN | add rs2 where bit 0 of q is 1, shift (31 passes) | subtract rs2 where it fits, shift (31) | spare := held and rs2 |
+| START | q := rs1, held := 0 | q := size of rs1, shifted by 1; held := its top bit | held := memory[rs1] |
+| RUN | add rs2 where bit 0 of q is 1, shift; 31 times | subtract rs2 where it fits, shift; 31 times | spare := new |
 | LAST | the 32nd; held := the half asked for | the 32nd; held := quotient or remainder | memory[rs1] := spare |
 | FINAL | rd := held | rd := held or −held | rd := held |
 
@@ -134,7 +135,7 @@ class Passes:
 
     def _decode_product(self, z: Any, f3: Any) -> None:
         """Add rs2 where bit 0 of q is 1; the last pass of a signed product subtracts."""
-        subtracts = z.phase == LAST and (f3 == MULH or f3 == MULHSU)
+        subtracts = z.phase == LAST and f3[0] != f3[1]  # mulh, mulhsu
         z.op = LOW if z.phase == LAST and f3 == MUL else STEP
         if z.q[0]:
             z.operand = self.codes.NOT_REG if subtracts else self.codes.REG
@@ -210,7 +211,7 @@ class Passes:
         return concat(z.high[16], z.before[0:31])
 
     def reserve(self, z: Any, total: Any) -> None:
-        """Let lr.w reserve memory; drop what sc.w may not store; call the driver where the address is none of a word."""
+        """Let lr.w reserve memory; drop what sc.w may not store; refuse addresses that are no multiples of four."""
         if z.op == CONDITIONAL:
             if not z.reserved:
                 z.stores_1, z.stores_2, z.stores_4 = 0, 0, 0

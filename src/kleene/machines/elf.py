@@ -48,15 +48,19 @@ class Executable:
 
 def load_executable(path: str | Path) -> Executable:
     """Read an ELF file for RV32. Raise FileError for any other file, and for a malformed one."""
+    return read_executable(read_limited(path), str(path))
+
+
+def read_limited(path: str | Path) -> bytes:
+    """The bytes of a file. Raise FileError where it cannot be read, and where it is too large."""
     path = Path(path)
     try:
         size = path.stat().st_size
         if size > MAX_FILE:
             raise FileError(f"{path}: {size:,} bytes, Kleene reads at most {MAX_FILE:,}")
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise FileError(f"{path}: cannot be read ({error.strerror})") from None
-    return read_executable(data, str(path))
 
 
 def read_executable(data: bytes, name: str = "program") -> Executable:

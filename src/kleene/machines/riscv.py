@@ -1,4 +1,4 @@
-"""RV32I, with M and A where asked for: a reference machine, its environment (system instructions and devices), and a disassembler.
+"""RV32I, with M and A where asked for: a reference machine, and its environment (system instructions and devices).
 
 The reference machine follows the unprivileged specification. It was written without the transformer in mind, and is
 tested on the official conformance tests. Memory starts at 0x80000000; the 16 bytes below are devices.
@@ -320,7 +320,8 @@ class ReferenceMachine(Computer):
             self.steps += 1
 
     def _device(self) -> None:
-        pc, world, found = self.pc, self.environment, None
+        pc, world = self.pc, self.environment
+        found: bytes | int | None
         instruction = int.from_bytes(self.load(pc, 4), "little")
         if instruction & 127 == ATOMIC:
             found = world.refuse_atomic(self.register(instruction >> 15 & 31), instruction >> 27 == 2, pc)

@@ -1,7 +1,7 @@
 """A board for operating systems without MMU: machine and user mode, traps, a timer (CLINT), a UART, and power-off.
 
-Time runs with the instructions: the timer ticks once every `PER_TICK` instructions, and jumps to its next alarm where the
-processor waits for an interrupt. So every run of the same program with the same input is the same run.
+Time runs with the instructions: the timer ticks once every `PER_TICK` instructions, and jumps to its next alarm where
+the processor waits for an interrupt. So every run of the same program with the same input is the same run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from kleene.machines.riscv import (
     Processor,
 )
 
-UART, LINE_STATUS, CLINT, POWER = 0x1000_0000, 0x1000_0005, 0x1100_0000, 0x1110_0000
+UART, LINE_CONTROL, LINE_STATUS, SCRATCH = 0x1000_0000, 0x1000_0003, 0x1000_0005, 0x1000_0007
+CLINT, POWER = 0x1100_0000, 0x1110_0000
 SOFTWARE, ALARM, TIME = CLINT, CLINT + 0x4000, CLINT + 0xBFF8  # msip, mtimecmp and mtime
 POWER_OFF = 0x5555
 PER_TICK = 16  # instructions
@@ -46,6 +47,7 @@ class Board(Environment):
         self.mode = MACHINE
         self.alarm, self.skipped, self.software = (1 << 64) - 1, 0, 0
         self.quiet = 0
+        self.kept = {LINE_CONTROL: 0, SCRATCH: 0}  # registers of the UART that read as they were written
         self.csrs[MSTATUS] = 0
 
     @property
@@ -136,10 +138,14 @@ class Board(Environment):
         if stores:
             return self._store(address, value, pc)
         found = 0
-        if address == UART and self.input:
+        if address == UART and self._divides():
+            found = 1
+        elif address == UART and self.input:
             found, self.quiet = self.input.pop(0), 0
         elif address == LINE_STATUS:
             found = 0x60 | (1 if self.input else 0)
+        elif address in self.kept:
+            found = self.kept[address]
         elif address in (ALARM, ALARM + 4):
             found = self.alarm >> (8 * (address - ALARM)) & MASK
         elif address in (TIME, TIME + 4):
@@ -152,8 +158,11 @@ class Board(Environment):
 
     def _store(self, address: int, value: int, pc: int) -> bytes | int:
         if address == UART:
-            self.output.append(value & 0xFF)
-            self.quiet = 0
+            if not self._divides():
+                self.output.append(value & 0xFF)
+                self.quiet = 0
+        elif address in self.kept:
+            self.kept[address] = value & 0xFF
         elif address == POWER:
             self.why, self.code = "exit", 0 if value & 0xFFFF == POWER_OFF else 1
         elif address == SOFTWARE:
@@ -164,6 +173,10 @@ class Board(Environment):
         elif not self._known(address):
             return self._trap(STORE_FAULT, pc, address)
         return b""
+
+    def _divides(self) -> bool:
+        """Whether the UART's first address is a part of its divisor."""
+        return bool(self.kept[LINE_CONTROL] & 0x80)
 
     @staticmethod
     def _known(address: int) -> bool:
@@ -178,17 +191,17 @@ def with_memory(tree: bytes, size: int, name: str = "device tree") -> bytes:
     """A flattened device tree that names `size` bytes of memory. Raise FileError for a file that is none."""
     try:
         place = _memory_size(tree, name)
-    except struct.error:
+    except (struct.error, IndexError):
         raise FileError(f"{name}: a part of the device tree lies outside the file") from None
     return tree[:place] + size.to_bytes(8, "big") + tree[place + 8 :]
 
 
 def _memory_size(tree: bytes, name: str) -> int:
-    """Where the size of memory stands: in the property `reg`, 64 bits after 64 bits of address, of the node `memory`."""
+    """Where the size of memory stands: in `reg` of the node `memory`, 64 bits after 64 bits of address."""
     magic, _, structure, strings = struct.unpack_from(">4I", tree, 0)
     if magic != TREE_MAGIC:
         raise FileError(f"{name}: not a flattened device tree (.dtb)")
-    at, path = structure, [""]
+    at, path = int(structure), [""]
     while True:
         (kind,) = struct.unpack_from(">I", tree, at)
         at += 4
@@ -201,6 +214,7 @@ def _memory_size(tree: bytes, name: str) -> int:
         elif kind == PROPERTY:
             length, place = struct.unpack_from(">2I", tree, at)
             if path[-1].split("@")[0] == "memory" and tree[strings + place :].startswith(b"reg\0") and length == 16:
+                struct.unpack_from(">Q", tree, at + 16)
                 return at + 16
             at += 8 + length + 3 & ~3
         elif kind != NOTHING:
