@@ -213,7 +213,9 @@ def find_arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str,
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
+    torch_model = verb == "explain" and any(cls.__module__.startswith("torch.nn.") for cls in type(thing).__mro__)
+    other = "; kl.contributions takes any model of torch" if torch_model else ""
+    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}{other}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:
@@ -224,4 +226,13 @@ def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -
     for option in options.keys() - set(names):
         kind = a_type(thing).removesuffix("Class")
         there = f"; its options: {', '.join(names)}" if names else "; it has none"
-        raise NotSupported(f"{verb}: there is no option {option}= for {kind}{there}")
+        elsewhere = ", ".join(f"to='{name}'" for name in _networks_with(thing, option) if name != verb)
+        hint = f"; {option}= goes with {elsewhere}" if elsewhere and (verb == "compile" or verb in NETWORKS) else ""
+        raise NotSupported(f"{verb}: there is no option {option}= for {kind}{there}{hint}")
+
+
+def _networks_with(thing: Any, option: str) -> list[str]:
+    """The networks that this machine fits and whose compilers take an option."""
+    kinds = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__]
+    targets = {name: arrows[kind] for name, arrows in NETWORKS.items() for kind in kinds if kind in arrows}
+    return [name for name, target in targets.items() if option in signature(resolve(target)).parameters]

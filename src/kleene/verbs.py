@@ -381,7 +381,7 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     if to is None:
         return find_arrow("compile", machine, options)(machine, **options)
     if to not in NETWORKS:
-        raise NotSupported(f"compile: there is no network {to!r}; there are {', '.join(NETWORKS)}")
+        raise NotSupported(f"compile: unknown network {to!r}; choose one of {', '.join(NETWORKS)}")
     return find_arrow(to, machine, options, NETWORKS)(machine, **options)
 
 
@@ -575,7 +575,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
     - `inputs`, `lengths`, `random`, `seed`, `progress`: as above, with words for inputs.
     - `length`: the longest random word where `lengths` is not given.
-    - `limit`: the most pairs of a state and a hidden vector to visit.
+    - `limit`: the most hidden vectors of a network, or pairs of a state and a hidden vector, to visit.
 
     A Turing machine and its network, configuration by configuration, by default on all words of up to 4 symbols but at
     most 50. Options as for a DFA, without `limit`, and:
@@ -941,7 +941,7 @@ def export(thing: Any, to: str, path: str | Path | None = None, **options: Any) 
     With a path, "transformer-lens" only writes the folder, which needs no TransformerLens.
     """
     if to not in EXPORTS:
-        raise NotSupported(f"export: there is no {to!r}; there are {', '.join(EXPORTS)}")
+        raise NotSupported(f"export: unknown format {to!r}; choose one of {', '.join(EXPORTS)}")
     return find_arrow(to, thing, options, EXPORTS)(thing, path, **options)
 
 

@@ -144,11 +144,38 @@ def test_run_and_compile_take_machines_and_their_networks(tmp_path: Path) -> Non
         (["run", "even", "1", "--on", "interpreter"], "--on network only"),
         (["run", "even.json", "1", "--on", "rules"], "has no rules"),
         (["run", "even.json", "2"], "not in the alphabet"),
-        (["compile", "even.json", "--dtype", "float64"], "holds a DFA"),
+        (["compile", "even.json", "--shape", "decoder"], "holds a DFA"),
+        (["compile", "even.json", "--depth", "constant"], "--depth goes with --to 'transformer'"),
+        (["compile", "even.json", "--tape", "4"], "no option --tape for a DFA; its options: method, activation\n"),
         (["explain", "even", "1", "--target", "x"], "only for language models"),
     ):
         done = kleene(arguments[0], str(tmp_path / arguments[1]), *arguments[2:])
         assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_every_architecture_from_a_pattern_or_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        told = capsys.readouterr()
+        assert end.value.code == code, told.err
+        return told.out if code == 0 else told.err
+
+    lstm, flat, tape = (str(tmp_path / name) for name in ("lstm", "flat", "tape"))
+    run("compile", "(a|b)*abb", "--to", "lstm", "--dtype", "float16", "-o", lstm)
+    run("compile", "(a|b)*abb", "--to", "transformer", "--depth", "constant", "--length", "5", "-o", flat)
+    assert "agree on words of up to 5 symbols" in run("verify", lstm, flat)
+    assert run("run", "(a|b)*abb", "aabb").startswith("accepts")
+    assert json.loads(run("compile", "(aa)*b", "--method", "scalar", "--json"))["sizes"]["units"] == 4
+    assert "Sarrof" in run("compile", "(aa)*b", "--to", "linear", "--transitions", "positive", code=2)
+    (tmp_path / "beaver.txt").write_text("1RB1LB_1LA1RZ\n")
+    assert "accepts" in run("run", str(tmp_path / "beaver.txt"), "")
+    run("compile", str(tmp_path / "beaver.txt"), "--to", "gru", "--tape", "9", "--length", "2", "-o", tape)
+    assert kl.certify(kl.load(tape)).holds
+    assert "the head leaves" in run("compile", "1RB1LB_1LA1RZ", "--to", "lstm", "--tape", "2", code=2)
+    (tmp_path / "plain.txt").write_text("0 1 a\n1\n")  # AT&T, which shares the suffix
+    rows = json.loads(run("compare", str(tmp_path / "plain.txt"), "--length", "3", "--json"))["rows"]
+    assert all(row["holds"] for row in rows)
 
 
 def test_symbols_of_several_characters_are_set_apart_by_spaces(tmp_path: Path) -> None:

@@ -193,9 +193,9 @@ def test_networks_of_different_architectures_are_compared_with_each_other():
 
 
 def test_wrong_requests_say_what_would_be_right():
-    with pytest.raises(kl.NotSupported, match="there is no network 'perceptron'; there are transformer, rnn"):
+    with pytest.raises(kl.NotSupported, match="unknown network 'perceptron'; choose one of transformer, rnn"):
         kl.compile(language(1), to="perceptron")
-    with pytest.raises(kl.NotSupported, match="there is no dtype 'int8'"):
+    with pytest.raises(kl.NotSupported, match="unknown dtype 'int8'"):
         kl.compile(language(1), to="lstm", dtype="int8")
     with pytest.raises(kl.NotSupported, match="cannot take a ProgramClass"):
         kl.compile(kl.library.parity_relative, to="lstm")

@@ -83,7 +83,7 @@ def test_constants_that_are_joined_are_nobodys(join):
 
 
 def test_an_unknown_rule_is_named():
-    with pytest.raises(kl.InputError, match="there are cd, murdoch"):
+    with pytest.raises(kl.InputError, match="choose one of cd, murdoch"):
         rule_of("best")
 
 

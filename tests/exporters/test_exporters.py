@@ -370,7 +370,7 @@ def test_what_cannot_be_exported_is_said(nets, tmp_path):
         kl.export(rnn, "onnx", tmp_path / "out", layers=3)
     with pytest.raises(kl.NotExact, match="some weights are not integers"):  # tapes are fractions
         kl.export(kl.compile(kl.TuringMachine.parse("1RB1LB_1LA1RZ")), "onnx", tmp_path / "out")
-    with pytest.raises(kl.NotSupported, match="there is no 'keras'; there are transformer-lens"):
+    with pytest.raises(kl.NotSupported, match="unknown format 'keras'; choose one of transformer-lens"):
         kl.export(nets["parity"], "keras")
     assert not (tmp_path / "out").exists()
 

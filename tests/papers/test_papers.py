@@ -167,7 +167,7 @@ def test_plans(tmp_path):
     found = run_tasks(work, tasks, tmp_path, plan=Plan(workers=2), default=["t0", "t3"], progress=False)
     assert {name: run["square"] for name, run in found.items()} == {"t0": 0, "t1": 1, "t2": 4, "t3": 9}
     assert not json.loads((tmp_path / "t3.json").read_text())["finished"]
-    with pytest.raises(kl.InputError, match="no task is so called; there are t0, t1"):
+    with pytest.raises(kl.InputError, match="no task has such a name; the tasks: t0, t1"):
         run_tasks(work, tasks, tmp_path, plan=Plan(only=("x*",)), progress=False)
 
 

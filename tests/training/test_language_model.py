@@ -235,7 +235,7 @@ def test_commands(tmp_path: Path) -> None:
     listed = json.loads(run(app, ["reproduce", "--json"]).stdout)
     assert [experiment["name"] for experiment in listed] == list(EXPERIMENTS)
     for arguments, message in (
-        (["reproduce", "x.y"], "unknown; there are"),
+        (["reproduce", "x.y"], "unknown; choose one of"),
         (["reproduce", "interdependence.synthetic", "--treebank", "x.conllu"], "reads no treebank"),
         (["reproduce", "interdependence.english"], "KLEENE_DATA"),
         (["explain", str(tmp_path / "none"), "a"], "no such folder"),

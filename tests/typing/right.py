@@ -3,7 +3,7 @@
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 import numpy as np
 import torch
@@ -269,7 +269,21 @@ kl.unspecified(Parity, ["^101"])
 kl.landscape(Parity, ["^101"])
 kl.traces(Parity, ["^101"])
 
+# arrays and tensors are inputs as well
+assert_type(Parity.run(np.array([2, 1])), Output)
+assert_type(net.run(torch.tensor([2, 1])), Output)
+assert_type(net.run_batch(np.array([[2, 1], [2, 0]])), list[Output])
+assert_type(kl.verify(Parity, net, inputs=[np.array([2, 1]), torch.tensor([2])]), kl.Report)
+kl.cat(4, token=lambda t: t in (1, 2), position=None)
+kl.cat(4, position=lambda p: np.int64(p % 4))
+kl.subset(4, [{0}, {1, 2}], token=lambda t: {t})
+kl.num([0, Fraction(1, 2)], token=lambda t: Fraction(t, 2))
+kl.num([0, 1], position=lambda p: np.int64(p))
+
 # the rest of the surface
+assert_type(decider.decide("1").answer, Literal["accept", "reject"] | None)
+assert_type(kl.extract(lambda words: [word == "" for word in words], "01"), ExtractedDFA)
+assert_type(kl.extract(torch.nn.Linear(2, 2), "01", learner="tree"), ExtractedDFA)
 assert_type(len(kl.guarded_updates(Parity)), int)
 for update in kl.decompile(net):
     assert_type(update, GuardedUpdate)

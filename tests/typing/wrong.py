@@ -123,3 +123,25 @@ kl.to_rasp(dfa)  # wrong
 kl.compile(dfa, to="lstm", layers=2)  # wrong
 kl.compile(dfa, to="transformer", depth="deep")  # wrong
 kl.NFA.determinize  # wrong
+kl.cat(2, token=lambda t: "one")  # wrong
+kl.subset(3, [{0}], token=lambda t: t)  # wrong
+kl.num([0, 1], position=lambda p: "0")  # wrong
+kl.subleq.run([3, 3, -1], dialect="forth")  # wrong
+kl.subleq.assemble("a", "eForth")  # wrong
+kl.subleq.run([3, 3, -1], evaluator="nunba")  # wrong
+kl.extract("model", "01")  # wrong
+kl.extract(dfa, "01", learner="lstar")  # wrong
+kl.from_samples(["1"], [""], method="rpn")  # wrong
+decider.decide("1", evaluator="dense")  # wrong
+if decider.decide("1").answer == "accepts":  # wrong (mypy)
+    ...
+kl.WeightedAutomaton([1], {"a": [[1]]}, [1], semiring="max")  # wrong
+kl.WordClassifier("01", cell="GRU")  # wrong
+kl.library.computer(8, dialect="forth")  # wrong
+kl.relative(Parity.parity, 1.5)  # wrong
+kl.attend(Parity.parity, Parity.parity, Parity.parity, offsets=1)  # wrong
+kl.compile(Parity, "rnn")  # wrong
+kl.decompose(None, None, "abc", [0])  # wrong
+kl.shapley(dfa, "01", index="shaply")  # wrong
+kl.rasp.Select(kl.rasp.tokens, kl.rasp.tokens, "==")  # wrong
+kl.compile(kl.rasp.tokens, vocab={"a"})  # wrong

@@ -87,7 +87,7 @@ def certify_transformer(
     own = str(net.dtype).removeprefix("torch.")
     name = own if dtype is None else str(dtype).removeprefix("torch.")
     if name not in checker.FORMATS:
-        raise NotSupported(f"there is no dtype {name!r}; there are {', '.join(checker.FORMATS)}")
+        raise NotSupported(f"unknown dtype {name!r}; choose one of {', '.join(checker.FORMATS)}")
     if dtype is None and (other := next((n for n, p in net.state_dict().items() if p.dtype != net.dtype), None)):
         reason = f"{other} is in another number format than the other tensors; convert the network to one"
         return Certificate(False, name, None, (reason,), net.config.name)

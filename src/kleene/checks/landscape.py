@@ -206,7 +206,7 @@ def landscape(
       rule 1: parity: 1 → 0  if done = 0, done_left = 1, parity_left = 1
     """
     if regulariser not in REGULARISERS:
-        raise NotSupported(f"there is no regulariser {regulariser!r}; there are {', '.join(REGULARISERS)}")
+        raise NotSupported(f"unknown regulariser {regulariser!r}; choose one of {', '.join(REGULARISERS)}")
     if isinstance(rules, RuleSet):
         spec, found, assignments = None, rules, np.array(list(data), dtype=int).reshape(-1, len(rules.ranges))
     else:

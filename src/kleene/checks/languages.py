@@ -260,8 +260,8 @@ def _longest(thing: Any) -> int | None:
 
 
 @singledispatch
-def automaton_of(thing: Any) -> DFA:
-    """The automaton of a machine, or of a network, read from its weights."""
+def automaton_of(thing: Any, limit: int) -> DFA:
+    """The automaton of a machine, or of a network, read from its weights; raise DidNotHalt above `limit` states."""
     try:
         return as_dfa(thing)
     except InputError:
@@ -272,29 +272,29 @@ def automaton_of(thing: Any) -> DFA:
 
 
 @automaton_of.register
-def _(rnn: ExactRNN) -> DFA:
-    return reachable(rnn, LIMIT)[0]
+def _(rnn: ExactRNN, limit: int) -> DFA:
+    return reachable(rnn, limit)[0]
 
 
 @automaton_of.register
-def _(net: GatedRNN) -> DFA:
-    return reached(Saturated(net), net.alphabet, LIMIT)
+def _(net: GatedRNN, limit: int) -> DFA:
+    return reached(Saturated(net), net.alphabet, limit)
 
 
 @automaton_of.register
-def _(net: Transformer) -> DFA:
+def _(net: Transformer, limit: int) -> DFA:
     dfa: DFA = decompile_transformer(net, to="dfa")
     return dfa
 
 
 @automaton_of.register
-def _(net: LinearRNN) -> DFA:
-    return linear_to_dfa.reached(Whole(net), net.alphabet, LIMIT)
+def _(net: LinearRNN, limit: int) -> DFA:
+    return linear_to_dfa.reached(Whole(net), net.alphabet, limit)
 
 
 @automaton_of.register
-def _(net: StockAcceptor) -> DFA:
-    return acceptor_to_dfa.reached(net, LIMIT)
+def _(net: StockAcceptor, limit: int) -> DFA:
+    return acceptor_to_dfa.reached(net, limit)
 
 
 def _decides(network: Any) -> bool:
@@ -329,7 +329,7 @@ def verify_networks(
     if not hasattr(machine, "accepts_batch"):
         raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")
     if inputs is None and lengths is None and random is None:
-        first, second = automaton_of(machine), automaton_of(network)
+        first, second = automaton_of(machine, limit), automaton_of(network, limit)
         problem = compared(second, first)
         states = len(first) * len(second)
         limits = [n for thing in (machine, network) if (n := _longest(thing)) is not None]

@@ -96,7 +96,7 @@ def minimal(
     ([0, 1, 0], [0, 1, 0], 2)
     """
     if definition not in DEFINITIONS:
-        raise NotSupported(f"minimal: there is no definition {definition!r}; there are {', '.join(DEFINITIONS)}")
+        raise NotSupported(f"minimal: unknown definition {definition!r}; choose one of {', '.join(DEFINITIONS)}")
     given = program.spec.check_inputs(inputs)
     seen = seen_rules(program, given)
     if definition == "published":

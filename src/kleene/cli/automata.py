@@ -417,7 +417,6 @@ def _machine_to_write(name: str) -> Any:
     """The machine in a file as it is, a Turing machine by name, or what the network in a folder does."""
     from kleene import verbs
     from kleene.machines.files import read_machine
-    from kleene.machines.turing import TuringMachine
 
     if is_folder(name):
         machine = read_network(verbs.load(name))
@@ -428,7 +427,7 @@ def _machine_to_write(name: str) -> Any:
         return machine
     path = Path(name)
     named = None if path.exists() else turing_machine(name)
-    return named or (TuringMachine.load(path) if path.suffix == ".txt" else read_machine(path))
+    return named or read_machine(path)
 
 
 @app.command(epilog="Example: kleene compare powers_of_two --length 16 -o powers.png")
@@ -436,7 +435,8 @@ def compare(
     file: Annotated[
         str,
         typer.Argument(
-            help="A machine's file, a program's or a Turing machine's name, or the folder of a network that holds one.",
+            help="A machine's file, a pattern such as '(a|b)*abb', a program's or a Turing machine's name, or the "
+            "folder of a network that holds one.",
             autocompletion=complete_anything,
         ),
     ],

@@ -6,12 +6,15 @@ import sys
 import time
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kleene.cli import AsJson, app, busy, finish, print_json
 from kleene.errors import DidNotHalt, FileError, InputError
+
+if TYPE_CHECKING:
+    from kleene.machines.subleq import Dialect, DialectName
 
 FIRST, LATER = 30_000, 2_000_000  # instructions between two looks at the output
 
@@ -22,7 +25,7 @@ def library_programs() -> dict[str, Any]:
     return {Path(entry.name).stem: entry for entry in folder.iterdir() if entry.name.endswith(".subleq")}
 
 
-def read_program(name: str, dialect: str) -> Any:
+def read_program(name: str, dialect: DialectName | Dialect) -> Any:
     """Read an image from a file, or a program of the library by its name."""
     from kleene.machines import subleq
 
@@ -77,7 +80,10 @@ def subleq_command(
     for name, value in (("bits", bits), ("layers", layers), ("words", words)):
         if on == "reference" and value is not None:
             raise InputError(f"--{name} {value}: only for the transformer; omit it with --on reference")
-    image = read_program(program, dialect)
+    from kleene.machines.subleq import dialect_of
+
+    rules = dialect_of(dialect)
+    image = read_program(program, rules)
     options: dict[str, Any] = {
         "input_adds": input_adds,
         "evaluator": evaluator or (None if on == "transformer" else "numba"),
@@ -86,19 +92,17 @@ def subleq_command(
         if on == "transformer":
             from kleene.drivers.subleq import TransformerMachine
 
-            machine: Any = TransformerMachine(
-                image, dialect, bits=bits or 16, layers=layers or 3, words=words, **options
-            )
+            machine: Any = TransformerMachine(image, rules, bits=bits or 16, layers=layers or 3, words=words, **options)
         else:
             from kleene.machines.subleq import Machine
 
-            machine = Machine(image, dialect, **options)
+            machine = Machine(image, rules, **options)
     chosen = machine.evaluator
     started = time.perf_counter()
     result, given = _drive(machine, steps, quiet=as_json)
     seconds = time.perf_counter() - started
     ran_layers = getattr(machine, "layers", None)
-    differs = _difference(result, image, dialect, given, input_adds, steps) if compare else None
+    differs = _difference(result, image, rules, given, input_adds, steps) if compare else None
     if as_json:
         print_json(
             {
@@ -131,7 +135,7 @@ def subleq_command(
     finish(not differs)
 
 
-def _difference(result: Any, image: Any, dialect: str, given: bytes, input_adds: bool, steps: int) -> str:
+def _difference(result: Any, image: Any, dialect: Dialect, given: bytes, input_adds: bool, steps: int) -> str:
     """Run the reference to its own end, or to the limit; return the difference, or None."""
     from kleene.machines import subleq
 

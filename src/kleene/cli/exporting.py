@@ -35,7 +35,7 @@ class Target(StrEnum):
             return cls(ALIASES.get(text, text))
         except ValueError:
             known = ", ".join([*cls, *(f"{short} ({name})" for short, name in ALIASES.items())])
-            raise InputError(f"--to {text}: unknown; there are {known}") from None
+            raise InputError(f"--to {text}: unknown; choose one of {known}") from None
 
 
 STOCK = (Target.llama, Target.gpt2, Target.phi3, Target.qwen3)

@@ -169,19 +169,31 @@ def _imported(path: Path) -> Any:
 MACHINES = (".att", ".fst", ".mata", ".ba", ".regex", ".re", ".yaml", ".yml", ".tm", ".bb", ".json", ".jff", ".jflap")
 
 
+PATTERN = re.compile(r"[()|*\[\]\\]")  # no program's name, and no Turing machine's, has one of these
+
+
 def find_machine(name: str) -> Any:
-    """Read the machine in a file, take a Turing machine by name, or read bbchallenge text; None for other names.
+    """Read the machine in a file, a Turing machine by name, bbchallenge text or a pattern; None for other names.
 
     A nondeterministic automaton is made deterministic: everything that takes a machine's name can take it then.
     """
     path = Path(name)
-    if path.suffix not in MACHINES:
-        return None if path.exists() else turing_machine(name)
+    if path.suffix not in MACHINES and not (path.suffix == ".txt" and path.exists()):
+        return None if path.exists() else turing_machine(name) or _automaton_of_pattern(name)
     from kleene.machines.automata.nfa import NFA
     from kleene.machines.files import read_machine
 
     machine = read_machine(path)
     return machine.determinise().minimise() if isinstance(machine, NFA) else machine
+
+
+def _automaton_of_pattern(name: str) -> Any:
+    """The automaton of a regular expression such as `(a|b)*abb`; None for a name that is no pattern."""
+    if PATTERN.search(name) is None or ".py" in name or ".rasp" in name or name.partition(":")[0] in library_programs():
+        return None
+    from kleene.machines.automata.regex import regex
+
+    return regex(name).minimise()
 
 
 def turing_machine(name: str) -> Any:

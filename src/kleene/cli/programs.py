@@ -87,6 +87,18 @@ class Dtype(StrEnum):
     bfloat16 = "bfloat16"
 
 
+class Depth(StrEnum):
+    sequential = "sequential"
+    logarithmic = "logarithmic"
+    constant = "constant"
+
+
+class Transitions(StrEnum):
+    products = "products"
+    positive = "positive"
+    signed = "signed"
+
+
 class Network(StrEnum):
     """Unmodified classes of Hugging Face's transformers."""
 
@@ -409,7 +421,8 @@ def compile_program(
         str,
         typer.Argument(
             metavar="PROGRAM",
-            help=f"{PROGRAM_HELP}, a machine's file (.json, .jff, .yaml, .att), or powers_of_two and other machines.",
+            help=f"{PROGRAM_HELP}, a machine's file (.json, .jff, .yaml, .att), a pattern such as '(a|b)*abb', or "
+            "powers_of_two and other machines.",
             autocompletion=complete_anything,
         ),
     ],
@@ -422,29 +435,36 @@ def compile_program(
     ] = None,
     shape: Annotated[Shape | None, typer.Option(help="By default the shape that fits the program.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
-    length: Annotated[int | None, typer.Option(min=1, help="The longest input whose averages must be exact.")] = None,
-    dtype: Annotated[Dtype | None, typer.Option(help="The number format of the weights.")] = None,
+    length: Annotated[int | None, typer.Option(min=1, help="The longest input, where the network has a limit.")] = None,
+    depth: Annotated[Depth | None, typer.Option(help="An automaton's transformer: how its layers grow.")] = None,
+    transitions: Annotated[Transitions | None, typer.Option(help="An automaton's linear RNN: its matrices.")] = None,
+    tape: Annotated[int | None, typer.Option(min=1, help="A Turing machine's network: the number of cells.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="An automaton's simple RNN: balanced, smallest, minsky, image or scalar.")
+    ] = None,
+    dtype: Annotated[CertifiedDtype | None, typer.Option(help="The number format of the weights.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Say what each update costs, and why.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Construct the network of a program or a machine.
 
-    A program becomes a transformer; an automaton or a Turing machine becomes an RNN. The weights are constructed, not
-    trained, and compute exactly what the program does.
+    A program becomes a transformer; an automaton or a Turing machine becomes an RNN, or the network that --to names.
+    The weights are constructed, not trained, and compute exactly what the program does.
 
-    Example: kleene compile addition -o adder, or kleene compile powers_of_two -o powers
+    Example: kleene compile addition -o adder, or kleene compile '(a|b)*abb' --to lstm -o abb
     """
     machine = find_source(program)
     if output is not None:
         check_folder(output)
-    given = {"to": to, "lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype}
+    given = {
+        **{"to": to, "lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype},
+        **{"depth": depth, "transitions": transitions, "tape": tape, "method": method},
+    }
     options: dict[str, Any] = {
         key: str(v) if isinstance(v, StrEnum) else v for key, v in given.items() if v is not None
     }
-    if to is not None:
-        options["to"] = to
-    elif not isinstance(machine, ProgramClass):
-        for key in [*options, *(["report"] if report else [])]:
+    if not isinstance(machine, ProgramClass):
+        for key in [*(key for key in ("lowering", "shape") if key in options), *(["report"] if report else [])]:
             raise InputError(f"--{key}: only for attention programs; {program} holds {a_type(machine)}")
     if isinstance(machine, ProgramClass) and layers is not None and shape is not Shape.encoder:
         raise InputError(f"--layers {layers}: only for an encoder; add --shape encoder")

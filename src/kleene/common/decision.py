@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+Answer = Literal["accept", "reject"] | None
 
 
 @dataclass(frozen=True)
 class Decision:
     """The answer ("accept", "reject", or None while still running), and how many steps the machine took."""
 
-    answer: str | None
+    answer: Answer
     steps: int
     state: str | None = None
     tape: tuple[str, ...] | None = None  # without the blanks at its ends (on a one-way tape, at its right end)

@@ -133,17 +133,23 @@ class Text:
         made: dict[str, Any] = {
             key: tuple(value) if isinstance(known[key], tuple) else value for key, value in content.items()
         }
-        if any(type(value) is not type(known[key]) for key, value in made.items()):
-            raise InputError("the description of the text is malformed")
-        texts = [one for key in ("alphabet", "names", "omit") for one in made.get(key, ())]
-        ends = made.get("part", (None, None))
-        sizes = [n for n in (*made.get("room", ()), *ends) if n is not None]
-        right = all(type(one) is str for one in texts) and all(type(n) is int for n in sizes) and len(ends) == 2
-        if not right or None in made.get("room", ()) or len(made.get("align", "")) not in (0, 2):
+        if not all(_well_formed(key, value, known[key]) for key, value in made.items()):
             raise InputError("the description of the text is malformed")
         if "alphabet" in made and (problem := alphabet_problem(made["alphabet"])) is not None:
             raise InputError(f"the description of the text is malformed: {problem}")
         return cls(**made)
+
+
+def _well_formed(field: str, value: Any, default: Any) -> bool:
+    """Whether a file's value of a field has the type that the field has."""
+    if type(value) is not type(default):
+        return False
+    if field == "align":
+        return len(value) in (0, 2)
+    if field == "part":
+        return len(value) == 2 and all(one is None or type(one) is int for one in value)
+    kind = int if field == "room" else str
+    return not isinstance(value, tuple) or all(type(one) is kind for one in value)
 
 
 def encode_text(text: Text | None, given: str, name: str) -> list[int]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kleene.common.text import Text
 from kleene.errors import InputError
 
-Tokens = Sequence[int] | Sequence[str]  # an input: numbers, symbols of the alphabet, or a text
+
+class Array(Protocol):
+    """An array of NumPy or a tensor."""
+
+    def tolist(self) -> Any: ...
+
+
+Tokens = Sequence[int] | Sequence[str] | Array  # an input: numbers, symbols of the alphabet, or a text
 
 
 def read_tokens(given: Any, name: str, text: Text | None, encode: Callable[[str], list[int]]) -> list[Any]:

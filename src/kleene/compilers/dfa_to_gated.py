@@ -57,7 +57,7 @@ def _compile(
 ) -> GatedRNN:
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise NotSupported(f"compile: there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
+        raise NotSupported(f"compile: unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
     minimal = automaton.minimise()
     units = plan(minimal, LONGEST_CHAIN.get(name) if cell == "lstm" else None)
     if len(units) > MAX_UNITS:

@@ -18,7 +18,8 @@ from kleene.networks.rnn.linear import DTYPES, LayerShape, LinearLayer, LinearRN
 TRANSITIONS = ("products", "positive", "signed")
 MAX_CELLS = 200_000_000  # of all symbols' matrices
 SARROF = (
-    "Sarrof, Veitsman and Hahn (2024): diagonal matrices with entries in [0, 1] hold exactly the star-free languages"
+    "Sarrof, Veitsman and Hahn (2024): in finite precision, diagonal matrices with entries in [0, 1] hold exactly the "
+    "star-free languages"
 )
 GRAZZI_1 = "Grazzi et al. (2025), Theorem 1: without negative eigenvalues there is no parity"
 GRAZZI_2 = "Grazzi et al. (2025), Theorem 2: real eigenvalues count modulo powers of 2 only"
@@ -43,7 +44,7 @@ def compile_to_linear(
     """
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise NotSupported(f"compile: there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
+        raise NotSupported(f"compile: unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
     if transitions not in TRANSITIONS:
         raise InputError(f"compile: transitions {transitions!r}; it should be one of {', '.join(TRANSITIONS)}")
     minimal = dfa.minimise()
@@ -248,7 +249,7 @@ def compile_weighted(automaton: WeightedAutomaton, *, dtype: str | torch.dtype =
     """The linear RNN whose output after a word is the word's weight: its matrices are the automaton's, transposed."""
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise NotSupported(f"compile: there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
+        raise NotSupported(f"compile: unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
     if automaton.semiring != "real":
         raise NotSupported("compile: a linear RNN sums products of real numbers; tropical weights are least costs")
     symbols, size = len(automaton.alphabet), len(automaton)

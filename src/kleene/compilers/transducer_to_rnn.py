@@ -72,7 +72,7 @@ def _simple(machine: Transducer, activation: str, about: dict[str, Any]) -> Sequ
 def _linear(machine: Transducer, dtype: str | torch.dtype, about: dict[str, Any]) -> SequenceRNN:
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise NotSupported(f"compile: there is no dtype {name!r} here; there are {', '.join(DTYPES)}")
+        raise NotSupported(f"compile: unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
     states, values, outputs = moore(machine)
     cell: LinearRNN = products(states, None, name, values)
     cell.about = {}

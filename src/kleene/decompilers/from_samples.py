@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def from_samples(
     rejected: Iterable[str],
     alphabet: Iterable[str] | None = None,
     *,
-    method: str = "edsm",
+    method: Literal["edsm", "rpni"] = "edsm",
 ) -> DFA:
     """Find a small automaton that accepts and rejects the given words.
 

@@ -6,16 +6,16 @@ The classifier may be trained, so nothing is proved about it. Agreement is count
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from kleene.common.alphabet import check_alphabet, show_word
 from kleene.decompilers.learners import LEARNERS, Learner, TooManyStates
-from kleene.decompilers.queries import Memory, asker
+from kleene.decompilers.queries import Classifier, Memory, asker
 from kleene.errors import InputError
 from kleene.machines.automata.dfa import DFA
 
@@ -85,7 +85,7 @@ class ExtractedDFA(DFA):
 
 
 def extract(
-    model: Any,
+    model: Classifier | Callable[..., Any],
     alphabet: Iterable[str],
     *,
     max_states: int = 200,
@@ -93,7 +93,7 @@ def extract(
     length: int = 16,
     random: int = 2000,
     seed: int = 0,
-    learner: str = "table",
+    learner: Literal["table", "tree"] = "table",
 ) -> ExtractedDFA:
     """Find an automaton that behaves like a classifier of words.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +12,12 @@ from kleene.errors import InputError, a_type
 
 Ask = Callable[[list[str]], np.ndarray]
 BATCH = 8192  # words in one batch of a torch module
+
+
+class Classifier(Protocol):
+    """Anything that says of each word whether it accepts the word."""
+
+    def accepts_batch(self, words: list[str], /) -> Any: ...
 
 
 class Memory:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -25,11 +25,12 @@ if TYPE_CHECKING:  # torch takes seconds to import; a run whose code is in the c
 
 FETCH, LOAD = 0, 1  # the layers of an instruction that look up words
 MOST_KEYS = 26  # bits of words by which lookup keeps a table of rows
+Rules = Literal["eforth", "alta"]  # of the computer itself
 MAX_DENSE = 1 << 13  # words; a head of the dense evaluator scores every pair
 
 
 @cache
-def _kept(bits: int, dialect: str, input_adds: bool, checked: bool, layers: int, words: int) -> KeptNetwork:
+def _kept(bits: int, dialect: Rules, input_adds: bool, checked: bool, layers: int, words: int) -> KeptNetwork:
     choices = [dialect, *["input-adds"] * input_adds, *["checked"] * checked]
     name = f"subleq-{bits}-{words}-{'-'.join(choices)}-{layers}"
     return KeptNetwork(name, lambda: computer(bits, dialect, input_adds, checked, layers, words))
@@ -37,7 +38,7 @@ def _kept(bits: int, dialect: str, input_adds: bool, checked: bool, layers: int,
 
 def computer_network(
     bits: int = 16,
-    dialect: str = "eforth",
+    dialect: Rules = "eforth",
     input_adds: bool = False,
     checked: bool = False,
     layers: int = 3,

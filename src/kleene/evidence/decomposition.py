@@ -160,7 +160,7 @@ class Stream:
 
     def __init__(self, layer: LSTMLayer, bias_rule: str = "focus") -> None:
         if bias_rule not in BIAS_RULES:
-            raise InputError(f"bias_rule {bias_rule!r}: unknown; there are {', '.join(BIAS_RULES)}")
+            raise InputError(f"bias_rule {bias_rule!r}: unknown; choose one of {', '.join(BIAS_RULES)}")
         n = layer.hidden
         self.hidden, self.owns = n, bias_rule == "focus"
         self.input = layer.input[..., : 3 * n].contiguous()

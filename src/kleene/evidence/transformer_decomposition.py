@@ -66,7 +66,7 @@ def decompose_transformer(
     if tokens.shape[-1] > model.length:
         raise InputError(f"sentence of {tokens.shape[-1]} words: the model reads at most {model.length}")
     if rule not in RULES:
-        raise InputError(f"rule {rule!r}: unknown; there are {', '.join(RULES)}")
+        raise InputError(f"rule {rule!r}: unknown; choose one of {', '.join(RULES)}")
     with torch.no_grad():
         whole = model.start(tokens)
         mask = masks.to(whole.dtype)[..., None]

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, SupportsIndex, TypeVar, overload
 
 from kleene.common.tokens import as_int
 from kleene.errors import ProgramError
@@ -201,8 +201,8 @@ def _variable(
 def cat(
     range: int,
     *,
-    token: Callable[[int], Any] | None = None,
-    position: Callable[[int], Any] | None = None,
+    token: Callable[[int], SupportsIndex] | None = None,
+    position: Callable[[int], SupportsIndex] | None = None,
     default: int | None = None,
     saturate: bool = False,
     wrap: bool = False,
@@ -229,23 +229,23 @@ def cat(
 def num(
     values: Iterable[int],
     *,
-    token: Callable[[int], Any] | None = None,
-    position: Callable[[int], Any] | None = None,
+    token: Callable[[int], SupportsIndex | float | Fraction] | None = None,
+    position: Callable[[int], SupportsIndex | float | Fraction] | None = None,
     default: int | None = None,
 ) -> Variable[int]: ...
 @overload
 def num(
     values: Iterable[float | Fraction],
     *,
-    token: Callable[[int], Any] | None = None,
-    position: Callable[[int], Any] | None = None,
+    token: Callable[[int], SupportsIndex | float | Fraction] | None = None,
+    position: Callable[[int], SupportsIndex | float | Fraction] | None = None,
     default: float | Fraction | None = None,
 ) -> Variable[int | Fraction]: ...
 def num(
     values: Iterable[Any],
     *,
-    token: Callable[[int], Any] | None = None,
-    position: Callable[[int], Any] | None = None,
+    token: Callable[[int], SupportsIndex | float | Fraction] | None = None,
+    position: Callable[[int], SupportsIndex | float | Fraction] | None = None,
     default: Any = None,
 ) -> Variable[Any]:
     """Declare a numerical variable. A head that reads it averages.
@@ -273,8 +273,8 @@ def subset(
     range: int,
     values: Iterable[Iterable[int]],
     *,
-    token: Callable[[int], Any] | None = None,
-    position: Callable[[int], Any] | None = None,
+    token: Callable[[int], Iterable[int]] | None = None,
+    position: Callable[[int], Iterable[int]] | None = None,
     default: Iterable[int] | None = None,
 ) -> Variable[AbstractSet[int]]:
     """Declare a variable that holds a set of integers out of 0 … range − 1. As a query it matches each of its members.
@@ -300,8 +300,8 @@ def subset(
 def word(
     bits: int,
     *,
-    token: Callable[[int], Any] | None = None,
-    position: Callable[[int], Any] | None = None,
+    token: Callable[[int], SupportsIndex] | None = None,
+    position: Callable[[int], SupportsIndex] | None = None,
     default: int | None = None,
     wrap: bool = False,
 ) -> WordVariable:

@@ -15,6 +15,7 @@ from kleene.machines.automata.transducer import Transducer
 from kleene.machines.automata.weighted import WeightedAutomaton
 from kleene.machines.multitape import MultiTapeMachine
 from kleene.machines.turing import TuringMachine
+from kleene.machines.turing_files import BBCHALLENGE
 from kleene.machines.xml import text_of
 
 Machine = DFA | NFA | Transducer | WeightedAutomaton | TuringMachine | MultiTapeMachine
@@ -31,7 +32,9 @@ def read_machine(path: str | Path) -> Machine:
         return _from_json(path)
     if path.suffix in jflap.SUFFIXES:
         return _from_jflap(path)
-    if path.suffix in (".att", ".fst"):
+    if path.suffix == ".txt" and BBCHALLENGE.match(read_automaton_text(path).lstrip()):
+        return TuringMachine.load(path)
+    if path.suffix in (".att", ".fst", ".txt"):
         file = text_formats.parse_att(read_automaton_text(path), str(path))
         if file.output is not None:
             return Transducer.load(path)

@@ -143,7 +143,7 @@ class InstructionTable:
         """The index of a program, given by name or by index."""
         if isinstance(program, str):
             if program not in self.names:
-                raise InputError(f"no program {program!r}; there are {', '.join(self.names[:20])}")
+                raise InputError(f"no program is called {program!r}; there are {', '.join(self.names[:20])}")
             return self.names.index(program)
         if not 0 <= program < len(self):
             raise InputError(f"program {program} is outside 0 … {len(self) - 1}")

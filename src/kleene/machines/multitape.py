@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.common.decision import Decision, trimmed
+from kleene.common.decision import Answer, Decision, trimmed
 from kleene.errors import FileError, InputError
 from kleene.files import as_path, read_text
 from kleene.machines.turing import check_steps
@@ -194,7 +194,7 @@ class MultiTapeMachine:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{where}: not a machine with several tapes ({error!r})") from None
 
-    def answer(self, state: str) -> str | None:
+    def answer(self, state: str) -> Answer:
         """The answer that a state gives: "accept", "reject", or None to go on."""
         return "accept" if state in self.accept else "reject" if state in self.reject else None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kleene.common.execution import Instruction, Store
 from kleene.errors import DidNotHalt, FileError, InputError, RangeError
@@ -22,6 +22,7 @@ from kleene.files import read_bytes, read_text, write_text
 IO = -1  # the address of input and output, 0xFFFF in 16 bits
 MAX_WORDS = 1 << 22  # the largest memory
 MAX_FILE = 64 * 1024 * 1024
+DialectName = Literal["paper", "alta", "esolang", "eforth"]
 RAW = ("", ".bin", ".img", ".raw")  # suffixes of files that are told apart by their content
 
 
@@ -115,7 +116,7 @@ class Image:
         return replace(self, words=tuple(words))
 
 
-def image_of(image: Image | str | Sequence[int], dialect: str | Dialect) -> Image:
+def image_of(image: Image | str | Sequence[int], dialect: DialectName | Dialect) -> Image:
     """Convert an image, a text of decimal cells, or a list of words to an image, and check every word."""
     rules = dialect_of(dialect)
     if isinstance(image, str):
@@ -219,7 +220,7 @@ def recall(fetch: Callable[[int], Instruction], data: Sequence[int], *, limit: i
     return Image(tuple(data), code)
 
 
-def one_memory(image: Image, dialect: str | Dialect = "esolang") -> Image:
+def one_memory(image: Image, dialect: DialectName | Dialect = "esolang") -> Image:
     """Convert a program of the dialect "paper" for a machine with one memory: its instructions, then its data.
 
     >>> image = assemble("MOV x y\\n HALT\\n x: .data 5\\n y: .data 0", "paper")
@@ -279,11 +280,11 @@ class Machine(Port):
     def __init__(
         self,
         image: Image | str | Sequence[int],
-        dialect: str | Dialect = "esolang",
+        dialect: DialectName | Dialect = "esolang",
         *,
         memory: int | None = None,
         input_adds: bool = False,
-        evaluator: str = "numba",
+        evaluator: Literal["numba", "plain"] = "numba",
     ) -> None:
         super().__init__()
         if evaluator not in ("numba", "plain"):
@@ -430,12 +431,12 @@ class Machine(Port):
 def run(
     image: Image | str | Sequence[int],
     *,
-    dialect: str | Dialect = "esolang",
+    dialect: DialectName | Dialect = "esolang",
     input: str | bytes = "",
     max_steps: int = 100_000_000,
     memory: int | None = None,
     input_adds: bool = False,
-    evaluator: str = "numba",
+    evaluator: Literal["numba", "plain"] = "numba",
 ) -> RunResult:
     """Run an image on all of its input.
 
@@ -458,21 +459,21 @@ def run(
 # Text and files
 
 
-def assemble(text: str, dialect: str | Dialect = "esolang", *, name: str = "assembly") -> Image:
+def assemble(text: str, dialect: DialectName | Dialect = "esolang", *, name: str = "assembly") -> Image:
     """Assemble a text. The module `kleene.machines.subleq_assembly` describes the language."""
     from kleene.machines.subleq_assembly import assemble as assembled
 
     return assembled(text, dialect_of(dialect), name)
 
 
-def disassemble(image: Image | str | Sequence[int], dialect: str | Dialect = "esolang") -> str:
+def disassemble(image: Image | str | Sequence[int], dialect: DialectName | Dialect = "esolang") -> str:
     """Write assembly text, with labels and macros, that assembles to the same words."""
     from kleene.machines.subleq_assembly import disassemble as disassembled
 
     return disassembled(image_of(image, dialect), dialect_of(dialect))
 
 
-def parse_cells(text: str, dialect: str | Dialect = "esolang", *, name: str = "subleq") -> Image:
+def parse_cells(text: str, dialect: DialectName | Dialect = "esolang", *, name: str = "subleq") -> Image:
     """Read an image from decimal cells. In the dialect "paper": how many instructions, these, then the data."""
     rules = dialect_of(dialect)
     cells = []
@@ -498,7 +499,7 @@ def parse_cells(text: str, dialect: str | Dialect = "esolang", *, name: str = "s
     return Image(tuple(cells[end:]), code)
 
 
-def load(path: str | Path, dialect: str | Dialect = "esolang") -> Image:
+def load(path: str | Path, dialect: DialectName | Dialect = "esolang") -> Image:
     """Load an image: `.dec` and `.txt` hold decimal cells, `.subleq`, `.asm` and `.s` assembly text.
 
     A file with the suffix `.bin`, `.img`, `.raw` or none is recognised by its content: decimal cells, or raw bytes
@@ -519,7 +520,7 @@ def load(path: str | Path, dialect: str | Dialect = "esolang") -> Image:
     return parse_cells(content.decode("ascii"), dialect, name=str(path))
 
 
-def parse_bytes(content: bytes, dialect: str | Dialect = "esolang", *, name: str = "subleq") -> Image:
+def parse_bytes(content: bytes, dialect: DialectName | Dialect = "esolang", *, name: str = "subleq") -> Image:
     """Read an image from raw bytes: words of 16 bits, low byte first, two's complement.
 
     >>> parse_bytes(bytes([9, 0, 255, 255, 3, 0])).words
@@ -534,7 +535,7 @@ def parse_bytes(content: bytes, dialect: str | Dialect = "esolang", *, name: str
     return parse_cells(" ".join(map(str, words)), rules, name=name)
 
 
-def save(image: Image | Sequence[int], path: str | Path, dialect: str | Dialect = "esolang") -> None:
+def save(image: Image | Sequence[int], path: str | Path, dialect: DialectName | Dialect = "esolang") -> None:
     """Write an image: decimal cells to `.dec` and `.txt`, assembly text to `.subleq`, `.asm` and `.s`."""
     path, image = Path(path), image_of(image, dialect)
     if path.suffix in (".dec", ".txt"):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.common.decision import Decision, trimmed
+from kleene.common.decision import Answer, Decision, trimmed
 from kleene.errors import InputError, a_type
 
 MAX_CELLS = 1_000_000_000
@@ -111,7 +111,7 @@ class TuringMachine:
         """The states that do not halt."""
         return tuple(self.transitions)
 
-    def answer(self, state: str) -> str | None:
+    def answer(self, state: str) -> Answer:
         """The answer that a state gives: "accept", "reject", or None to go on."""
         return "accept" if state in self.accept else "reject" if state in self.reject else None
 

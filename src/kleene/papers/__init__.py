@@ -55,7 +55,7 @@ def protocol_of(name: str) -> Experiment:
 def _named(name: str) -> Any:
     if name not in EXPERIMENTS:
         close = get_close_matches(name, EXPERIMENTS, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(EXPERIMENTS)}"
+        hint = f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(EXPERIMENTS)}"
         raise InputError(f"experiment {name!r}: unknown; {hint}")
     module, _, attribute = EXPERIMENTS[name].partition(":")
     return getattr(import_module(module), attribute)

@@ -66,7 +66,7 @@ class Plan:
             return [name for name in names if name in wanted]
         for pattern in filter(None, self.only):
             if not any(fnmatchcase(name, pattern) for name in names):
-                raise InputError(f"--only {pattern!r}: no task is so called; there are {', '.join(names)}")
+                raise InputError(f"--only {pattern!r}: no task has such a name; the tasks: {', '.join(names)}")
         return [name for name in names if any(fnmatchcase(name, pattern) for pattern in self.only)]
 
     def of(self, tasks: Iterable[str]) -> Plan:
@@ -98,7 +98,7 @@ class Together:
 def at_scale(scales: Mapping[str, dict[str, Any]], scale: str) -> dict[str, Any]:
     """The settings of a scale, by name."""
     if scale not in scales:
-        raise InputError(f"scale {scale!r}: unknown; there are {', '.join(scales)}")
+        raise InputError(f"scale {scale!r}: unknown; choose one of {', '.join(scales)}")
     return scales[scale]
 
 

@@ -37,7 +37,7 @@ class Annotations(Mapping[str, Any]):
         if key not in self._given:
             if key not in DEFAULT_ANNOTATORS:
                 known = ", ".join(sorted({*self._given, *DEFAULT_ANNOTATORS}))
-                raise KeyError(f"no annotation {key!r}; there are {known}")
+                raise KeyError(f"unknown annotation {key!r}; choose one of {known}")
             self._given[key] = DEFAULT_ANNOTATORS[key](self._expr)
         return self._given[key]
 

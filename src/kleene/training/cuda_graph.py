@@ -92,4 +92,4 @@ def make_optimiser(name: str, model: nn.Module, rate: float, *, stacked: bool = 
     if name == "adam":
         on_gpu = bool(trained) and trained[0].is_cuda
         return torch.optim.Adam(trained, lr=rate, capturable=on_gpu, fused=on_gpu or None)
-    raise NotSupported(f"there is no optimiser {name!r}; there are 'adafactor' and 'adam'")
+    raise NotSupported(f"unknown optimiser {name!r}; choose 'adafactor' or 'adam'")

@@ -65,7 +65,7 @@ def learn_end_to_end(
     read: learn the output at "all" positions, or at the "last" alone.
     """
     if read not in READS:
-        raise InputError(f"read={read!r}: unknown; there are {', '.join(READS)}")
+        raise InputError(f"read={read!r}: unknown; choose one of {', '.join(READS)}")
     if not inputs:
         raise InputError(f"{program.spec.name}: no inputs to learn from; give at least one")
     if program.spec.max_tokens is not None:

@@ -29,7 +29,7 @@ def learn_program(
     [0, 1, 0, 1, 1, 0, 0, 1, 0]
     """
     if supervision not in SUPERVISIONS:
-        raise InputError(f"supervision {supervision!r}: unknown; there are {', '.join(SUPERVISIONS)}")
+        raise InputError(f"supervision {supervision!r}: unknown; choose one of {', '.join(SUPERVISIONS)}")
     given = program.spec.check_inputs(inputs)
     if options.get("test") is not None:
         options["test"] = program.spec.check_inputs(options["test"])

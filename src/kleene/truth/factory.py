@@ -102,10 +102,10 @@ class Order:
     def check(self) -> None:
         """Reject an order that cannot be made."""
         if self.kind not in LEVELS:
-            raise InputError(f"kind {self.kind!r}: unknown; there are {', '.join(LEVELS)}")
+            raise InputError(f"kind {self.kind!r}: unknown; choose one of {', '.join(LEVELS)}")
         if self.level not in LEVELS[self.kind]:
             known = ", ".join(LEVELS[self.kind])
-            raise InputError(f"level {self.level!r}: unknown for kind {self.kind!r}; there are {known}")
+            raise InputError(f"level {self.level!r}: unknown for kind {self.kind!r}; choose one of {known}")
         for name, number, least, most in (
             ("depth", self.depth, 1, 20),
             ("variables", self.variables, 2, 12),

@@ -70,7 +70,7 @@ def shapley(
     [ 0.   0.   0.  -0.5]
     """
     if index not in INDICES[:2]:
-        raise InputError(f"index {index!r}: unknown; there are shapley and banzhaf")
+        raise InputError(f"index {index!r}: unknown; choose 'shapley' or 'banzhaf'")
     game = game_of(machine, word, distribution, position)
     return _summed(game, index, game.effects, False) if len(game) else np.zeros(0)
 
@@ -96,7 +96,7 @@ def interactions(
      [0.25 0.   0.  ]]
     """
     if index not in INDICES:
-        raise InputError(f"index {index!r}: unknown; there are {', '.join(INDICES)}")
+        raise InputError(f"index {index!r}: unknown; choose one of {', '.join(INDICES)}")
     game = game_of(machine, word, distribution, position)
     if len(game) ** 2 > MAX_PAIRS_CELLS:
         raise NotSupported(f"{len(game):,} symbols: a table of pairs has at most {MAX_PAIRS_CELLS:,} entries")

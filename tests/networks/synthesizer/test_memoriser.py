@@ -73,7 +73,7 @@ def test_programs_of_different_lengths_and_names():
     assert net.lookup(program="two", instruction=0) == (2, 2, 2)
     with pytest.raises(InputError, match="instruction 1 of program 1 is outside 0 … 0"):
         net.lookup(1, 1)
-    with pytest.raises(InputError, match="no program 'three'; there are one, two"):
+    with pytest.raises(InputError, match="no program is called 'three'; there are one, two"):
         net.lookup("three", 0)
 
 

@@ -103,9 +103,9 @@ def test_blocks_of_an_encoder_are_told_apart():
 
 
 def test_a_wrong_name_is_said(parity):
-    with pytest.raises(kl.UnknownName, match="there is no head 'left'; there are parity_left, done_left"):
+    with pytest.raises(kl.UnknownName, match="no head is called 'left'; choose one of parity_left, done_left"):
         parity.heads["left"]
-    with pytest.raises(kl.InputError, match="there is no variable 'x'; there are parity, done"):
+    with pytest.raises(kl.InputError, match="no variable is called 'x'; choose one of parity, done"):
         parity.variables["x"]
     assert parity.heads.get("left") is None and "left" not in parity.heads
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.errors import FileError, InputError, a_type
@@ -18,7 +19,8 @@ from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
 
-SEMIRINGS = ("real", "tropical")
+Semiring = Literal["real", "tropical"]
+SEMIRINGS = get_args(Semiring)
 MAX_CELLS = 50_000_000
 
 
@@ -38,9 +40,11 @@ class WeightedAutomaton:
     matrices: np.ndarray  # (symbol, state, state)
     final: np.ndarray  # (state,)
     alphabet: tuple[str, ...]
-    semiring: str
+    semiring: Semiring
 
-    def __init__(self, initial: Any, matrices: Mapping[str, Any], final: Any, semiring: str = "real") -> None:
+    def __init__(
+        self, initial: ArrayLike, matrices: Mapping[str, ArrayLike], final: ArrayLike, semiring: Semiring = "real"
+    ) -> None:
         """Check the parts.
 
         initial: one weight per state

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kleene.common.alphabet import Word, encode
-from kleene.common.decision import Decision, trimmed
+from kleene.common.decision import Answer, Decision, trimmed
 from kleene.errors import FileError, InputError, NotExact
 from kleene.networks.rnn import files as rnn_files
 from kleene.networks.rnn.digits import to_digits
@@ -21,7 +21,7 @@ from kleene.networks.rnn.whole_numbers import WholeNumbers, vector_of
 END, NUL = "EOS", "NUL"
 MAX_BASE = 128  # the largest base of stacks: a digit fits into a byte
 NOTHING, ACCEPT, REJECT = range(3)  # the rows of the output
-ANSWERS = (None, "accept", "reject")
+ANSWERS: tuple[Answer, ...] = (None, "accept", "reject")
 MARK = ""  # stands for $, the bottom of a stack; real symbols are not empty
 CHUNK = 20_000_000  # steps between two reports of progress
 Progress = Callable[[int], None] | None
@@ -39,7 +39,7 @@ class Decider(ExactRNN):
         *,
         max_steps: int = 10**6,
         tape: bool = False,
-        evaluator: str = "patterns",
+        evaluator: Literal["patterns", "plain"] = "patterns",
         progress: Progress = None,
     ) -> Decision:
         """Feed the word, EOS and NULs until the output is an answer.

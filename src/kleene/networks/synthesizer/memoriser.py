@@ -92,7 +92,7 @@ class Memoriser(nn.Module):
         """One instruction of one program, from the weights."""
         if isinstance(program, str):
             if program not in self.names:
-                raise InputError(f"lookup: no program {program!r}; there are {', '.join(self.names[:20])}")
+                raise InputError(f"lookup: no program is called {program!r}; there are {', '.join(self.names[:20])}")
             program = self.names.index(program)
         if not 0 <= program < len(self.names):
             raise InputError(f"lookup: program {program} is outside 0 … {len(self.names) - 1}")

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -22,7 +22,8 @@ VERSION = 1
 HEADS = 4  # of the transformer
 BATCH = 8192  # words in one batch
 RECURRENT: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
-CELLS = (*RECURRENT, "state-space", "transformer")
+Cell = Literal["rnn", "gru", "lstm", "state-space", "transformer"]
+CELLS = get_args(Cell)
 LIMITS = {"hidden": 4096, "layers": 100}
 
 
@@ -63,7 +64,7 @@ class WordClassifier(nn.Module):
     (2,)
     """
 
-    def __init__(self, alphabet: Iterable[str], cell: str = "gru", hidden: int = 32, layers: int = 1) -> None:
+    def __init__(self, alphabet: Iterable[str], cell: Cell = "gru", hidden: int = 32, layers: int = 1) -> None:
         super().__init__()
         self.alphabet = check_alphabet(alphabet)
         if any(len(symbol) != 1 for symbol in self.alphabet):

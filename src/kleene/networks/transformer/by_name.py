@@ -119,7 +119,7 @@ class Named(Mapping[str, Part], Generic[Part]):
         found = self._parts.get(name) if isinstance(name, str) else None
         found = self._also(name) if found is None else found
         if found is None:
-            raise UnknownName(f"there is no {self._what} {name!r}; there are {', '.join(self._parts)}")
+            raise UnknownName(f"no {self._what} is called {name!r}; choose one of {', '.join(self._parts)}")
         return found
 
     def __iter__(self) -> Iterator[str]:

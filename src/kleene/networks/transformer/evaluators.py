@@ -34,7 +34,7 @@ WORTH_SPARSE = 10_000  # values in the residual streams; below this, the start-u
 def start(net: Transformer, tokens: Sequence[int] | Array, evaluator: str = "dense") -> PausableRun:
     """Begin a run that can pause; it computes nothing yet. Tokens may be an array, which is quicker to check."""
     if evaluator not in EVALUATORS:
-        raise NotSupported(f"there is no evaluator {evaluator!r} that can pause; there are {', '.join(EVALUATORS)}")
+        raise NotSupported(f"the evaluator {evaluator!r} cannot pause; choose one of {', '.join(EVALUATORS)}")
     check_transformer(net)
     if isinstance(tokens, np.ndarray):
         return _pausable(evaluator)(net, tokens if _in_range(net, tokens) else net.check_input(tokens.tolist()))
@@ -90,7 +90,7 @@ def run_many(
     watch: sees every layer (dense).
     """
     if evaluator not in (None, "sparse", *EVALUATORS):
-        raise NotSupported(f"there is no evaluator {evaluator!r}; there are sparse, {', '.join(EVALUATORS)}")
+        raise NotSupported(f"unknown evaluator {evaluator!r}; choose one of sparse, {', '.join(EVALUATORS)}")
     if check or watch or evaluator == "dense" or (evaluator is None and not _worth_sparse(net, inputs)):
         return run_dense(net, inputs, fixed, max_layers, check, watch)
     if evaluator in EVALUATORS:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from kleene.common.alphabet import Word, encode_batch
-from kleene.common.decision import Decision
+from kleene.common.decision import Answer, Decision
 from kleene.errors import DidNotHalt, InputError, NotSupported
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _decide_by_tokens(net: Transformer, chain: dict[str, Any], word: Word, max_s
     if len(word) + 1 > chain["length"]:
         raise InputError(f"word of {len(word):,} symbols: {net.config.name} reads up to {chain['length'] - 1:,}")
     made = net.run([*codes.tolist(), len(chain["alphabet"])])
-    answers = {chain["accept"]: "accept", chain["reject"]: "reject"}
+    answers: dict[int, Answer] = {chain["accept"]: "accept", chain["reject"]: "reject"}
     for steps, token in enumerate(made[: chain["length"] - len(word) - 1]):
         if token in answers:
             return Decision(answers[token], steps) if steps <= max_steps else Decision(None, max_steps)
