@@ -111,11 +111,11 @@ class TransformerComputer(Computer):
         self.running.put(0, segment.start, [int(k == index) for k in range(segment.size)])
 
     def _word(self, name: str, row: int = 0) -> int:
-        held = self.running.row(row)[self.place[name].slice]
-        return sum(int(bit) << k for k, bit in enumerate(held))
+        segment = self.place[name]
+        return self.running.word(row, segment.start, segment.size)
 
     def _value(self, name: str) -> int:
-        return int(np.argmax(self.running.row(0)[self.place[name].slice]))
+        return max(0, self._word(name).bit_length() - 1)
 
     @property
     def layers(self) -> int:
