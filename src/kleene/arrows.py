@@ -61,6 +61,7 @@ ARROWS: dict[str, dict[str, str]] = {
         SOP: "kleene.checks.rasp_agreement:verify_sop",
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        WEIGHTED: "kleene.checks.weights:verify_weights",
         TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
