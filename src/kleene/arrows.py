@@ -148,6 +148,15 @@ NETWORKS: dict[str, dict[str, str]] = {
     "qwen3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_qwen3"},
 }
 
+# the class of a machine → why the networks that are missing above are missing, and what holds it
+MISSING: dict[str, str] = {
+    WEIGHTED: "saturated gates and bounded whole numbers take finitely many values, so they compute finitely many "
+    "weights; to='linear' holds its weights as they are",
+    TRANSDUCER: "no theorem forbids it, but Kleene has no such compiler; to='rnn' and to='linear' hold it",
+    PROGRAM: "no theorem forbids it, but Kleene has no such compiler; where its heads look left, to='rnn' and "
+    "to='linear' hold it",
+}
+
 # the tool or format → (class of what is exported → "module:function")
 EXPORTS: dict[str, dict[str, str]] = {
     "transformer-lens": {
@@ -214,7 +223,10 @@ def find_arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str,
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
+    names = (f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__)
+    why = next((MISSING[name] for name in names if name in MISSING), None) if arrows is NETWORKS else None
+    reason = "" if why is None else f". {why[0].upper()}{why[1:]}"
+    raise NotSupported(f"{verb}: cannot take {a_type(thing).removesuffix('Class')}; it takes: {kinds}{reason}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:

@@ -33,6 +33,8 @@ def saved_weights(net: LinearRNN) -> WeightedAutomaton:
 def certify_weights(net: LinearRNN, machine: Any, dtype: Any, tolerance: float) -> WordCertificate:
     """Equal weights in exact rationals (Schützenberger), and the length up to which rounding stays small."""
     name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise NotSupported(f"certify: dtype={dtype!r}; a linear RNN runs in {', '.join(DTYPES)}")
     wanted = saved_weights(net) if machine is None else machine
     kept = LinearRNN(net.alphabet, net.shapes, net.read_units, name)
     kept.load_state_dict(net.state_dict())  # rounds to the format
