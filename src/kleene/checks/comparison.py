@@ -135,11 +135,8 @@ def compare(
     >>> [row.network for row in table.rows if not row.holds]                   # parity, without negative numbers
     ['linear']
     """
-    if (
-        not isinstance(lengths, Sequence)
-        or not lengths
-        or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in lengths)
-    ):
+    right = isinstance(lengths, Sequence) and all(isinstance(n, int) and not isinstance(n, bool) for n in lengths)
+    if not right or not lengths or min(lengths) < 1:
         raise InputError(f"compare: lengths={lengths!r}; lengths must be whole numbers of at least 1")
     given = machine.minimise() if isinstance(machine, NFA) else machine
     rows = []
