@@ -17,6 +17,7 @@ from kleene.compilers import program_to_transformer as compiler
 from kleene.compilers import transformer_attention as attention
 from kleene.compilers import transformer_mlp as mlp
 from kleene.lowering.thresholds import LinearFunction, UnitBuilder
+from kleene.machines.spec import Spec
 from rich_programs import Bitwise, Choosing, Cleared, Counts, Limbs, Numbered, Remembers, Speaks
 
 # --- programs ---------------------------------------------------------------------------------------------
@@ -168,6 +169,67 @@ class Waits(kl.Program):
             z.left = z.left - 1
         else:
             z.done = 1
+
+
+class Wiped(kl.Program):
+    """A word that a head clears at some positions, and that a step writes at all of them."""
+
+    tokens = 4
+    positions = 2
+    new = kl.word(2, token=lambda t: t)
+    word = kl.word(2, token=lambda t: 3 - t)
+    on = kl.cat(2, token=lambda t: t > 1)
+    wipe = kl.clear(word, where={on: 1})
+    output, layers = word, 1
+
+    @kl.layer(wipe)
+    def first(z):
+        z.word = z.new
+
+    cycle = (first,)
+
+
+class Relit(kl.Program):
+    """A word that a head clears where another head changes what said where."""
+
+    tokens = 4
+    positions = 2
+    new = kl.word(2, token=lambda t: t)
+    word = kl.word(2, token=lambda t: 3 - t)
+    on = kl.cat(2, token=lambda t: t > 1)
+    wipe = kl.clear(word, where={on: 1})
+    lit = kl.relative(on, -1, default=1, into=on)
+    output, layers = word, 1
+
+    @kl.layer(wipe, lit)
+    def first(z):
+        if z.on:
+            z.word = z.new
+
+    cycle = (first,)
+
+
+class Later(kl.Program):
+    """A word that a head clears where the first step changes what said where."""
+
+    tokens = 4
+    positions = 2
+    new = kl.word(2, token=lambda t: t)
+    word = kl.word(2, token=lambda t: 3 - t)
+    on = kl.cat(2, token=lambda t: t > 1)
+    wipe = kl.clear(word, where={on: 1})
+    output, layers = word, 1
+
+    @kl.layer(wipe)
+    def first(z):
+        z.on = 1
+
+    @first.then
+    def second(z):
+        if z.on:
+            z.word = z.new
+
+    cycle = (second,)
 
 
 LIB = kl.library
@@ -561,6 +623,12 @@ def huge_relative_score(block: Any, spec: Any, layout: Any) -> None:
     block.relative[block.heads.index("left"), 0] = 2.0**64
 
 
+def cleared_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What says where a head clears is looked up after it has changed."""
+    wheres = lambda self, written=(): {n: c.where for c in self.clears.values() for n in c.variables}  # noqa: E731
+    monkeypatch.setattr(Spec, "cleared", wheres)
+
+
 def not_causal(block: Any, spec: Any, layout: Any) -> None:
     block.causal = not block.causal
 
@@ -702,6 +770,15 @@ BUGS: dict[str, tuple[Any, dict[str, Any], Patch, str, str]] = {
     "a written word keeps its old value": (Numbered, {}, other_copies(keeps_old), "copies", "put"),
     "a clearing head at every position": (Cleared, {}, lost_limit("where"), "hard-attention", "clear"),
     "a bit that is not cleared": (Cleared, {}, after_attention(clears_another_bit), "copies", "'b'"),
+    "an old word not cleared": (
+        Wiped,
+        {},
+        other_units(lambda u: silent(u) if u.why == "clear" and u.purpose == "word" else u),
+        "thresholds",
+        "bit 0 of 'word'",
+    ),
+    "cleared where a head says so later": (Relit, {}, cleared_for_good, "thresholds", "bit 0 of 'word'"),
+    "cleared where a step says so later": (Later, {}, cleared_for_good, "thresholds", "bit 0 of 'word'"),
     "two steps at once": (Cleared, {}, both_steps_at_once, "thresholds", "'n'"),
     "a bit of a complement": (
         Cleared,

@@ -136,7 +136,8 @@ def integer(value: Any, low: int | None = None, high: int | None = None, what: s
 
 def rational(value: Any) -> Fraction:
     """An exact number of JSON: a whole number, or text such as "1/2"."""
-    need(type(value) is int or isinstance(value, str), f"{value!r} is not an exact number")
+    exact = type(value) is int or (isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,40}(/[0-9]{1,40})?", value))
+    need(exact, f"{str(value)[:40]!r} is not an exact number")
     return Fraction(value)
 
 
@@ -497,7 +498,8 @@ class Program:
         for number, allowed in listed:
             form = forms[integer(number, 0, len(forms) - 1, "a form")]
             scaled = (rational(v) * form.scale for v in allowed)
-            made.append(Test(form, frozenset(int(v) for v in scaled if v.denominator == 1)))
+            found = frozenset(int(v) for v in scaled if v.denominator == 1 and abs(v) < LARGEST)  # no form is larger
+            made.append(Test(form, found))
         return tuple(made)
 
     def _table_update(self, entry: Any, forms: list[Form]) -> Update:
@@ -1555,7 +1557,7 @@ def prove_comparisons(net: Net) -> dict[str, Any]:
             units = np.nonzero(block["out1"][dim])[0]
             bits = Bits(block, block["in1"][units], block["bias1"][units], block["out1"][dim, units])
             wanted = at_least(threshold) if relation == "≥" else equal_to(threshold)
-            states += bits.prove(bits.weights(terms, 64), 0, wanted, f"the comparison {name}")
+            states += bits.prove(bits.weights(terms), 0, wanted, f"the comparison {name}")
             count += 1
     return {"comparisons": count, "states": states}
 
@@ -1669,8 +1671,8 @@ class Bits:
         """Of all words: dimension → the bit's place."""
         return self.block.net.places_of_bits
 
-    def weights(self, terms: dict[Atom, int], below: int) -> dict[int, int]:
-        """Of a sum of words and bits: dimension → what its bit adds. What adds multiples of 2^below is left out."""
+    def weights(self, terms: dict[Atom, int], below: int | None = None) -> dict[int, int]:
+        """Of a sum of words and bits: dimension → what its bit adds; multiples of 2^below are left out."""
         layout, spec = self.block.net.layout, dict[int, int]()
         for name, factor in terms.items():
             if isinstance(name, tuple):
@@ -1679,7 +1681,7 @@ class Bits:
                 parts = [(layout[name].start + bit, factor << bit) for bit in range(layout[name].size)]
             for dim, weight in parts:
                 spec[dim] = spec.get(dim, 0) + weight
-        return {dim: weight for dim, weight in spec.items() if weight % (1 << below)}
+        return {dim: weight for dim, weight in spec.items() if (weight if below is None else weight % (1 << below))}
 
     def _settle(self, sums: Any, total: int, depth: int, left: Any, steps: Any, wanted: Any) -> Any:
         """Decide what the bits that are left cannot change; None where nothing is asked."""
@@ -1803,13 +1805,16 @@ class Cases:
         self.count = self.states = 0
 
     def _cleared(self, half: int) -> tuple[tuple[str, int], ...] | None:
-        """Where heads have cleared the variable, if nothing has written it since."""
-        layer = self.block.layer
+        """Where heads have cleared the variable, if nothing has written it, or what says where, since."""
+        layer, written = self.block.layer, set[str]()
         if half == 2 and layer.second is not None:
-            by_units = self.block.raw["out1"][self.segment.slice].any()
-            if by_units or any(update.variable == self.name for update in layer.updates):
-                return None
-        return layer.clears.get(self.name)
+            by_units: Array = np.asarray(self.block.raw["out1"].any(axis=1))
+            written = {name for name in self.net.program.variables if by_units[self.net.layout[name].slice].any()}
+            written |= {update.variable for update in layer.updates}
+        where = layer.clears.get(self.name)
+        moved = written | {*layer.clears, *(base_of(move.into) or "" for move in layer.moves.values())}
+        known = where is not None and self.name not in written and moved.isdisjoint(base_of(n) or "" for n, _ in where)
+        return where if known else None
 
     def _depends_on(self, head: str) -> bool:
         """Whether a unit of this variable reads a head, or a scratch value that is made from it."""
@@ -1876,11 +1881,12 @@ class Cases:
             return
         rest = domain
         for name, index in self.cleared:
-            every = tuple(range(self.block.atoms[name]))
-            others = tuple(i for i in rest.get(name, every) if i != index)
+            part = part_of(name)
+            atom = name if part is None else part[:2]
+            others = tuple(i for i in rest.get(atom, range(self.block.atoms[atom])) if i != index)
             if others:
-                yield {**rest, name: others} if name in rest else rest
-            rest = {**rest, name: (index,)} if name in rest else rest
+                yield {**rest, atom: others} if atom in rest else rest
+            rest = {**rest, atom: (index,)} if atom in rest else rest
         old = dict.fromkeys((atom for atom in self.block.atoms_of(self.name) if atom in rest), (0,))
         yield {**rest, **old}
 
@@ -2022,7 +2028,8 @@ class Cases:
 
     def _key(self, domain: Domain, units: Array, total: Array, alive: tuple[int, ...]) -> tuple[Any, list[Atom]]:
         """What the rest of the proof depends on, and the atoms that it still depends on."""
-        named = {atom for u in alive for atom in self._atoms_of(self.updates[u])} | {self.name}
+        named = {atom for u in alive for atom in self._atoms_of(self.updates[u])}
+        named.update(self.block.atoms_of(self.name))  # the old value: heads may have cleared it in some boxes
         constant, left = np.zeros(len(units)), []
         asked = [s for s in range(len(self.scratch)) if self.through[units, s].any()]
         for atom, part in domain.items():
@@ -2391,11 +2398,11 @@ class Cases:
         size = self.kind.count if update.modulus is None else update.modulus
         if update.functions is not None:
             atoms, table = update.functions[bit] if bit < len(update.functions) else ((), 0)
-            return entry_of(table), bits.weights({atom: 1 << k for k, atom in enumerate(atoms)}, 64), 0
+            return entry_of(table), bits.weights({atom: 1 << k for k, atom in enumerate(atoms)}), 0
         if 1 << bit >= size:
             return (lambda low, high: 0), {}, 0
         if update.modulus is None and bit == self.kind.size - 1:
-            return bit_in_range(bit, size), bits.weights(update.terms, 64), update.constant
+            return bit_in_range(bit, size), bits.weights(update.terms), update.constant
         return bit_of(bit), bits.weights(update.terms, bit + 1), update.constant % (2 << bit)
 
 

@@ -136,7 +136,7 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
-    machine: ProgramClass,
+    machine: ProgramClass | DFA | NFA | TuringMachine,
     *,
     to: Literal["llama", "gpt2", "phi3", "qwen3"],
     length: int | None = None,
@@ -301,9 +301,11 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `mlp_exactness`: an option of Tracr without effect here, where all answers are exact.
     - `dtype`: as above.
     A decoder with `to="llama"`, `"gpt2"`, `"phi3"` or `"qwen3"` becomes a `StockModel`: an unmodified class of Hugging
-    Face's transformers. Options:
+    Face's transformers. So does a DFA, as a language model whose allowed tokens keep the word completable, and a Turing
+    machine, which writes a token per step. Options:
 
-    - `length`: the longest sequence, with what is generated; by default 512 tokens.
+    - `length`: the longest sequence, with what is generated; by default 512 tokens, 64 for an automaton and 128 for a
+      Turing machine.
     - `dtype`: the number format of the weights, "float32" or "bfloat16".
     - `layers`: how many layers to run, for a program that is no decoder and whose heads look left: every position gives
       its output.
@@ -385,6 +387,14 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     return find_arrow(to, machine, options, NETWORKS)(machine, **options)
 
 
+@overload
+def decompile(network: StockModel, *, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
+@overload
+def decompile(network: StockModel, *, to: Literal["dfa"]) -> DFA: ...
+@overload
+def decompile(network: StockModel, *, to: Literal["regex"]) -> str: ...
+@overload
+def decompile(network: StockModel, *, to: Literal["turing"]) -> TuringMachine: ...
 @overload
 def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
 @overload
@@ -513,7 +523,7 @@ def verify(
 @overload
 def verify(
     machine: TuringMachine,
-    network: Decider | Transformer | GatedRNN,
+    network: Decider | Transformer | GatedRNN | StockModel,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -526,7 +536,7 @@ def verify(
 @overload
 def verify(
     machine: Decider,
-    network: Decider | TuringMachine | Transformer | GatedRNN | None,
+    network: Decider | TuringMachine | Transformer | GatedRNN | StockModel | None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -538,7 +548,7 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN | StockAcceptor | Transformer,
+    machine: ExactRNN | GatedRNN | LinearRNN | StockAcceptor | StockModel | Transformer,
     network: Acceptor | TuringMachine | Decider | WeightedAutomaton | None = None,
     *,
     inputs: Iterable[Word] | None = None,
@@ -587,7 +597,7 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
     - `inputs`, `lengths`, `random`, `seed`, `progress`: as above, with words for inputs.
     - `length`: the longest random word where `lengths` is not given.
-    - `limit`: the most pairs of a state and a hidden vector to visit.
+    - `limit`: the most hidden vectors of a network, or pairs of a state and a hidden vector, to visit.
 
     A Turing machine and its network, configuration by configuration, by default on all words of up to 4 symbols but at
     most 50. Options as for a DFA, without `limit`, and:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -121,6 +122,15 @@ def test_a_few_random_automata(seed):
     dfa = random_dfa(rng, 30, 2)
     held = [checked(dfa, cell, rng) for cell in CELLS if cell.get("depth") != "constant"]
     assert held[:4] == [True] * 4 and held[6:] == [True] * 3
+
+
+@pytest.mark.parametrize("to", ["rnn", "lstm", "linear"])
+def test_a_comparison_visits_no_more_hidden_vectors_than_its_limit(to: Literal["rnn", "lstm", "linear"]):
+    dfa = kl.regex("(a|b){12}")
+    one, two = kl.compile(dfa, to=to), kl.compile(dfa, to="gru")
+    assert kl.verify(one, two, limit=100).holds
+    with pytest.raises(kl.KleeneError, match="more than 5 hidden vectors can be reached"):
+        kl.verify(one, two, limit=5)
 
 
 def test_any_two_networks_are_compared():

@@ -463,3 +463,37 @@ def test_random_steps_do_what_python_does(seed):
     except KleeneError as error:
         raise AssertionError(f"{error}\n{source}") from error
     assert found.holds, f"{found}\n{source}"
+
+
+def test_functions_of_imported_modules_leave_the_source_readable():
+    """Python compiles `math.gcd(…)` differently where the module imports `math`."""
+    step = written(
+        "import math\ndef step(z):\n    if z.a:\n        z.x = math.gcd(z.b, z.c)\n    if z.d:\n        z.y = 1\n"
+    )
+    everywhere(step)
+
+
+def test_with_that_catches_errors():
+    imports = "from contextlib import suppress\n"
+    everywhere(written(imports + "def step(z):\n    with suppress(ZeroDivisionError):\n        z.x = 3 // z.a\n"))
+
+
+def test_a_text_contains_a_text_that_depends_on_variables():
+    everywhere(
+        written("def step(z):\n    name = 'abcd'[z.a]\n    if name in 'bd' or name not in 'abd':\n        z.x = 1\n")
+    )
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        ("import random\ndef step(z):\n    z.x = random.randrange(2)\n", r"step calls randrange\(\).*line 3"),
+        ("from time import time\ndef step(z):\n    z.x = int(time()) % 2\n", r"calls time\(\), which gives another"),
+        ("import datetime\ndef step(z):\n    z.x = datetime.date.today().day % 2\n", r"step calls today\(\)"),
+        ("def step(z):\n    assert z.a < 3\n", r"step raises AssertionError \(for a = 3; line 2\)"),
+        ("def step(z):\n    if z.a == 1:\n        raise ValueError('no')\n", r"ValueError: no \(for a = 1; line 3\)"),
+    ],
+)  # fmt: skip
+def test_what_step_may_not_do_is_said(source, words):
+    with pytest.raises(KleeneError, match=words):
+        kl.compile(program(written(source)))

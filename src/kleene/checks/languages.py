@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.bisimulation import Report, chosen_words
+from kleene.checks.stock import decompile_stock
 from kleene.checks.turing_invariants import verify_decisions
 from kleene.common.alphabet import Word, show_word, words_of
 from kleene.decompilers import acceptor_to_dfa, linear_to_dfa
@@ -25,6 +26,7 @@ from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.linear import LinearRNN
 from kleene.networks.stock.acceptor import StockAcceptor
+from kleene.networks.stock.model import StockModel
 from kleene.networks.transformer.model import Transformer
 
 LIMIT = 1_000_000
@@ -62,7 +64,8 @@ class WordCertificate:
 
 def saved_machine(network: Any) -> DFA:
     """The automaton that a network was compiled from, as saved with it."""
-    about = network.description.get("words", {}) if isinstance(network, Transformer) else network.about
+    described = isinstance(network, (Transformer, StockModel))
+    about = network.description.get("words", {}) if described else network.about
     if "machine" not in about:
         raise InputError("certify: the network was not compiled from an automaton; pass machine=")
     return DFA.from_json(about["machine"], "the network's 'machine'")
@@ -198,7 +201,7 @@ def certify_acceptor(net: StockAcceptor, *, machine: DFA | None = None, limit: i
 
 def _longest(thing: Any) -> int | None:
     """The longest words that a network reads; None without a limit."""
-    words = thing.description.get("words", {}) if isinstance(thing, Transformer) else {}
+    words = thing.description.get("words", {}) if isinstance(thing, (Transformer, StockModel)) else {}
     length: int | None = words.get("length")
     return length
 
@@ -207,8 +210,8 @@ def _longest(thing: Any) -> int | None:
 
 
 @singledispatch
-def automaton_of(thing: Any) -> DFA:
-    """The automaton of a machine, or of a network, read from its weights."""
+def automaton_of(thing: Any, limit: int) -> DFA:
+    """The automaton of a machine, or of a network, read from its weights; raise DidNotHalt above `limit` states."""
     try:
         return as_dfa(thing)
     except InputError:
@@ -219,37 +222,43 @@ def automaton_of(thing: Any) -> DFA:
 
 
 @automaton_of.register
-def _(rnn: ExactRNN) -> DFA:
-    return reachable(rnn, LIMIT)[0]
+def _(rnn: ExactRNN, limit: int) -> DFA:
+    return reachable(rnn, limit)[0]
 
 
 @automaton_of.register
-def _(net: GatedRNN) -> DFA:
-    return reached(Saturated(net), net.alphabet, LIMIT)
+def _(net: GatedRNN, limit: int) -> DFA:
+    return reached(Saturated(net), net.alphabet, limit)
 
 
 @automaton_of.register
-def _(net: Transformer) -> DFA:
+def _(net: Transformer, limit: int) -> DFA:
     dfa: DFA = decompile_transformer(net, to="dfa")
     return dfa
 
 
 @automaton_of.register
-def _(net: LinearRNN) -> DFA:
-    return linear_to_dfa.reached(Whole(net), net.alphabet, LIMIT)
+def _(net: LinearRNN, limit: int) -> DFA:
+    return linear_to_dfa.reached(Whole(net), net.alphabet, limit)
 
 
 @automaton_of.register
-def _(net: StockAcceptor) -> DFA:
-    return acceptor_to_dfa.reached(net, LIMIT)
+def _(net: StockModel, limit: int) -> DFA:
+    dfa: DFA = decompile_stock(net, to="dfa")
+    return dfa
+
+
+@automaton_of.register
+def _(net: StockAcceptor, limit: int) -> DFA:
+    return acceptor_to_dfa.reached(net, limit)
 
 
 def _decides(network: Any) -> bool:
     """Whether a transformer runs a Turing machine."""
-    return isinstance(network, Transformer) and bool(network.description.keys() & {"tape", "chain"})
+    return isinstance(network, (Transformer, StockModel)) and bool(network.description.keys() & {"tape", "chain"})
 
 
-def _saved_turing(network: Transformer) -> TuringMachine:
+def _saved_turing(network: Transformer | StockModel) -> TuringMachine:
     about = network.description.get("tape") or network.description["chain"]
     return TuringMachine.from_json(about["machine"], "the network's 'machine'")
 
@@ -282,7 +291,7 @@ def verify_networks(
     if not hasattr(machine, "accepts_batch"):
         raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")
     if inputs is None and lengths is None and random is None:
-        first, second = automaton_of(machine), automaton_of(network)
+        first, second = automaton_of(machine, limit), automaton_of(network, limit)
         problem = compared(second, first)
         states = len(first) * len(second)
         limits = [n for thing in (machine, network) if (n := _longest(thing)) is not None]

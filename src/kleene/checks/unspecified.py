@@ -188,6 +188,8 @@ def _first_values(spec: Spec) -> dict[str, set[int]]:
     for move in spec.moves.values():
         target = move.into or move.value
         values[target] = set(range(len(spec.kinds[target])))
+    for cleared in (name for clear in spec.clears.values() for name in clear.variables):
+        values[cleared].add(0)
     return values
 
 

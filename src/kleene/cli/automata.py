@@ -30,7 +30,7 @@ def verify_words(
     options: dict[str, Any] = {} if lengths is None else {"lengths": lengths}
     options |= {} if random is None else {"random": random, "seed": seed}
     second: Any = verbs.load(other) if other is not None and _kind(other) is not None else None
-    saved: Any = verbs.load(name) if _is_rnn(name) or (second is not None and _kind(name) is not None) else None
+    saved: Any = verbs.load(name) if _reads_words(name, second) else None
     machine: Any = find_machine(name) if other is None and saved is None else None
     if saved is None and machine is None:
         return None
@@ -112,6 +112,19 @@ def _kind(folder: str) -> str | None:
     content = read_json(path) if path.is_file() else None
     kind = content.get("kind") if isinstance(content, dict) else None
     return kind if isinstance(kind, str) else None
+
+
+def _reads_words(folder: str, other: Any) -> bool:
+    """Whether a folder's network is compared on words: it holds a machine, or `other` is a network, too."""
+    return _is_rnn(folder) or _holds_machine(folder) or (other is not None and _kind(folder) is not None)
+
+
+def _holds_machine(folder: str) -> bool:
+    """Whether a folder holds a transformer that was compiled from an automaton or a Turing machine."""
+    path = Path(folder) / "kleene.json"
+    content = read_json(path) if path.is_file() else None
+    description = content.get("description") if isinstance(content, dict) else None
+    return isinstance(description, dict) and bool(description.keys() & {"words", "tape", "chain"})
 
 
 def _is_rnn(folder: str) -> bool:
@@ -345,12 +358,14 @@ def _answer_lines(dfa: Any, asked: dict[str, Any], compared: dict[str, Any]) -> 
 
 def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_json: bool) -> None:
     """`kleene decompile DIR --to regex`: the automaton of a network as a pattern, with what is known of it."""
+    from kleene import verbs
     from kleene.files import write_text
 
     if to != "regex":
         raise InputError(f"--to {to}: it must be regex")
     with busy(f"decompiling {name}", as_json):
-        dfa = read_network(net)
+        holds = "words" in (getattr(net, "description", None) or {})
+        dfa: Any = verbs.decompile(net, to="dfa") if holds else read_network(net)
         if not hasattr(dfa, "to_regex"):
             raise InputError(f"{name}: it holds no finite automaton, so there is no regular expression")
         pattern = dfa.to_regex()

@@ -35,6 +35,7 @@ from kleene.networks.synthesizer.memoriser import MAX_PARAMETERS, Memoriser, par
 
 METHODS = ("grid", "yun")
 EXACT = {"float32": 2**24, "float64": 2**53}  # whole numbers up to here are exact
+CACHED = 2**17  # numbers that a core's cache holds
 Layer = tuple[np.ndarray, np.ndarray]  # weight (out, in), bias
 
 
@@ -111,14 +112,22 @@ def _separated(net: Memoriser, table: InstructionTable) -> np.ndarray:
             if coordinate == 0 and bool(((one.weight == 0).all(dim=1)).any()):
                 return net.operands(program, instruction)
         labels = torch.empty(len(table), table.longest, dtype=one.weight.dtype)
-        for index in range(len(table)):
-            read = torch.relu_(parts[0] + (parts[1][index] + two.bias))
-            labels[index] = torch.relu(read @ three.weight.T + three.bias)[:, 0]
-        flat = labels[torch.as_tensor(program), torch.as_tensor(instruction)][:, None]
+        rows = max(1, CACHED // two.out_features)
+        sums = torch.empty(rows, two.out_features, dtype=one.weight.dtype)  # small enough to stay in the cache
+        shifts = parts[1] + two.bias
+        for start in range(0, table.longest, rows):
+            some = parts[0][start : start + rows]
+            read = sums[: len(some)]
+            for index in range(len(table)):
+                torch.relu_(torch.add(some, shifts[index], out=read))
+                torch.mv(read, three.weight[0], out=labels[index, start : start + rows])
+        torch.relu_(labels.add_(three.bias))
+        values, which = labels[torch.as_tensor(program), torch.as_tensor(instruction)].unique(return_inverse=True)
         found = [
-            (some @ four.weight.T + four.bias).argmax(dim=1) for some in flat.split(rows_at_once([four.out_features]))
+            (some @ four.weight.T + four.bias).argmax(dim=1)
+            for some in values[:, None].split(rows_at_once([four.out_features]))
         ]
-        columns.append(torch.cat(found).numpy())
+        columns.append(torch.cat(found)[which].numpy())
     return np.stack(columns, axis=-1)
 
 

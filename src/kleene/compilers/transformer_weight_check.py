@@ -17,7 +17,7 @@ from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.thresholds import averaging_heads
 from kleene.lowering.updates import Test, Updates
 from kleene.machines.bitwords import bit_of_name
-from kleene.machines.interpreter import RunningLayer, quiet, run_step
+from kleene.machines.interpreter import RunningLayer, quiet, run_step, value_of
 from kleene.machines.kinds import Word
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import HeadSpec, Spec
@@ -72,10 +72,8 @@ def _check_two_steps(
 
 def _cleared(spec: Spec, state: dict[str, int], written: set[str]) -> dict[str, int]:
     """A state as it is after the layer's heads have cleared variables that no step has written since."""
-    for clear in spec.clears.values():
-        if all(state[name] == index for name, index in clear.where):
-            state = {**state, **{name: 0 for name in clear.variables if name not in written}}
-    return state
+    cleared = spec.cleared(written)
+    return {**state, **{n: 0 for n, where in cleared.items() if all(value_of(state, name) == i for name, i in where)}}
 
 
 def _check_block(

@@ -454,7 +454,7 @@ def _rebuilt(net: Transformer, found: Found) -> Transformer:
     """A network with the same numbers, one head for each output, and dimensions in the order of its own layout."""
     segments, dims, buckets = _segments(net, found)
     layout = Layout(tuple(segments))
-    spec = _declared(net, found, layout, buckets)
+    spec = _declared(net, found, buckets)
     shapes = []
     for number, shape in enumerate(net.config.cycle):
         mine = [head for head in found.heads if head.block == number]
@@ -551,7 +551,7 @@ def _between(boundaries: list[tuple[Fraction, int]]) -> list[Fraction]:
     return [at[0] - gap, *((a + b) / 2 for a, b in pairwise(at)), at[-1] + gap]
 
 
-def _declared(net: Transformer, found: Found, layout: Layout, buckets: dict[str, list[tuple[Fraction, int]]]) -> Spec:
+def _declared(net: Transformer, found: Found, buckets: dict[str, list[tuple[Fraction, int]]]) -> Spec:
     """Kinds and names; everything else is read from the weights afterwards."""
     kinds = _kinds(_blocks(net), found.variables)
     variables = {name: VariableSpec(name, kinds[name], (0,) * net.config.tokens, None, 0) for name in found.variables}

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from kleene.errors import DidNotHalt, NotExact, NotSupported
+from kleene.common.search import breadth_first
+from kleene.decompilers.rnn_to_dfa import too_many_vectors
+from kleene.errors import NotExact, NotSupported
 from kleene.machines.automata.dfa import DFA
 from kleene.networks.rnn.gated import DTYPES, GatedRNN
 
@@ -199,19 +201,13 @@ class Saturated:
 
 def hidden_vectors(saturated: Saturated, limit: int) -> Iterator[tuple[Hidden, list[int]]]:
     """Each hidden vector that words reach, breadth-first, with the number of its successor on each symbol."""
-    first = saturated.start()
-    number, queue = {first.key: 0}, [first]
-    for g in queue:
-        row = []
-        for after in saturated.after(g, range(saturated.symbols)):
-            if after.key not in number:
-                if len(queue) >= limit:
-                    said = f"more than {limit:,} hidden vectors can be reached"
-                    raise DidNotHalt(f"{said}; the language may not be regular; or raise limit=")
-                number[after.key] = len(queue)
-                queue.append(after)
-            row.append(number[after.key])
-        yield g, row
+    return breadth_first(
+        saturated.start(),
+        lambda g: saturated.after(g, range(saturated.symbols)),
+        key=lambda g: g.key,
+        limit=limit,
+        error=lambda: too_many_vectors(limit),
+    )
 
 
 def decompile_gated(net: GatedRNN, *, to: str = "dfa", limit: int = 100_000) -> Any:

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from kleene.errors import DidNotHalt, NotExact, NotSupported
+from kleene.common.search import breadth_first
+from kleene.decompilers.rnn_to_dfa import too_many_vectors
+from kleene.errors import NotExact, NotSupported
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.weighted import WeightedAutomaton
 from kleene.networks.formats import PRECISION
@@ -147,27 +149,15 @@ def reached(whole: Whole, alphabet: tuple[str, ...], limit: int) -> DFA:
 
 def moves_and_outputs(whole: Whole, limit: int) -> tuple[list[list[int]], list[int]]:
     """Visit the hidden vectors that words reach; return each one's successors by symbol, and its output."""
-    first = whole.start()
-    number = {_key(first): 0}
-    queue, rows = [first], []
-    for states in queue:
-        row = []
-        for symbol in range(whole.symbols):
-            after = whole.after(states, symbol)
-            key = _key(after)
-            if key not in number:
-                if len(queue) >= limit:
-                    said = f"more than {limit:,} hidden vectors can be reached"
-                    raise DidNotHalt(f"{said}; the language may not be regular; or raise limit=")
-                number[key] = len(queue)
-                queue.append(after)
-            row.append(number[key])
-        rows.append(row)
-    return rows, [whole.output(states) for states in queue]
-
-
-def _key(states: tuple[np.ndarray, ...]) -> bytes:
-    return b"".join(h.tobytes() for h in states)
+    found = breadth_first(
+        whole.start(),
+        lambda states: (whole.after(states, symbol) for symbol in range(whole.symbols)),
+        key=lambda states: b"".join(h.tobytes() for h in states),
+        limit=limit,
+        error=lambda: too_many_vectors(limit),
+    )
+    queue, rows = zip(*found)
+    return list(rows), [whole.output(states) for states in queue]
 
 
 def weighted_of(net: LinearRNN) -> WeightedAutomaton:

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from kleene.common.search import breadth_first
 from kleene.errors import DidNotHalt, InputError, NotSupported
 from kleene.machines.automata.alternating import AFA
 from kleene.machines.automata.dfa import DFA
@@ -39,26 +40,22 @@ def decompile_rnn(
 
 def reachable(rnn: ExactRNN, limit: int) -> tuple[DFA, list[Vector]]:
     """The automaton on the hidden vectors that words reach, breadth-first, and these vectors."""
-    number = {frozenset(rnn.s.items()): 0}
-    vectors, rows = [rnn.s], []
-    for g in vectors:
-        row = []
-        for symbol in range(len(rnn.alphabet)):
-            after = rnn.step(g, symbol)
-            key = frozenset(after.items())
-            if key not in number:
-                if len(number) >= limit:
-                    raise DidNotHalt(
-                        f"decompile: more than {limit:,} hidden vectors can be reached; the language may "
-                        f"not be "
-                        "regular; or raise limit="
-                    )
-                number[key] = len(number)
-                vectors.append(after)
-            row.append(number[key])
-        rows.append(row)
+    found = breadth_first(
+        rnn.s,
+        lambda g: (rnn.step(g, symbol) for symbol in range(len(rnn.alphabet))),
+        key=lambda g: frozenset(g.items()),
+        limit=limit,
+        error=lambda: too_many_vectors(limit),
+    )
+    vectors, rows = zip(*found)
     accepting = np.array([rnn.accepting(g) for g in vectors])
-    return DFA(np.array(rows), accepting, rnn.alphabet), vectors
+    return DFA(np.array(rows), accepting, rnn.alphabet), list(vectors)
+
+
+def too_many_vectors(limit: int) -> DidNotHalt:
+    """The error for a network that reaches more hidden vectors than are tried."""
+    said = f"more than {limit:,} hidden vectors can be reached"
+    return DidNotHalt(f"{said}; the language may not be regular; or raise limit=")
 
 
 def theorem_4_6(rnn: ExactRNN) -> DFA:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kleene.common.search import breadth_first
 from kleene.errors import DidNotHalt, NotExact, NotSupported
 from kleene.lowering.rule_machine import RuleMachine
 from kleene.lowering.updates import Cycle, Updates
@@ -466,18 +467,15 @@ def _constant(words: dict[str, Any], updates: Updates | Cycle, alphabet: tuple[s
     cascade = _Cascade(words, updates, alphabet)
     cascade.shifted()
     first = tuple(start for _, _, start in cascade.kinds)
-    number, queue, rows = {first: 0}, [first], []
-    for values in queue:
-        row = []
-        for symbol in range(len(alphabet)):
-            after = cascade.after(values, symbol)
-            if after not in number:
-                if len(queue) >= MAX_TUPLES:
-                    raise DidNotHalt(f"more than {MAX_TUPLES:,} tuples of values")
-                number[after] = len(queue)
-                queue.append(after)
-            row.append(number[after])
-        rows.append(row)
+    symbols = range(len(alphabet))
+    found = breadth_first(
+        first,
+        lambda values: (cascade.after(values, symbol) for symbol in symbols),
+        key=tuple,
+        limit=MAX_TUPLES,
+        error=lambda: DidNotHalt(f"more than {MAX_TUPLES:,} tuples of values"),
+    )
+    queue, rows = map(list, zip(*found))
     answers = []
     for values in queue:
         state = cascade.run(values, cascade.symbols + 1)

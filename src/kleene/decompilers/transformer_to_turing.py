@@ -12,7 +12,6 @@ from kleene.errors import InputError, NotExact
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.turing import TuringMachine
 
-MOST = 20_000_000  # the most neighbourhoods to try one by one
 HEADS = (
     ("mode_left", "mode", -1),
     ("symbol_left", "symbol", -1),

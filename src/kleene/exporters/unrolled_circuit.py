@@ -24,7 +24,7 @@ def unrolled(net: Transformer, nodes: list[dict[str, Any]], lasting: set[int], l
     steps = 2 if any(shape.hidden[0] for shape in net.config.cycle) else 1
     placed = list(_nodes(net, nodes, layers, steps))
     made = [{key: node[key] for key in ("id", "hook", "layer", "block", "head", "implements")} for node in placed]
-    return {"layers": layers, "blocks": layers * steps, "nodes": made, "edges": list(_edges(placed, lasting, steps))}
+    return {"layers": layers, "blocks": layers * steps, "nodes": made, "edges": list(_edges(placed, lasting))}
 
 
 def _nodes(net: Transformer, nodes: list[dict[str, Any]], layers: int, steps: int) -> Iterator[dict[str, Any]]:
@@ -64,7 +64,7 @@ def _layer(net: Transformer, nodes: list[dict[str, Any]], layer: int, steps: int
             }
 
 
-def _edges(placed: list[dict[str, Any]], lasting: set[int], steps: int) -> Iterator[dict[str, Any]]:
+def _edges(placed: list[dict[str, Any]], lasting: set[int]) -> Iterator[dict[str, Any]]:
     """An edge from each node to each later one that reads what it wrote. Only variables outlive a layer."""
     for source in placed:
         for target in placed:

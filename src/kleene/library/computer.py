@@ -112,10 +112,12 @@ def computer(
 
         @staticmethod
         def sample(chance: Any, length: int) -> list[int]:
-            """A random program without loops, and its data. It always halts."""
-            count, data = max(0, (length - 5) // 4), 3 * max(0, (length - 5) // 4) + 3
-            operands = range(data, max(data + 1, length - 1))
-            code = [(chance.choice(operands), chance.choice(operands), 3 * k + 3) for k in range(count)]
+            """A random program without loops, and its data. From 5 tokens on, it halts."""
+            reach = min(length, count if wide == bits else sign)  # tokens from `sign` on are negative words
+            instructions = max(0, (reach - 5) // 4)
+            data = 3 * instructions + 3
+            operands = range(data, max(data + 1, reach - 1))
+            code = [(chance.choice(operands), chance.choice(operands), 3 * k + 3) for k in range(instructions)]
             image = [word for one in [*code, (data, data, -1)] for word in one][: length - 1]
             image += [chance.randrange(count) for _ in range(length - 1 - len(image))]
             return [0, *(word % count for word in image)]

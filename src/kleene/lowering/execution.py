@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from types import FunctionType
 
@@ -28,6 +29,18 @@ def execute(program: ProgramClass, reached: Mapping[str, frozenset[int]] | None 
     return paths
 
 
+def _where(path: Path, error: Exception) -> str:
+    """Values for which the path raises an error, and the line of the program that raises it."""
+    filename = getattr(getattr(step_of(path.program), "__code__", None), "co_filename", None)
+    lines = [found.lineno for found in traceback.extract_tb(error.__traceback__) if found.filename == filename]
+    examples = [path.example(one.form, next(iter(path.attainable(one.form)))) for one in path.chain[-1:]]
+    parts = [*(f"for {example}" for example in examples if example), *(f"line {line}" for line in lines[-1:])]
+    shown = f" ({'; '.join(parts)})" if parts else ""
+    if any(name in str(error) for name in ("Symbol", "WordValue", "BitsValue")):
+        return f"{shown}: this operation does not take a value that depends on variables"
+    return shown
+
+
 def ways_through(paths: list[Path]) -> list[tuple[Path, Saved]]:
     """The ends of paths: through single statements, and through all of `step`."""
     return [(path, way) for path in paths for way in [*path.ways, *([] if path.ways else [path.saved()])]]
@@ -43,8 +56,9 @@ def _run(path: Path) -> None:
     except KleeneError:
         raise
     except Exception as error:
+        said = f": {error}" if str(error) else ""
         raise StepError(
-            f"{path.program.spec.name}: step raises {type(error).__name__}: {error} while it is read symbolically"
+            f"{path.program.spec.name}: step raises {type(error).__name__}{said}{_where(path, error)}"
         ) from error
     if merger.refused:
         raise merger.refused[0]

@@ -30,6 +30,7 @@ MAX_PATHS = 20_000  # of `step`, and of one statement
 FROZEN = (bool, int, float, complex, str, bytes, NoneType, Fraction, range, slice, EllipsisType, type, ModuleType)
 IMMUTABLE = (*FROZEN, BuiltinFunctionType, LookupTable, Symbol, WordValue, BitsValue, SymbolicState, ArrayView)
 LOOKING_UP = {(dict, "get"), (list, "index"), (tuple, "index"), (list, "count"), (tuple, "count")}
+CHANGING = {"time", "random", "_random", "secrets", "uuid"}  # modules whose functions differ from call to call
 UNBOUND = Leaf("unbound", object())
 
 
@@ -84,6 +85,8 @@ class Merger:
         if function is Fraction:
             return _applied(function)
         inner = function.__func__ if type(function) is MethodType else function
+        if changing(function):
+            raise self._impure(function, sys._getframe(1).f_lineno)
         if type(inner) is not FunctionType or not written_by_user(inner.__module__ or ""):
             return function
         made = rewritten(inner, self)
@@ -94,6 +97,8 @@ class Merger:
     def _builtin(self, function: BuiltinFunctionType) -> Any:
         if function is id:
             return lambda value: self._asks(function, value)
+        if changing(function):
+            raise self._impure(function, sys._getframe(2).f_lineno)
         if function is pow:
             return _applied(function)
         looks_up = (type(function.__self__), function.__name__) in LOOKING_UP
@@ -134,7 +139,7 @@ class Merger:
 
     def contained(self, value: Any, container: Any) -> Any:
         """`value in container`; among constants, a comparison of its own."""
-        constant = type(container) in (list, tuple, dict, set, frozenset, range) and type(value) is Symbol
+        constant = type(container) in (str, list, tuple, dict, set, frozenset, range) and type(value) is Symbol
         if constant and not any(issubclass(type(one), Opaque) for one in container):
             return apply(container.__contains__, value)
         return value in container
@@ -151,6 +156,12 @@ class Merger:
 
     def _refused(self, what: str, line: int) -> ProgramError:
         self.refused.append(refused(self.path.program.spec.name, what, line))
+        return self.refused[-1]
+
+    def _impure(self, function: Any, line: int) -> ProgramError:
+        program, name = self.path.program.spec.name, getattr(function, "__name__", function)
+        said = f"{program}: step calls {name}(), which gives another result each time (line {line}); "
+        self.refused.append(ProgramError(f"{said}step must be a function of the state"))
         return self.refused[-1]
 
     def identical(self, one: Any, other: Any) -> Any:
@@ -185,6 +196,17 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "BitXor": operator.ixor,
     "BitAnd": operator.iand,
 }
+
+
+def changing(function: Any) -> bool:
+    """Whether a function asks the clock or draws at random."""
+    owner = getattr(function, "__self__", None)
+    module = getattr(owner, "__module__", None) or getattr(type(owner), "__module__", None)
+    if isinstance(owner, ModuleType) or owner is None:
+        module = getattr(function, "__module__", None)
+    if module == "datetime":
+        return getattr(function, "__name__", "") in ("now", "today", "utcnow")
+    return module in CHANGING
 
 
 def _applied(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import __future__
 
 import ast
 import inspect
+import linecache
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import reduce
@@ -24,7 +25,7 @@ FUTURE = reduce(or_, (getattr(__future__, name).compiler_flag for name in __futu
 ASKS_THE_FRAME = {"locals", "vars", "eval", "exec", "super", "globals", "dir"}
 LOOKS_ONLY = {"len", "max", "min", "sum", "sorted", "any", "all", "zip", "enumerate", "range", "list", "tuple", "set"}
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
-COMPOUND = (ast.If, ast.For, ast.While, ast.Match, ast.Try)
+COMPOUND = (ast.If, ast.For, ast.While, ast.Match, ast.Try, ast.With)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -106,12 +107,30 @@ def _compiled(definition: ast.FunctionDef, code: CodeType) -> CodeType | None:
     outer = ast.FunctionDef("outer", arguments, [definition], [], None, lineno=1, col_offset=0)
     if "type_params" in ast.FunctionDef._fields:
         outer.type_params = []  # type: ignore[attr-defined, unused-ignore]
-    module = ast.fix_missing_locations(ast.Module([outer], []))
+    imports: list[ast.stmt] = [ast.Import([ast.alias("module", name)]) for name in _imported(code)]
+    module = ast.fix_missing_locations(ast.Module([*imports, outer], []))
     try:
         made = compile(module, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True)
     except (SyntaxError, RecursionError, ValueError):
         return None
     return _inner(_inner(made, "outer"), code.co_name)
+
+
+def _imported(code: CodeType) -> list[str]:
+    """The names that the module of a function imports. Python compiles `name.function(…)` differently for these."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except (SyntaxError, ValueError):
+        return []
+    names: dict[str, None] = {}
+    todo: list[ast.AST] = list(tree.body)
+    while todo:
+        found = todo.pop()
+        if isinstance(found, ast.Import | ast.ImportFrom):
+            names |= dict.fromkeys((one.asname or one.name).partition(".")[0] for one in found.names)
+        elif not isinstance(found, SCOPES):
+            todo += ast.iter_child_nodes(found)
+    return [name for name in names if name.isidentifier()]
 
 
 def _inner(code: CodeType, name: str) -> CodeType:
@@ -213,7 +232,7 @@ class _Body:
             return ast.copy_location(ast.Assign([found.target], ast.copy_location(value, found)), found)
         made: ast.stmt = self.expressions.visit(found)
         for part in ast.walk(made):
-            if isinstance(part, ast.Try):
+            if isinstance(part, ast.Try | ast.With):  # what `with` enters may catch errors
                 trying = ast.With([ast.withitem(_asked("trying"), None)], part.body)
                 part.body = [ast.copy_location(trying, part.body[0])]
         return made

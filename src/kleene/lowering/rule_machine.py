@@ -175,9 +175,12 @@ class RuleMachine:
         return outputs, counts
 
     def _moved(self, state: dict[str, Array], lengths: Array, layer: int, check: bool) -> dict[str, Array]:
-        """The state after the heads that write into variables."""
+        """The state after the heads that clear variables or write into them."""
         after, real = dict(state), np.arange(next(iter(state.values())).shape[1]) < lengths[:, None]
         state = _columns(state)
+        for clear in self.spec.clears.values():
+            cleared = real & _has(state, clear.where)
+            after |= {name: np.where(cleared, 0, after[name]) for name in clear.variables}
         places: Places = {}
         for head in self.spec.moves.values():
             assert head.into is not None

@@ -97,9 +97,7 @@ class UnitBuilder:
         """`written`: variables that an earlier step of the layer writes, so that they are no longer cleared."""
         self.spec, self.rough = updates.spec, frozenset(averaging_heads(updates))
         self.updates = updates
-        self.cleared = {
-            name: clear.where for clear in self.spec.clears.values() for name in clear.variables if name not in written
-        }
+        self.cleared = self.spec.cleared(written)
         self.units: list[ThresholdUnit] = []
         self.scratch: dict[Any, str] = {}  # what the value means → the name of its dimension
         self.costs: list[tuple[str, str, dict[str, int]]] = []
@@ -628,7 +626,7 @@ class UpdateLowering:
                 domains[test.variable] &= test.indices
         self.cleared = self.builder.is_cleared(self.name, self.update.guard)
         if self.cleared:
-            domains[self.name] = frozenset([0])
+            domains[self.name] &= frozenset([0])  # nothing is left where the guard asks for another old value
         return domains
 
     def ways(self) -> dict[str, list[Piece]]:
@@ -776,7 +774,7 @@ def lower_to_thresholds(updates: Updates, written: Iterable[str] = ()) -> Lowere
     for given in (part for one in updates for part in on_cubes(builder, one)):
         for update in _without_tied_averages(builder, given):
             lowering = UpdateLowering(builder, update)
-            ways = lowering.ways()
+            ways = lowering.ways() if lowering.domains[lowering.name] else {TRANSITIONS: []}
             costs = {way: _cost(lowering, update, way, pieces) for way, pieces in ways.items()}
             best = min(costs, key=lambda way: costs[way])
             builder.costs.append((update.variable, _described(update), {best: costs[best], **costs}))

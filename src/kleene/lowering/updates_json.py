@@ -10,7 +10,7 @@ from kleene.lowering.bit_functions import BitFunction
 from kleene.lowering.forms import Form, Number
 from kleene.lowering.updates import GuardedUpdate, ReadGuard, Test, Updates, WordUpdate
 from kleene.lowering.words import Terms, WordAssignment, WordPredicate
-from kleene.machines.kinds import as_number
+from kleene.machines.kinds import number_from_json as _number
 from kleene.machines.spec import Spec, second_spec
 
 
@@ -109,9 +109,3 @@ def _terms(listed: Any) -> Terms:
 
 def _plain(value: Number) -> int | str:
     return int(value) if Fraction(value).denominator == 1 else str(value)
-
-
-def _number(value: Any) -> Number:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{value!r} is not a number")
-    return as_number(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -152,7 +153,7 @@ def kind_from_json(content: Any) -> Kind:
     if name == "cat":
         return Categorical(int(content["range"]))
     if name == "num":
-        return Numerical(tuple(as_number(value) for value in content["values"]))
+        return Numerical(tuple(number_from_json(value) for value in content["values"]))
     if name == "subset":
         return Subset(int(content["range"]), tuple(frozenset(members) for members in content["values"]))
     if name == "word":
@@ -164,3 +165,11 @@ def as_number(value: Any) -> int | Fraction:
     """Convert to an exact number: an int if it is whole, otherwise a Fraction."""
     exact = Fraction(value)
     return int(exact) if exact.denominator == 1 else exact
+
+
+def number_from_json(value: Any) -> int | Fraction:
+    """An exact number of a file: a whole number, or text such as "1/2"; never "1e999999999", too long to hold."""
+    written = isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,40}(/[0-9]{1,40})?", value)
+    if not written and type(value) is not int:
+        raise ValueError(f"{str(value)[:40]!r} is not a number")
+    return as_number(value)

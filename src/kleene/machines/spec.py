@@ -10,7 +10,7 @@ from typing import Any
 from kleene.common.text import Text, encode_text
 from kleene.common.tokens import Tokens, as_int, check_tokens, list_of_inputs, read_tokens
 from kleene.errors import InputError, KleeneError, NotSupported
-from kleene.machines.bitwords import part_of_name
+from kleene.machines.bitwords import part_of_name, word_of_name
 from kleene.machines.kinds import Kind, Numerical, Word, kind_from_json
 
 
@@ -230,6 +230,14 @@ class Spec:
         """Raise `NotSupported` where heads use parts of words; `what` does not know them."""
         if self.parts:
             raise NotSupported(f"{self.name}: {what} does not know heads on parts of words ('{self.parts[0]}')")
+
+    def cleared(self, written: Iterable[str] = ()) -> dict[str, tuple[tuple[str, int], ...]]:
+        """Variables that a layer's heads clear → the values that say where, as a step of the layer sees them.
+        Leave out what an earlier step has `written`, and variables for which a head or that step may change these."""
+        moved = {word_of_name(head.into) for head in self.moves.values() if head.into is not None}
+        changed = {*written, *moved, *(name for clear in self.clears.values() for name in clear.variables)}
+        kept = [c for c in self.clears.values() if changed.isdisjoint(word_of_name(name) for name, _ in c.where)]
+        return {name: clear.where for clear in kept for name in clear.variables if name not in {*written}}
 
     @cached_property
     def by_layer(self) -> tuple[Spec, ...]:

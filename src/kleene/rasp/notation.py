@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from kleene.rasp.expressions import RASPExpr, Select, Selector, SOp
 Closure = Callable[["Scope"], Any]
 
 TOKEN = re.compile(
-    r"(?P<space>[ \t\r\n]+|\#[^\n]*)|(?P<float>\d+\.\d+)|(?P<int>\d+)|(?P<text>\"[^\"\n]*\")"
+    r"(?P<space>[ \t\r\n]+|\#[^\n]*)|(?P<float>\d+\.\d+)|(?P<int>\d+)|(?P<text>\"[^\"\n]*\"|'[^'\n]*')"
     r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<sign>==|<=|>=|!=|[-+*/%^<>=()\[\]{},:;])"
 )
 BUILT_IN = frozenset({"select", "aggregate", "round", "indicator", "range", "zip", "len"})
@@ -73,23 +74,39 @@ class Scope:
 
 @dataclass(frozen=True)
 class Function:
-    """A function that a text defines."""
+    """A function that a text defines. `defaults`: what arguments are where none is given."""
 
     name: str
     arguments: tuple[str, ...]
+    defaults: dict[str, Any]
     body: tuple[Closure, ...]
     result: Closure
     scope: Scope
 
-    def __call__(self, values: Sequence[Any], line: int) -> Any:
-        if len(values) != len(self.arguments):
-            raise ProgramError(f"line {line}: {self.name} takes {len(self.arguments)} arguments, not {len(values)}")
+    def __call__(self, values: Sequence[Any], named: Mapping[str, Any], line: int) -> Any:
         inner = self.scope.inner()
         inner.spend(line)
-        inner.known.update(zip(self.arguments, values))
+        inner.known.update(self._bound(values, named, line))
         for statement in self.body:
             statement(inner)
         return self.result(inner)
+
+    def _bound(self, values: Sequence[Any], named: Mapping[str, Any], line: int) -> dict[str, Any]:
+        """Each argument with its value."""
+        given = dict(zip(self.arguments, values))
+        for name in named:
+            if name not in self.arguments:
+                raise ProgramError(
+                    f"line {line}: {self.name} has no argument '{name}'; it has {', '.join(self.arguments)}"
+                )
+            if name in given:
+                raise ProgramError(f"line {line}: {self.name} is given '{name}' twice")
+        bound = {**self.defaults, **given, **named}
+        if len(values) > len(self.arguments) or len(bound) < len(self.arguments):
+            most = len(self.arguments)
+            count = f"{most - len(self.defaults)} to {most}" if self.defaults else f"{most}"
+            raise ProgramError(f"line {line}: {self.name} takes {count} arguments, not {len(values) + len(named)}")
+        return bound
 
 
 @dataclass(frozen=True)
@@ -256,10 +273,10 @@ class Parser:
         return parts[0] if len(parts) == 1 else lambda scope: [part(scope) for part in parts]
 
     def function(self) -> Closure:
-        self.take()
+        line = self.take().line
         name = self.name()
         self.expect("(")
-        arguments = self.listed(self.name, ")")
+        arguments = self.listed(self.argument, ")")
         self.expect(")")
         self.expect("{")
         body = []
@@ -272,10 +289,30 @@ class Parser:
         self.expect(";")
         self.expect("}")
 
+        if any(before[1] and not after[1] for before, after in pairwise(arguments)):
+            raise ProgramError(f"line {line}: {name}: arguments without a default come first")
+
         def define(scope: Scope) -> None:
-            scope.known[name] = Function(name, tuple(arguments), tuple(body), result, scope)
+            defaults = {argument: default(scope) for argument, default in arguments if default is not None}
+            scope.known[name] = Function(name, tuple(a for a, _ in arguments), defaults, tuple(body), result, scope)
 
         return define
+
+    def argument(self) -> tuple[str, Closure | None]:
+        """An argument of a definition, and its default."""
+        name = self.name()
+        if not self.at("="):
+            return name, None
+        self.take()
+        return name, self.expression()
+
+    def given(self) -> tuple[str | None, Closure]:
+        """What a call gives: a value, or `name = value`."""
+        named = self.here.kind == "name" and self.here.text not in WORDS and self.signs[self.place + 1].text == "="
+        name = self.name() if named else None
+        if named:
+            self.take()
+        return name, self.expression()
 
     def loop(self) -> Closure:
         line = self.take().line
@@ -320,6 +357,11 @@ class Parser:
         left = self.unary()
         while True:
             sign = self.here
+            if self.at("not") and self.signs[self.place + 1].text == "in" and weakest < STRENGTH["in"]:
+                self.take()
+                found = self.binary(left, self.take(), STRENGTH["in"])
+                left = _negated(found, sign.line)
+                continue
             strength = STRENGTH.get(sign.text, 0) if sign.kind in ("sign", "name") else 0
             if strength <= weakest:
                 return left
@@ -327,8 +369,18 @@ class Parser:
             left = self.choice(left, sign) if sign.text == "if" else self.binary(left, sign, strength)
 
     def binary(self, left: Closure, sign: Sign, strength: int) -> Closure:
-        right = self.expression(strength)
+        right = self.expression(strength) if sign.text != "in" else self.container()
         return lambda scope: _at_line(sign.line, names.binary, sign.text, left(scope), right(scope))
+
+    def container(self) -> Closure:
+        """What is right of `in`. A list in brackets ends before `and` and `or`, which could not take a list."""
+        start = self.place
+        if self.at("["):
+            found = self.expression(STRENGTH["and"])
+            if not self.at("if"):
+                return found
+            self.place = start
+        return self.expression(STRENGTH["in"])
 
     def choice(self, yes: Closure, sign: Sign) -> Closure:
         condition = self.expression(STRENGTH["if"])
@@ -360,7 +412,7 @@ class Parser:
                 self.expect("]")
                 left = _indexed(left, index, sign.line)
             else:
-                arguments = self.listed(self.expression, ")")
+                arguments = self.listed(self.given, ")")
                 self.expect(")")
                 left = _called(left, arguments, sign.line)
         return left
@@ -375,7 +427,7 @@ class Parser:
             return lambda scope: value
         if self.at("("):
             self.take()
-            inner = self.expression()
+            inner = self.several()
             self.expect(")")
             return inner
         if self.at("["):
@@ -509,20 +561,26 @@ def _indexed(left: Closure, index: Closure, line: int) -> Closure:
     return lambda scope: _at_line(line, names.item, left(scope), index(scope))
 
 
-def _called(left: Closure, arguments: Sequence[Closure], line: int) -> Closure:
+def _called(left: Closure, arguments: Sequence[tuple[str | None, Closure]], line: int) -> Closure:
     def call(scope: Scope) -> Any:
-        function, values = left(scope), [argument(scope) for argument in arguments]
+        function = left(scope)
+        values = [argument(scope) for name, argument in arguments if name is None]
+        named = {name: argument(scope) for name, argument in arguments if name is not None}
         if isinstance(function, Function):
-            return function(values, line)
+            return function(values, named, line)
         if isinstance(function, RASPExpr):
-            if len(values) != 1 or not isinstance(values[0], str | list):
+            if len(values) != 1 or named or not isinstance(values[0], str | list):
                 raise ProgramError(f"line {line}: an s-op or selector is called with one text or list")
             return _at_line(line, function, values[0])
         if callable(function):
-            return _at_line(line, function, *values)
+            return _at_line(line, names.call, function, values, named)
         raise ProgramError(f"line {line}: {names.described(function)} cannot be called")
 
     return call
+
+
+def _negated(found: Closure, line: int) -> Closure:
+    return lambda scope: _at_line(line, names.unary, "not", found(scope))
 
 
 def _at_line(line: int, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from kleene.errors import ProgramError
@@ -198,8 +199,24 @@ def call_len(value: Any) -> int:
 # --- the library ---
 
 
-def selector_width(selector: Selector) -> SOp:
-    return SelectorWidth(selector)
+def call(function: Callable[..., Any], values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Call a function of the library; an error says how many arguments it takes."""
+    try:
+        signature(function).bind(*values, **named)
+    except TypeError:
+        known = next((name for name, one in builtins().items() if one is function), "the function")
+        arguments = ", ".join(signature(function).parameters)
+        raise ProgramError(f"{known} takes {arguments}; it is given {len(values) + len(named)} arguments") from None
+    return function(*values, **named)
+
+
+def selector_width(sel: Selector, assume_bos: Any = False) -> SOp:
+    """How many positions are selected; with `assume_bos`, not counting the first, which is a mark."""
+    if not isinstance(sel, Selector):
+        raise ProgramError(f"selector_width needs a selector, not {described(sel)}")
+    if assume_bos:
+        return SelectorWidth(selector_and(sel, Select(indices, Full(0), Comparison.NEQ)))
+    return SelectorWidth(sel)
 
 
 def has_focus(selector: Selector) -> SOp:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
+from kleene.common.search import breadth_first
 from kleene.errors import InputError, NotSupported
 from kleene.machines.automata.dfa import DFA
 
@@ -119,18 +120,14 @@ class AFA:
     def reverse_dfa(self, limit: int = 100_000) -> DFA:
         """The automaton of the reversed words: its states are the vectors of truth values."""
         first = self.start_values()
-        number, queue, rows = {first: 0}, [first], []
-        for values in queue:
-            row = []
-            for symbol in self.alphabet:
-                after = self.before(symbol, values)
-                if after not in number:
-                    if len(number) >= limit:
-                        raise NotSupported(f"AFA: more than {limit:,} vectors of truth values; raise limit=")
-                    number[after] = len(number)
-                    queue.append(after)
-                row.append(number[after])
-            rows.append(row)
+        found = breadth_first(
+            first,
+            lambda values: (self.before(symbol, values) for symbol in self.alphabet),
+            key=tuple,
+            limit=limit,
+            error=lambda: NotSupported(f"AFA: more than {limit:,} vectors of truth values; raise limit="),
+        )
+        queue, rows = zip(*found)
         return DFA(np.array(rows), np.array([_true(self.head, values) for values in queue]), self.alphabet)
 
     def to_dfa(self, limit: int = 100_000) -> DFA:

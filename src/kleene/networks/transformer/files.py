@@ -11,7 +11,8 @@ from typing import Any
 from safetensors.torch import save
 
 from kleene.common.residual import Layout
-from kleene.errors import FileError
+from kleene.common.text import Text
+from kleene.errors import FileError, InputError
 from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomically
 from kleene.networks.transformer.model import DTYPES, BlockShape, Config, Transformer
 from kleene.networks.weight_files import check_digest, read_tensors
@@ -62,6 +63,10 @@ def load_transformer(folder: Path) -> Transformer:
         made_for = DTYPES[content.get("made_for", content["dtype"])]
         description, weights = dict(content["description"]), str(content["weights"])
         Layout.from_json(description["layout"])
+        if (text := description.get("program", {}).get("text")) is not None:
+            Text.from_json(text)
+    except InputError as error:
+        raise FileError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileError(f"{path}: not a description of a transformer ({error!r})") from None
     count = count_parameters(config)
