@@ -18,7 +18,7 @@ from kleene.decompilers.gated_to_dfa import Saturated, reached
 from kleene.decompilers.linear_to_dfa import Whole, holds_weights
 from kleene.decompilers.rnn_to_dfa import reachable
 from kleene.decompilers.transformer_to_updates import decompile_transformer
-from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
+from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type, counted
 from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.machines.automata.weighted import WeightedAutomaton
 from kleene.machines.turing import Configuration, TuringMachine
@@ -107,7 +107,7 @@ def certify_gated(
     if problem is not None:
         return WordCertificate(False, saturated.name, (problem,))
     reasons: tuple[str, ...] = (
-        f"{len(found):,} hidden vectors are closed under {len(net.alphabet)} symbols",
+        f"{len(found):,} hidden vectors are closed under {counted(len(net.alphabet), 'symbol')}",
         f"every gate is saturated in each of them, {saturated.margin:.1f} beyond what {saturated.name} needs, with any "
         "rounding of the sums",
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
@@ -168,7 +168,7 @@ def certify_linear(
     if problem is not None:
         return WordCertificate(False, name, (problem,))
     reasons = (
-        f"{len(found):,} hidden vectors are closed under {len(net.alphabet)} symbols",
+        f"{len(found):,} hidden vectors are closed under {counted(len(net.alphabet), 'symbol')}",
         f"all numbers are whole, and no sum is above {whole.largest:,}, which {name} holds exactly",
         "the kinds of the steps are closed under composition, so a parallel scan rounds nothing either",
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
@@ -191,7 +191,7 @@ def certify_acceptor(net: StockAcceptor, *, machine: DFA | None = None, limit: i
     if problem is not None:
         return WordCertificate(False, net.dtype, (problem,))
     reasons = (
-        f"{len(found):,} caches are closed under {len(net.alphabet)} symbols, number for number",
+        f"{len(found):,} caches are closed under {counted(len(net.alphabet), 'symbol')}, number for number",
         f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}"
         + (", all symbols in one batch" if net.batched else ""),
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
