@@ -907,7 +907,7 @@ def prove_shapes(net: Net) -> dict[str, Any]:
         net.tensors.keys() == expected.keys(),
         f"there is a tensor too many: {[*net.tensors.keys() - expected.keys()][:1]}",
     )
-    runs = "until it halts" if program.halt else f"{c['layers']} layers"
+    runs = "until it halts" if program.halt else f"{c['layers']} layer{'' if c['layers'] == 1 else 's'}"
     return {"blocks": len(net.blocks), "runs": runs, "turns": turns}
 
 
@@ -2712,7 +2712,9 @@ def length_limit(net: Net) -> int | None:
 def statement_of(net: Net, limit: int | None) -> str:
     """What follows from the lemmas together (lemma `composition`)."""
     inputs = "every input" if limit is None else f"every input of at most {limit:,} tokens"
-    runs = "until every position has its halt value" if net.config["halts"] else f"for {net.config['layers']} layers"
+    count = net.config["layers"]
+    runs = f"for {count} layer{'' if count == 1 else 's'}"
+    runs = "until every position has its halt value" if net.config["halts"] else runs
     if net.config["shape"] == "decoder":
         runs += " a token (the limit counts appended tokens)"
     heads = [head for layer in net.program.layers for head in (*layer.heads.values(), *layer.moves.values())]
