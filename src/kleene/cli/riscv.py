@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kleene.cli import AsJson, app, busy, print_json
+from kleene.cli.words import complete_one_of
 from kleene.errors import InputError
 
 MOST_SHOWN = 2_000  # instructions on a page
@@ -21,14 +22,22 @@ FIRST, LATER = 30_000, 1_000_000  # instructions between two looks at the output
     context_settings={"allow_interspersed_args": True},
 )
 def riscv_command(
-    program: Annotated[str, typer.Argument(help="An ELF file, a C file, or a program of the library; or an image.")],
+    program: Annotated[
+        str,
+        typer.Argument(
+            help="An ELF file, a C file, or a program of the library; or an image.",
+            autocompletion=lambda incomplete: _completed(incomplete),
+        ),
+    ],
     arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
     on: Annotated[str, typer.Option(help="transformer, or reference: the plain interpreter.")] = "transformer",
     evaluator: Annotated[
         str | None,
         typer.Option(help="For the transformer: lanes (with a C compiler), lanes-numba, lookup, rows, dense."),
     ] = None,
-    steps: Annotated[int, typer.Option(min=0, help="Stop after this many instructions.")] = 10_000_000_000,
+    steps: Annotated[
+        int, typer.Option("--steps", "--max-steps", min=0, help="Stop after this many instructions.")
+    ] = 10_000_000_000,
     memory: Annotated[
         int | None, typer.Option(help="Bytes of memory, a power of two. [default: 2^18; with --device-tree 2^24]")
     ] = None,
@@ -92,6 +101,12 @@ def riscv_command(
     if not compare and result.why != "idle":
         print(f"kleene: {program}: ends with '{result.why}' at pc {result.counter:#x}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _completed(incomplete: str) -> list[str]:
+    from kleene.drivers.riscv_programs import library_programs
+
+    return complete_one_of(library_programs(), incomplete)
 
 
 def _write_page(path: str, name: str, machine: Any, steps: int) -> None:
