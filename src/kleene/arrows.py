@@ -63,6 +63,7 @@ ARROWS: dict[str, dict[str, str]] = {
         SOP: "kleene.checks.rasp_agreement:verify_sop",
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        WEIGHTED: "kleene.checks.weights:verify_weights",
         TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
@@ -150,6 +151,15 @@ NETWORKS: dict[str, dict[str, str]] = {
     "qwen3": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_qwen3"),
 }
 
+# the class of a machine → why the networks that are missing above are missing, and what holds it
+MISSING: dict[str, str] = {
+    WEIGHTED: "saturated gates and bounded whole numbers take finitely many values, so they compute finitely many "
+    "weights; to='linear' holds its weights as they are",
+    TRANSDUCER: "no theorem forbids it, but Kleene has no such compiler; to='rnn' and to='linear' hold it",
+    PROGRAM: "no theorem forbids it, but Kleene has no such compiler; where its heads look left, to='rnn' and "
+    "to='linear' hold it",
+}
+
 # the tool or format → (class of what is exported → "module:function")
 EXPORTS: dict[str, dict[str, str]] = {
     "transformer-lens": {
@@ -216,9 +226,12 @@ def find_arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str,
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    torch_model = verb == "explain" and any(cls.__module__.startswith("torch.nn.") for cls in type(thing).__mro__)
-    other = "; kl.contributions takes any model of torch" if torch_model else ""
-    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}{other}")
+    names = (f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__)
+    why = next((MISSING[name] for name in names if name in MISSING), None) if arrows is NETWORKS else None
+    other = "" if why is None else f". {why[0].upper()}{why[1:]}"
+    if verb == "explain" and any(cls.__module__.startswith("torch.nn.") for cls in type(thing).__mro__):
+        other = "; kl.contributions takes any model of torch"
+    raise NotSupported(f"{verb}: cannot take {a_type(thing).removesuffix('Class')}; it takes: {kinds}{other}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:

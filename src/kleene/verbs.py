@@ -549,7 +549,7 @@ def verify(
 @overload
 def verify(
     machine: ExactRNN | GatedRNN | LinearRNN | StockAcceptor | StockModel | Transformer,
-    network: Acceptor | TuringMachine | Decider | None = None,
+    network: Acceptor | TuringMachine | Decider | WeightedAutomaton | None = None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -557,6 +557,18 @@ def verify(
     length: int = 50,
     seed: int = 0,
     limit: int = 1_000_000,
+    progress: Callable[[int], None] | None = None,
+) -> WordReport: ...
+@overload
+def verify(
+    machine: WeightedAutomaton,
+    network: LinearRNN | WeightedAutomaton,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 50,
+    seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> WordReport: ...
 @overload
@@ -594,6 +606,9 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
     Networks of Turing machines that are no `Decider` are compared by their answers and numbers of steps, any two of
     them. Two networks that write a symbol for each that they read are compared on all words, through Mealy machines.
+
+    A weighted automaton and a linear RNN, or two of either that give weights: by default all words at once, in exact
+    rationals. Options: `inputs`, `lengths`, `random`, `length`, `seed`, `progress`.
 
     An instruction table and a network that knows it: every operand of every instruction.
 

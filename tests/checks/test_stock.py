@@ -164,3 +164,10 @@ def test_the_numbers_of_the_certificate() -> None:
     assert lemmas["output"]["logits"] == [-3.0, -1.0, 1.0] and lemmas["output"]["margin"] == 2
     assert lemmas["selection"]["margin"] > lemmas["selection"]["needed"] > np.log(500)
     assert lemmas["norm"] == {"norm": "RMS", "width": 24, "constant": 1}
+
+
+def test_another_token_for_the_end_is_refused():
+    net = kl.compile(kl.library.parity_scratchpad(3), to="gpt2")
+    assert kl.certify(net).holds
+    net.program["stop"] = 0
+    assert "another token for the end" in str(kl.certify(net))

@@ -6,7 +6,7 @@ import random as random_module
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from kleene.networks.trained.learned_mlp import LearnedTransformer
 from kleene.networks.transformer.model import Transformer
 
 MAX_EXHAUSTIVE = 50_000_000
+FEW_INPUTS, LITTLE_WORK = 20_000, 3e8  # inputs, and their tokens times weights, that run dense: nothing is compiled
 CHUNK = 512
 CLUSTER_CHUNK = 8 * CHUNK  # inputs of a call on a cluster
 
@@ -259,7 +260,8 @@ def compare(
         )
     longest = None if isinstance(network, SequenceRNN) else network.longest
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, longest)
-    evaluator = evaluator or (network.preferred_evaluator() if exact else "dense")
+    few, chosen = _is_little_work(network, chosen) if exact and evaluator is None else (not exact, chosen)
+    evaluator = evaluator or ("dense" if few else network.preferred_evaluator())
     # an encoder has its own number of layers, so only outputs are compared
     halts_alone = exact and network.config.shape == "encoder" and bool(reference.spec.halt)
     counted = exact and (not halts_alone or "layers" in (run or {}))
@@ -448,6 +450,13 @@ def choose_inputs(
         )
     every = (list(tokens) for size in sizes for tokens in product(range(spec.tokens), repeat=size))
     return every, f"all {total:,} inputs of {shown}"
+
+
+def _is_little_work(network: Any, inputs: Iterator[list[int]]) -> tuple[bool, Iterator[list[int]]]:
+    """Whether a layer of all inputs is less work than getting the sparse evaluator ready; and the inputs again."""
+    first = list(islice(inputs, FEW_INPUTS + 1))
+    weights = sum(parameter.numel() for parameter in network.parameters())
+    return len(first) <= FEW_INPUTS and sum(map(len, first)) * weights <= LITTLE_WORK, chain(first, inputs)
 
 
 def _check_lengths(spec: Spec, lengths: Iterable[int] | None, longest: int | None) -> list[int]:

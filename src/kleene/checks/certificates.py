@@ -47,7 +47,7 @@ class Certificate:
         return self.holds
 
     def __str__(self) -> str:
-        limit = "any length" if self.max_length is None else f"inputs of up to {self.max_length} tokens"
+        limit = "any length" if self.max_length is None else f"inputs of up to {self.max_length:,} tokens"
         head = (
             f"{self.program}: certified exact in {self.dtype} for {limit}"
             if self.holds

@@ -894,6 +894,7 @@ def prove_choices(model: Model, found: Linear, choices: str, s: checker.Segment)
 def prove_files(model: Model) -> dict[str, Any]:
     """Generation is greedy and stops where the program does; the tokenizer has its symbols and the first token."""
     files, program = model.saved.files, model.description["program"]
+    need(model.saved.config.get("eos_token_id") == program["stop"], "the config has another token for the end")
     if files is None:
         return {"files": 0}
     made, tokenizer = files["generation_config.json"], files["tokenizer.json"]

@@ -502,7 +502,9 @@ def tm(
             help="The input; by default the one in the file, or the empty word; - reads inputs, one per line."
         ),
     ] = None,
-    max_steps: Annotated[int, typer.Option(help="Steps of the machine, at most.")] = STEPS,
+    max_steps: Annotated[
+        int, typer.Option("--max-steps", "--steps", min=0, help="Steps of the machine, at most.")
+    ] = STEPS,
     form: Annotated[str, typer.Option(help="compact or literal (the chapter's construction).")] = "compact",
     evaluator: Annotated[str, typer.Option(help="patterns (fast) or plain; both are exact.")] = "patterns",
     tape: Annotated[bool, typer.Option("--tape", help="Also show the tape.")] = False,
@@ -569,7 +571,10 @@ def _turing_machine(file: str) -> Any:
     from kleene.library.turing_machines import MACHINES
 
     if Path(file).exists() or Path(file).suffix:
-        return kl.TuringMachine.load(file)
+        found = find_machine(file)
+        if found is not None and not isinstance(found, kl.TuringMachine):
+            raise InputError(f"{file}: holds {a_type(found)}, not a Turing machine; kleene run {file} WORD runs it")
+        return kl.TuringMachine.load(file) if found is None else found
     machine = turing_machine(file)
     if machine is None:
         names = ", ".join(MACHINES)

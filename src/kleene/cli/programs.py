@@ -539,7 +539,11 @@ def sizes_text(net: Any) -> str:
     sizes = sizes_of(net).get("sizes", {})
     if type(net).__name__ == "StockModel":
         named = {"layers": "layers", **named, "parameters": "parameters", "bytes": "bytes"}
-    return ", ".join(f"{sizes[key]:,} {name}" for key, name in named.items() if key in sizes)
+    return ", ".join(
+        f"{sizes[key]:,} {name.removesuffix('s') if sizes[key] == 1 else name}"
+        for key, name in named.items()
+        if key in sizes
+    )
 
 
 def explain_size(program: ProgramClass) -> Any:

@@ -21,7 +21,8 @@ from kleene.evidence.sentences import listed, read_sentence
 from kleene.evidence.token_parts import Tokens
 from kleene.files import write_text
 
-ROWS = 64  # foci in one run of the model
+ROWS = 64  # foci in one run of the model, at most
+ENTRIES = 2**23  # of the outputs of one run, about
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def contributions(
     words: Sequence[str] | None = None,
     batch_first: bool = True,
     arguments: Mapping[str, Any] | None = None,
-    rows: int = ROWS,
+    rows: int | None = None,
 ) -> Contributions:
     """Return what words contribute to a model's output, by contextual decomposition.
 
@@ -135,7 +136,7 @@ def contributions(
     - `words`: the names of the words, one a token.
     - `batch_first`: False for a model that takes time × batch.
     - `arguments`: what else the model's forward takes, by name; a tensor with a batch axis of one serves every focus.
-    - `rows`: how many foci to run at once, which bounds the memory.
+    - `rows`: how many foci to run at once, which bounds the memory; by default 64, and fewer where outputs are large.
 
     A model whose output for a sentence depends on the other sentences of a batch, or whose parts do not add up, is an
     error.
@@ -156,7 +157,7 @@ def contributions(
         raise InputError(f"contributions: needs a torch.nn.Module of Python, not a {type(model).__name__}")
     sentence = read_sentence(input, tokenizer, words)
     foci = sentence.masks(focus)
-    if rows < 1:
+    if rows is not None and rows < 1:
         raise InputError(f"rows {rows!r}: must be 1 or more")
     if not foci:
         raise InputError("contributions: an empty list of focuses; give at least one, or omit it for one per word")
@@ -168,7 +169,8 @@ def contributions(
     given = {name: value for name, value in sentence.arguments.items() if name in known}
     asked = _Asked(model, sentence.tokens, output, read, batch_first, {**given, **(arguments or {})})
     with torch.no_grad(), _as_it_was(model), whole_activations(model), torch.compiler.set_stance("force_eager"):
-        alone = _alone(asked)
+        alone, entries = _alone(asked)
+        rows = max(1, min(ROWS, ENTRIES // entries)) if rows is None else rows
         runs = [_run(asked, torch.stack(foci[at : at + rows]), chosen, alone) for at in range(0, len(foci), rows)]
         _check_sum(asked, alone)
     whole = runs[0].whole[0]
@@ -276,10 +278,14 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(value)
 
 
-def _alone(asked: _Asked) -> Tensor:
-    """The model's outputs for the sentence, (1, output), which must not depend on the rest of a batch."""
+def _alone(asked: _Asked) -> tuple[Tensor, int]:
+    """The model's outputs for the sentence, (1, output), which must not depend on the rest of a batch.
+
+    And how many entries they had before one position was read.
+    """
     one = f"a batch of one sentence of {len(asked.tokens)} tokens"
     alone = plain(asked.call(asked.batch(asked.tokens[None]), one))
+    entries = max(1, alone.numel())
     try:
         alone = asked.outputs(alone, 1)
     except InputError as error:  # a model that squeezes its output loses the batch axis of one
@@ -297,7 +303,7 @@ def _alone(asked: _Asked) -> Tensor:
             f"contributions: {asked.name} gives another output for a sentence in a batch than for it alone; it mixes "
             "the sentences of a batch (batch_first=False?), keeps a state, or draws random numbers"
         )
-    return alone
+    return alone, entries
 
 
 def _near(*values: Tensor) -> float:

@@ -16,6 +16,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -90,8 +91,14 @@ def method_named(name: str) -> list[tuple[str, Method]]:
     if not found and is_foreign(name):
         return _foreign(name)
     if not found:
-        listed = "; ".join(dict.fromkeys(one for _, methods in KINDS for one in methods))
-        raise InputError(f"method {name!r}: unknown; choose one of {listed}; or module:function for one of yours")
+        every = list(dict.fromkeys(one for _, methods in KINDS for one in methods))
+        close = [one for one in every if name.lower() in one] or get_close_matches(name, every, n=3)
+        said = (
+            f"did you mean {' or '.join(map(repr, close))}?"
+            if close
+            else f"choose one of {'; '.join(every)}; or module:function for one of yours"
+        )
+        raise InputError(f"method {name!r}: unknown; {said}")
     return found
 
 
