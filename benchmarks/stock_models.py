@@ -106,15 +106,17 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=50_000)
+    parser.add_argument("--classes", nargs="+", default=FAMILIES)
+    parser.add_argument("--formats", nargs="+", help="float32, tf32, bfloat16; by default all that the device has")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     found = []
-    formats = ("float32", "tf32", "bfloat16") if given.device != "cpu" else ("float32", "bfloat16")
+    formats = given.formats or ("float32", *(("tf32",) if given.device != "cpu" else ()), "bfloat16")
     for program, length, pairs in (
         (kl.library.addition_decoder(3), 12, given.pairs),
         (kl.library.copy_decoder("abcdefgh", 64), 64, min(given.pairs, given.batch)),
     ):
-        for family in FAMILIES:
+        for family in given.classes:
             for form in formats:
                 dtype: Any = "bfloat16" if form == "bfloat16" and family == "gpt2" else "float32"
                 net = kl.compile(program, to=family, length=length, dtype=dtype)

@@ -121,6 +121,29 @@ class Line(kl.Program):
     cycle = (number, number, number, give)
 
 
+class Maybe(kl.Program):
+    """Heads that may select nothing: "none" is a further value, which the first token gives."""
+
+    tokens, max_tokens, layers = 4, 6, 2
+    token = kl.cat(4, token=lambda t: t)
+    after = kl.cat(4)
+    left = kl.relative(token, -1, default="none")
+    found = kl.attend(token, after, token, latest=True, default="none")
+    far = kl.relative(token, -3, default=6)  # outside the values, too
+    result = kl.cat(4)
+    output = result
+
+    @kl.layer(left, far)
+    def look(z):
+        z.after = 1 if z.left is None else (z.left + z.far) % 4
+
+    @kl.layer(found)
+    def answer(z):
+        z.result = 2 if z.found is None else (z.found + z.token) % 4
+
+    cycle = (look, answer)
+
+
 def random_program(chance: Random) -> Any:
     """A decoder of one layer with up to four random heads, whose outputs it adds up."""
     tokens, bits = chance.choice([2, 3, 4, 7, 12]), chance.choice([2, 4, 6, 8])
@@ -143,7 +166,7 @@ def random_program(chance: Random) -> Any:
     names = [f"head_{number}" for number in range(chance.randrange(1, 5))]
     for name in names:
         value = chance.choice([*sizes])
-        default, kind = chance.randrange(sizes[value]), chance.choice(["offset", "latest", "earliest", "both"])
+        default, kind = chance.randrange(sizes[value] + 2), chance.choice(["offset", "latest", "earliest", "both"])
         limits: dict[str, Any] = {}
         if chance.random() < 0.4:
             limits["among"] = {body[n]: chance.randrange(2) for n in chance.sample(["odd", "one"], 1)}
@@ -165,5 +188,5 @@ def random_program(chance: Random) -> Any:
     return type(kl.Program)("Random", (kl.Program,), {**body, "step": step})
 
 
-PROGRAMS = [Sums, Recall, FirstEven, Counter, Copies, Line]
+PROGRAMS = [Sums, Recall, FirstEven, Counter, Copies, Line, Maybe]
 FAMILIES = ["llama", "gpt2", "phi3", "qwen3"]

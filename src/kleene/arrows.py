@@ -29,6 +29,7 @@ GATED, LINEAR = "kleene.networks.rnn.gated.GatedRNN", "kleene.networks.rnn.linea
 SEQUENCE = "kleene.networks.rnn.sequence.SequenceRNN"
 MEMORISER = "kleene.networks.synthesizer.memoriser.Memoriser"
 LANGUAGE_MODEL = "kleene.networks.trained.lstm.LanguageModel"
+STOCK_SOURCES = (PROGRAM, DETERMINISTIC, NONDETERMINISTIC, TURING)  # what decoders are made of
 
 # verb → (class of the first argument → "module:function")
 ARROWS: dict[str, dict[str, str]] = {
@@ -51,6 +52,7 @@ ARROWS: dict[str, dict[str, str]] = {
         LINEAR: "kleene.decompilers.linear_to_dfa:decompile_linear",
         SEQUENCE: "kleene.decompilers.sequence_to_transducer:decompile_sequence",
         ACCEPTOR: "kleene.decompilers.acceptor_to_dfa:decompile_acceptor",
+        STOCK: "kleene.checks.stock:decompile_stock",
         DECIDER: "kleene.decompilers.rnn_to_turing:decompile_decider",
         MEMORISER: "kleene.decompilers.memoriser_to_table:decompile_memoriser",
     },
@@ -61,10 +63,12 @@ ARROWS: dict[str, dict[str, str]] = {
         SOP: "kleene.checks.rasp_agreement:verify_sop",
         DETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
         NONDETERMINISTIC: "kleene.checks.bisimulation:verify_dfa",
+        WEIGHTED: "kleene.checks.weights:verify_weights",
         TRANSFORMER: "kleene.checks.languages:verify_networks",
         GATED: "kleene.checks.languages:verify_networks",
         LINEAR: "kleene.checks.languages:verify_networks",
         ACCEPTOR: "kleene.checks.languages:verify_networks",
+        STOCK: "kleene.checks.languages:verify_networks",
         SEQUENCE: "kleene.checks.sequences:verify_sequence",
         RNN: "kleene.checks.bisimulation:verify_saved",
         DECIDER: "kleene.checks.turing_invariants:verify_saved",
@@ -141,10 +145,19 @@ NETWORKS: dict[str, dict[str, str]] = {
         DETERMINISTIC: "kleene.compilers.dfa_to_olmo_hybrid:compile_to_olmo_hybrid",
         NONDETERMINISTIC: "kleene.compilers.dfa_to_olmo_hybrid:compile_to_olmo_hybrid",
     },
-    "llama": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_llama"},
-    "gpt2": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_gpt2"},
-    "phi3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_phi3"},
-    "qwen3": {PROGRAM: "kleene.compilers.program_to_stock:compile_to_qwen3"},
+    "llama": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_llama"),
+    "gpt2": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_gpt2"),
+    "phi3": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_phi3"),
+    "qwen3": dict.fromkeys(STOCK_SOURCES, "kleene.compilers.program_to_stock:compile_to_qwen3"),
+}
+
+# the class of a machine → why the networks that are missing above are missing, and what holds it
+MISSING: dict[str, str] = {
+    WEIGHTED: "saturated gates and bounded whole numbers take finitely many values, so they compute finitely many "
+    "weights; to='linear' holds its weights as they are",
+    TRANSDUCER: "no theorem forbids it, but Kleene has no such compiler; to='rnn' and to='linear' hold it",
+    PROGRAM: "no theorem forbids it, but Kleene has no such compiler; where its heads look left, to='rnn' and "
+    "to='linear' hold it",
 }
 
 # the tool or format → (class of what is exported → "module:function")
@@ -213,7 +226,12 @@ def find_arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str,
             _check_options(verb, thing, found, options)
             return found
     kinds = ", ".join(sorted({name.rpartition(".")[2].removesuffix("Class") for name in arrows[verb]}))
-    raise NotSupported(f"{verb}: cannot take {a_type(thing)}; it takes: {kinds}")
+    names = (f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__)
+    why = next((MISSING[name] for name in names if name in MISSING), None) if arrows is NETWORKS else None
+    other = "" if why is None else f". {why[0].upper()}{why[1:]}"
+    if verb == "explain" and any(cls.__module__.startswith("torch.nn.") for cls in type(thing).__mro__):
+        other = "; kl.contributions takes any model of torch"
+    raise NotSupported(f"{verb}: cannot take {a_type(thing).removesuffix('Class')}; it takes: {kinds}{other}")
 
 
 def _check_options(verb: str, thing: Any, found: Any, options: dict[str, Any]) -> None:

@@ -321,12 +321,15 @@ class Program:
         self.name, self.data = data["name"], data
         self.tokens = integer(data["tokens"], 1, what="tokens")
         self.positions = None if data["positions"] is None else integer(data["positions"], 1, what="positions")
+        need(data["stop"] is None or integer(data["stop"], 0, self.tokens - 1, "the stop token") >= 0, "no stop token")
         self.seen: dict[str, Head] = {}  # the heads of the layer that is read
         self.kinds = Kinds({name: read_kind(v) for name, v in data["variables"].items()})
         self.variables = dict(self.kinds)
         heads = {name: self._head(name, head) for name, head in data["heads"].items()}
         moves = {name: self._head(name, head) for name, head in data["moves"].items()}
-        need(len({*self.kinds, *heads, *moves}) == len(self.kinds) + len(heads) + len(moves), "a name is used twice")
+        named = [*self.kinds, *heads, *moves]
+        need(len({*named}) == len(named), "a name is used twice")
+        need(all(part_of(name) is None for name in named), "a name is that of a part of a word")
         need(all(h.into is None and h.replacing is None for h in heads.values()), "a head that is read writes")
         need(all(h.into is not None for h in moves.values()), "a head among the moves writes into nothing")
         self.kinds.update({name: head.kind for name, head in heads.items()})
@@ -904,7 +907,7 @@ def prove_shapes(net: Net) -> dict[str, Any]:
         net.tensors.keys() == expected.keys(),
         f"there is a tensor too many: {[*net.tensors.keys() - expected.keys()][:1]}",
     )
-    runs = "until it halts" if program.halt else f"{c['layers']} layers"
+    runs = "until it halts" if program.halt else f"{c['layers']} layer{'' if c['layers'] == 1 else 's'}"
     return {"blocks": len(net.blocks), "runs": runs, "turns": turns}
 
 
@@ -2709,7 +2712,9 @@ def length_limit(net: Net) -> int | None:
 def statement_of(net: Net, limit: int | None) -> str:
     """What follows from the lemmas together (lemma `composition`)."""
     inputs = "every input" if limit is None else f"every input of at most {limit:,} tokens"
-    runs = "until every position has its halt value" if net.config["halts"] else f"for {net.config['layers']} layers"
+    count = net.config["layers"]
+    runs = f"for {count} layer{'' if count == 1 else 's'}"
+    runs = "until every position has its halt value" if net.config["halts"] else runs
     if net.config["shape"] == "decoder":
         runs += " a token (the limit counts appended tokens)"
     heads = [head for layer in net.program.layers for head in (*layer.heads.values(), *layer.moves.values())]
@@ -2718,6 +2723,9 @@ def statement_of(net: Net, limit: int | None) -> str:
         excluded += ", no head replaces a value that is not there"
     if any(head.kind.name == "num" for head in heads):
         excluded += ", no average or count leaves its values"
+    steps = [update for layer in net.program.layers for update in (*layer.updates, *(layer.second or ()))]
+    if any(update.terms and update.modulus is None for update in steps):
+        excluded += ", no sum leaves its word"
     return (
         f"on {inputs} on which {excluded}, the network in {net.format.name} computes in every layer "
         f"exactly the saved guarded updates of '{net.program.name}', run {runs}"

@@ -80,12 +80,21 @@ class KleeneWarning(UserWarning):
     """Kleene did something that the user should know: it completed an automaton, or found an empty language."""
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, for messages.
+
+    >>> counted(1, "layer"), counted(2_000, "layer")
+    ('1 layer', '2,000 layers')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def a_type(thing: object) -> str:
     """The name of a thing's class with its article, for messages.
 
     >>> a_type(3), a_type("word")
     ('an int', 'a str')
     """
-    name = type(thing).__name__
+    name = type(thing).__name__.removesuffix("Class")  # a program is a class
     spelled = len(name) > 1 and name[:2].isupper() and name[0] in "FHLMNRSX"  # an NFA, an LSTM
     return f"{'an' if spelled or name[0] in 'AEIOUaeiou' else 'a'} {name}"

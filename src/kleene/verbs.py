@@ -136,7 +136,7 @@ def compile(
 ) -> Transformer: ...
 @overload
 def compile(
-    machine: ProgramClass,
+    machine: ProgramClass | DFA | NFA | TuringMachine,
     *,
     to: Literal["llama", "gpt2", "phi3", "qwen3"],
     length: int | None = None,
@@ -301,9 +301,11 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     - `mlp_exactness`: an option of Tracr without effect here, where all answers are exact.
     - `dtype`: as above.
     A decoder with `to="llama"`, `"gpt2"`, `"phi3"` or `"qwen3"` becomes a `StockModel`: an unmodified class of Hugging
-    Face's transformers. Options:
+    Face's transformers. So does a DFA, as a language model whose allowed tokens keep the word completable, and a Turing
+    machine, which writes a token per step. Options:
 
-    - `length`: the longest sequence, with what is generated; by default 512 tokens.
+    - `length`: the longest sequence, with what is generated; by default 512 tokens, 64 for an automaton and 128 for a
+      Turing machine.
     - `dtype`: the number format of the weights, "float32" or "bfloat16".
     - `layers`: how many layers to run, for a program that is no decoder and whose heads look left: every position gives
       its output.
@@ -385,6 +387,14 @@ def compile(machine: Any, *, to: str | None = None, **options: Any) -> Any:
     return find_arrow(to, machine, options, NETWORKS)(machine, **options)
 
 
+@overload
+def decompile(network: StockModel, *, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
+@overload
+def decompile(network: StockModel, *, to: Literal["dfa"]) -> DFA: ...
+@overload
+def decompile(network: StockModel, *, to: Literal["regex"]) -> str: ...
+@overload
+def decompile(network: StockModel, *, to: Literal["turing"]) -> TuringMachine: ...
 @overload
 def decompile(network: Transformer, *, blind: bool = False, to: Literal["updates"] = "updates") -> Updates | Cycle: ...
 @overload
@@ -513,7 +523,7 @@ def verify(
 @overload
 def verify(
     machine: TuringMachine,
-    network: Decider | Transformer | GatedRNN,
+    network: Decider | Transformer | GatedRNN | StockModel,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -526,7 +536,7 @@ def verify(
 @overload
 def verify(
     machine: Decider,
-    network: Decider | TuringMachine | Transformer | GatedRNN | None,
+    network: Decider | TuringMachine | Transformer | GatedRNN | StockModel | None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -538,8 +548,8 @@ def verify(
 ) -> WordReport: ...
 @overload
 def verify(
-    machine: ExactRNN | GatedRNN | LinearRNN | StockAcceptor | Transformer,
-    network: Acceptor | TuringMachine | Decider | None = None,
+    machine: ExactRNN | GatedRNN | LinearRNN | StockAcceptor | StockModel | Transformer,
+    network: Acceptor | TuringMachine | Decider | WeightedAutomaton | None = None,
     *,
     inputs: Iterable[Word] | None = None,
     lengths: Sequence[int] | None = None,
@@ -547,6 +557,18 @@ def verify(
     length: int = 50,
     seed: int = 0,
     limit: int = 1_000_000,
+    progress: Callable[[int], None] | None = None,
+) -> WordReport: ...
+@overload
+def verify(
+    machine: WeightedAutomaton,
+    network: LinearRNN | WeightedAutomaton,
+    *,
+    inputs: Iterable[Word] | None = None,
+    lengths: Sequence[int] | None = None,
+    random: int | None = None,
+    length: int = 50,
+    seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> WordReport: ...
 @overload
@@ -584,6 +606,9 @@ def verify(machine: Any, network: Any = None, **options: Any) -> Any:
 
     Networks of Turing machines that are no `Decider` are compared by their answers and numbers of steps, any two of
     them. Two networks that write a symbol for each that they read are compared on all words, through Mealy machines.
+
+    A weighted automaton and a linear RNN, or two of either that give weights: by default all words at once, in exact
+    rationals. Options: `inputs`, `lengths`, `random`, `length`, `seed`, `progress`.
 
     An instruction table and a network that knows it: every operand of every instruction.
 

@@ -37,6 +37,9 @@ def test_turing_machines_and_programs_have_rows():
     assert [row.network for row in table.rows if not row.holds] == ["lstm", "gru", "linear"]
     rows = kl.compare(kl.library.parity_relative).rows
     assert [(row.network, row.holds) for row in rows] == [("rnn", True), ("linear", True), ("transformer", True)]
+    doubling = kl.compare(kl.WeightedAutomaton([1], {"a": [[2]]}, [1])).rows  # whole numbers of 53 bits
+    assert [(row.network, row.precision, row.holds) for row in doubling] == [("linear", "float64", True)]
+    assert doubling[0].length == 52
     rows = kl.compare(kl.library.addition).rows
     assert [row.holds for row in rows] == [False, False, True] and "'token_right'" in rows[0].proof
 
@@ -44,6 +47,10 @@ def test_turing_machines_and_programs_have_rows():
 def test_wrong_requests():
     with pytest.raises(kl.InputError, match="lengths"):
         kl.compare(language(1), lengths=[0])
+    with pytest.raises(kl.InputError, match="lengths=16; "):
+        kl.compare(language(1), lengths=16)  # type: ignore[arg-type]
+    with pytest.raises(kl.NotSupported, match="finitely many weights; to='linear' holds"):
+        kl.compile(kl.WeightedAutomaton([1], {"a": [[2]]}, [1]), to="gru")
     with pytest.raises(kl.NotSupported, match="cannot take an int"):
         kl.compare(3)
 

@@ -21,7 +21,7 @@ def test_a_memoriser_is_certified_for_its_table(table, method):
     net = kl.compile(table, method=method)
     found = kl.certify(net, table=table)
     assert found.holds and found.entries == 6 * 12 * 3 and found.margin > 0, str(found)
-    assert kl.certify(net).holds and "pass table=" in str(kl.certify(net))
+    assert kl.certify(net).holds and "operands of the table" in str(kl.certify(net))
     assert ("whole numbers" in str(found)) == (method == "grid")
 
 
@@ -69,3 +69,24 @@ def test_operands_with_other_names_are_refused(table):
     net = kl.compile(table)
     net.networks.append(net.networks[0])
     assert "not one network for each operand" in str(kl.certify(net))
+
+
+@torch.no_grad()
+def test_the_table_that_is_saved_with_it_is_compared(table, tmp_path):
+    kl.compile(table).save(tmp_path / "net")
+    net = kl.load(tmp_path / "net")
+    assert kl.certify(net).holds
+    net.networks[1][-1].bias[3] += 1000
+    assert "in the table" in str(kl.certify(net)) and not kl.certify(net).holds
+    net.table = None  # as saved by an earlier version
+    net.save(tmp_path / "earlier")
+    assert "pass table=" in str(kl.certify(kl.load(tmp_path / "earlier")))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layer", [0, 2, 4, 6])
+def test_a_weight_that_is_not_a_number_is_refused(layer):
+    net = kl.compile(kl.InstructionTable({"halt": [(0, 0, 0)], "clear": [(0, 0, 0), (2, 2, 2), (0, 0, 0)]}))
+    net.table = None
+    net.networks[2][layer].weight.view(-1)[-1] = float("nan")
+    assert not kl.certify(net).holds

@@ -13,7 +13,7 @@ import torch
 import kleene as kl
 from kleene.checks.stock_checker import check_stock, main
 from kleene.checks.stock_tensors import read_stock_folder
-from stock_programs import FAMILIES, Counter, FirstEven, Recall, Sums
+from stock_programs import FAMILIES, Counter, FirstEven, Maybe, Recall, Sums
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -77,6 +77,17 @@ def test_a_wrong_program_is_told_apart_from_its_updates() -> None:
     assert kl.certify(net, program=Sums).holds
     with pytest.raises(kl.InputError, match="of another program"):
         kl.certify(net, program=Recall)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_none_comes_from_the_first_token_alone(family: Any) -> None:
+    """A head that gives "none" at a position, or a default in its place, is refused."""
+    net = kl.compile(Maybe, to=family, length=20)
+    for change in ({"default": 1}, {"value": "after"}):
+        made = changed(net)
+        made.description["cycle"][1].get("program", made.description["program"])["heads"]["found"].update(change)
+        made.description["program"]["heads"]["found"].update(change)
+        refused(made)
 
 
 def behaviour(net: Any, given: list[list[int]]) -> Any:
@@ -153,3 +164,10 @@ def test_the_numbers_of_the_certificate() -> None:
     assert lemmas["output"]["logits"] == [-3.0, -1.0, 1.0] and lemmas["output"]["margin"] == 2
     assert lemmas["selection"]["margin"] > lemmas["selection"]["needed"] > np.log(500)
     assert lemmas["norm"] == {"norm": "RMS", "width": 24, "constant": 1}
+
+
+def test_another_token_for_the_end_is_refused():
+    net = kl.compile(kl.library.parity_scratchpad(3), to="gpt2")
+    assert kl.certify(net).holds
+    net.program["stop"] = 0
+    assert "another token for the end" in str(kl.certify(net))

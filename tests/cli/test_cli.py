@@ -292,9 +292,34 @@ def test_compile_certify_run_a_stock_model(kleene):
     refused(kleene("run", "adder", "1 + 2"), "addition_decoder", "' '", "[2,1,0]")
 
 
+def test_compile_machines_into_stock_models(kleene):
+    kleene("regex", "(0|1)*11", "-o", "words.json")
+    size = "--size", "width=64,layers=6", "--spare", "random"
+    made = kleene("compile", "words.json", "--to", "llama", "--length", "9", *size, "-o", "words")
+    assert made.code == 0 and "64 residual" in made.out, made
+    assert "words of up to 8 symbols" in kleene("certify", "words").out
+    assert kleene("verify", "words").code == 0 and kleene("verify", "words", "words.json").code == 0
+    assert kleene("decompile", "words", "--to", "regex").out.strip() == "[01]*11"
+    assert "dimensions" in kleene("export", "words", "--to", "circuit", "-o", "circuit.json").out
+    assert kleene("compile", "1RB1LB_1LA1RZ", "--to", "gpt2", "--length", "12", "-o", "beaver").code == 0
+    assert kleene("verify", "beaver").code == 0
+    assert "compiled in" in kleene("compile", "(ab)*c", "--to", "phi3", "--length", "9").out
+    assert "compiled in" in kleene("compile", "parity_relative", "--to", "llama", "--layers", "4", "--length", "9").out
+    refused(kleene("compile", "words.json", "--to", "llama", "--size", "width=big"), "width=big", "whole numbers")
+
+
 def test_symbols_that_are_numbers_are_read_as_numbers():
-    net = kl.compile(kl.library.parity_relative, to="gpt2", length=6, layers=4)
+    class Echo(kl.Program):
+        tokens, max_tokens, layers = 3, 2, 1
+        result = kl.cat(3, token=lambda t: t)
+        output = result
+
+        def step(z):
+            pass
+
+    net = kl.compile(Echo, to="gpt2", length=6)
     assert net.symbols == ["0", "1", "2"] and read_tokens(net, "2 1 0") == [2, 1, 0]
+    assert kl.compile(kl.library.parity_relative, to="gpt2", length=6, layers=4).symbols == ["0", "1", "^"]
 
 
 def test_compile_says_what_it_made(kleene):

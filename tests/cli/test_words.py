@@ -77,6 +77,42 @@ def test_a_typical_mistake(capsys, monkeypatch, tmp_path, command):
 
 
 @pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("run mine 01", "there is no program 'mine'; did you mean mine.py?"),
+        ("run mine:Flip 01", "there is no program 'mine'; did you mean mine.py:Flip?"),
+        ("run mine.Flip 01", "there is no program 'mine.Flip'; did you mean mine.py:Flip?"),
+        ("run none.py 01", "none.py: holds no program; a program is a class made from kl.Program"),
+        ("tm even.json 11", "even.json: holds a DFA, not a Turing machine; kleene run even.json WORD runs it"),
+        (
+            "run addition ^3+x=",
+            "addition: '^3+x=' is not a sum of two whole numbers such as 34+56; write tokens as [2,1,0]",
+        ),
+    ],
+)
+def test_a_mistake_with_a_file(capsys, monkeypatch, tmp_path, command, said):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("import kleene as kl\n", encoding="utf-8")
+    Path("none.py").write_text("x = 3\n", encoding="utf-8")
+    kl.regex("(0|10*1)*", alphabet="01").save("even.json")
+    assert run(capsys, monkeypatch, *command.split()) == (2, "", f"kleene: {said}\n")
+
+
+def test_text_with_the_marks_that_traces_show(capsys, monkeypatch):
+    assert run(capsys, monkeypatch, "run", "addition", "^34+58=") == run(
+        capsys, monkeypatch, "run", "addition", "34+58"
+    )
+
+
+def test_the_run_as_json_where_there_are_no_exact_effects(capsys, monkeypatch):
+    code, out, err = run(capsys, monkeypatch, "explain", "parity_relative", "101", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "") and "has no output" in found["no_exact_effects"] and found["layers"] == 3
+    code, out, err = run(capsys, monkeypatch, "explain", "powers_of_two", "11", "--json")
+    assert (code, err) == (0, "") and json.loads(out)["answer"] == "accept"
+
+
+@pytest.mark.parametrize(
     ("message", "said"),
     [
         ("give layers=3 or max_layers=9", "give --layers 3 or --max-layers 9"),

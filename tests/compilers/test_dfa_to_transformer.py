@@ -211,3 +211,10 @@ def test_a_decoder_of_many_layers_completes_words():
     assert S5.accepts([S5.alphabet[token] for token in [*prefix[:1], *made[:-1]]])
     with pytest.raises(kl.NotSupported, match="length=600 is more than 512 layers"):
         kl.compile(S5, to="decoder", length=600)
+
+
+def test_a_cascade_that_would_take_gigabytes_is_refused_before_it_is_lowered():
+    rng = random.Random(13)
+    dfa = random_dfa(rng, 50, 3)  # 12 states, solvable, with 16,572 tuples of coordinates
+    with pytest.raises(kl.NotSupported, match=r"a network of about .* parameters, .* depth='logarithmic' holds"):
+        kl.compile(dfa, to="transformer", depth="constant", length=8)

@@ -112,6 +112,22 @@ def test_verify_and_files(family: Any, tmp_path: Any) -> None:
     assert all(torch.equal(exported.tensors[name], tensor) for name, tensor in net.tensors.items())
 
 
+def test_inputs_on_which_the_program_raises_are_counted() -> None:
+    class Late(kl.Program):
+        tokens, max_tokens, layers = 3, 1, 1
+        here = kl.cat(3, token=lambda t: t)
+        left = kl.relative(here, -1)
+        result = kl.cat(3)
+        output = result
+
+        def step(z: Any) -> None:
+            z.result = z.left if z.here == 2 else z.here
+
+    report = kl.verify(Late, kl.compile(Late, to="llama", length=8), inputs=[[0, 1], [2, 1], [0]])
+    assert report.holds and report.checked == 2
+    assert "1 more left out: the program raises an error there" in str(report)
+
+
 # --- what it refuses ---
 
 
@@ -192,6 +208,21 @@ def test_an_encoder_that_looks_left_is_recast_causally(family: Any) -> None:
         kl.compile(program, to=family)
 
 
+def test_an_alphabet_becomes_the_tokenizer_s_symbols() -> None:
+    class Next(kl.Program):
+        tokens, stop, max_tokens, layers = "abc.", ".", 3, 1
+        here = kl.cat(4, token=lambda t: t)
+        result = kl.cat(4)
+        output = result
+
+        def step(z: Any) -> None:
+            z.result = min(z.here + 1, 3)
+
+    net = kl.compile(Next, to="llama", length=8)
+    assert net.symbols == [*"abc."] and net.run("a").text == "bc"
+    assert kl.export(kl.compile(Next), "gpt2", length=8).symbols == net.symbols
+
+
 # --- larger shapes ---
 
 
@@ -219,3 +250,91 @@ def test_sizes_are_checked() -> None:
         kl.compile(Recall, to="llama", size=3)  # type: ignore[call-overload]
     with pytest.raises(kl.InputError, match="spare='noise'"):
         kl.compile(Recall, to="llama", spare="noise")  # type: ignore[call-overload]
+    with pytest.raises(kl.InputError, match="every size must be at least 1"):
+        kl.compile(Recall, to="llama", size={"heads": 0})
+    for family in ("gpt2", "qwen3"):
+        with pytest.raises(kl.NotSupported, match="parameters; there are at most"):
+            kl.compile(Recall, to=family, length=20, size={"width": 1 << 40})  # type: ignore[call-overload]
+
+
+def test_the_heads_of_a_gpt2_share_its_width() -> None:
+    for asked in ({"heads": 3}, {"head_size": 28}, {"heads": 3, "head_size": 40}, {"width": 192, "heads": 6}):
+        net = kl.compile(Recall, to="gpt2", length=20, size=asked)
+        assert {key: getattr(net.sizes, {"width": "residual"}.get(key, key)) for key in asked} == asked
+        assert kl.certify(net).holds and net.run([1, 2, 3, 1]) == Recall.run([1, 2, 3, 1])
+    for asked, why in (
+        ({"heads": 3, "head_size": 40, "width": 96}, "a width of 120 together, not 96"),
+        ({"width": 101}, "must be even"),
+        ({"head_size": 3}, "a head needs"),
+        ({"width": 112, "heads": 5}, "5 heads of any size in width 112"),
+    ):
+        with pytest.raises(kl.NotSupported, match=why):
+            kl.compile(Recall, to="gpt2", length=20, size=asked)
+
+
+# --- automata and Turing machines ---
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_automaton_becomes_a_language_model(family: Any, tmp_path: Any) -> None:
+    dfa = kl.regex("(ab|ba)*c", alphabet="abc")
+    net = kl.compile(dfa, to=family, length=9)
+    assert net.accepts_batch(["", "c", "abc", "abbac", "ab", "abcc"]) == [False, True, True, True, False, False]
+    assert net.run("abb").text == "ac"
+    certificate = kl.certify(net)
+    assert certificate.holds and "the machine's 5 states, for words of up to 8 symbols" in str(certificate)
+    net.save(tmp_path / "words")
+    loaded = kl.load(tmp_path / "words", kl.StockModel)
+    assert kl.verify(dfa, loaded, lengths=range(5)).holds and kl.verify(loaded, dfa).holds and kl.verify(loaded).holds
+    assert kl.decompile(loaded, to="dfa").equivalent(dfa)
+    assert not kl.verify(kl.regex("(ab|ba)*c?", alphabet="abc"), loaded).holds
+
+
+def test_allowed_tokens_keep_a_match_possible() -> None:
+    dfa = kl.regex("a(;|b){2}", alphabet="ab;")  # `;` is a symbol here, so another one ends a word
+    net = kl.compile(dfa.to_nfa() if hasattr(dfa, "to_nfa") else dfa, to="llama", length=6)
+    assert net.symbols[3] == "␄"
+    for word in ("a", "a;", "a;b", "b"):
+        logits = net.model()(torch.tensor([[net.first, *net.encode(word)]])).logits[0, -1]
+        allowed = {symbol for symbol, logit in zip(net.symbols, logits) if logit > 0}
+        after = {s for s in "ab;" if any(dfa.accepts(word + s + rest) for rest in ("", "a", "b", ";", "bb", ";;"))}
+        assert allowed == after | ({"␄"} if dfa.accepts(word) else set())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_turing_machine_becomes_a_chain_of_thought(family: Any) -> None:
+    machine = kl.TuringMachine.parse("1RB1LB_1LA1RZ")
+    net = kl.compile(machine, to=family, length=20)
+    assert net.run(":").text.split()[-1] == "accept"
+    assert (net.decide("").answer, net.decide("").steps) == (machine.run("").answer, machine.run("").steps)
+    certificate = kl.certify(net)
+    assert certificate.holds and "each token is one step of 1RB1LB_1LA1RZ" in str(certificate)
+    assert kl.verify(machine, net).holds and kl.verify(net).holds
+    found = kl.decompile(net, to="turing")
+    assert found.run("").steps == machine.run("").steps
+    assert kl.compile(machine, to=family, length=4).decide("").answer is None  # there is no room for its steps
+
+
+def test_planted_changes_of_a_machine_are_seen() -> None:
+    net = kl.compile(kl.regex("(0|10*1)*", alphabet="01"), to="llama", length=9)
+    net.description["words"]["machine"] = kl.regex("(0|10*1)*1", alphabet="01").to_json()
+    assert not kl.certify(net).holds  # the tensors are proved; the words are other ones
+    net = kl.compile(kl.regex("(0|10*1)*", alphabet="01"), to="llama", length=9)
+    net.tensors["model.layers.1.mlp.down_proj.weight"][:, 0] *= -1
+    with pytest.raises(kl.NotExact, match="not proved to compute"):
+        kl.decompile(net)
+
+
+def test_machines_have_no_layers_to_choose() -> None:
+    with pytest.raises(kl.InputError, match="layers=3; it is for programs"):
+        kl.compile(kl.regex("a*", alphabet="ab"), to="llama", layers=3)
+    with pytest.raises(kl.NotSupported, match="not compiled from a Turing machine"):
+        kl.compile(Sums, to="llama", length=8).decide("0")
+
+
+def test_a_long_prompt_does_not_cut_the_answers_of_short_ones() -> None:
+    net = kl.compile(kl.library.turing_decoder("1RB1LB_1LA1RZ", 20), to="llama", length=20)
+    prompts = [net.encode(":"), net.encode(": B,1,R A,1,L B,1,L A,1,L B,1,R")]
+    for given in (prompts, [[0], [*prompts[1], *prompts[1][1:]]]):
+        assert net.run_batch(given) == [net.run(tokens) for tokens in given]
+    assert kl.verify(kl.library.turing_decoder("1RB1LB_1LA1RZ", 20), net, random=40).holds

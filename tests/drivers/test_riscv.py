@@ -12,18 +12,20 @@ import kleene as kl
 from data_sets import DATA, needs
 from kleene.drivers import riscv
 from kleene.drivers.riscv import LAYERS, TransformerComputer, riscv_network
-from kleene.drivers.riscv_programs import COMPILERS, find_program
+from kleene.drivers.riscv_programs import COMPILERS, find_program, load_image
 from kleene.errors import FileError
 from kleene.library.riscv import FIRST_REGISTER
 from kleene.machines.elf import Executable, load_executable
 from kleene.machines.riscv import BASE, ReferenceMachine
 from kleene.networks.transformer.lane_builds import compiler
 from kleene.networks.transformer.prepared import PreparedLanes, load_prepared
+from machines.test_riscv_board import board_program, device_tree, run_board
 
 SMALL, MEMORY = 64, 1 << 16
 LANES = ["lanes", "lanes-numba"] if compiler() else ["lanes-numba"]
 FAST = LANES[0]
-CONFORMANCE = sorted((DATA / "riscv" / "tests").glob("rv32ui-p-*"))
+CONFORMANCE = sorted((DATA / "riscv" / "tests").glob("rv32u?-p-*"))
+INSTRUCTIONS = {"rv32ui": "rv32i", "rv32um": "rv32ima", "rv32ua": "rv32ima"}
 
 
 def random_instruction(chance: random.Random) -> int:
@@ -67,12 +69,14 @@ class Bare:
                 machine.set_register(number, BASE if number == 3 else value)
 
 
-def _bare(kind, program, evaluator=None):
+def _bare(kind, program, evaluator=None, instructions="rv32i"):
     """A machine of 64 bytes, where arguments have no place."""
     original = kind._place_arguments
     kind._place_arguments = lambda self, arguments: 0
     try:
-        return kind(program, SMALL) if evaluator is None else kind(program, SMALL, evaluator=evaluator)
+        if evaluator is None:
+            return kind(program, SMALL, instructions=instructions)
+        return kind(program, SMALL, instructions=instructions, evaluator=evaluator)
     finally:
         kind._place_arguments = original
 
@@ -150,9 +154,59 @@ def test_the_interpreter_says_the_same():
     assert riscv_network(SMALL).run(tokens, evaluator="lookup") == trace.outputs
 
 
+def test_sizes_with_multiplication_and_atomics():
+    sizes = riscv_network(256, "rv32ima").sizes
+    assert sizes.hidden <= 2200 and sizes.heads <= 24
+
+
 @pytest.mark.slow
-def test_certificate_and_planted_bugs():
-    net = riscv_network(SMALL)
+def test_evaluators_in_lockstep_through_a_product_and_a_quotient():
+    """Every residual of every layer is the same: mulh a2, a0, a1; div a3, a2, a0; amomin.w a4, a1, (gp)."""
+    code = b"".join(i.to_bytes(4, "little") for i in (0x02B51633, 0x02A646B3, 0x80B1A72F))
+    program = Executable("some", ((BASE, code, SMALL),), BASE)
+    runs = []
+    for name in ("dense", "rows", "lookup", *LANES):
+        machine = _bare(TransformerComputer, program, name, "rv32ima")
+        for number, value in ((10, 0x87654321), (11, 0xFEDCBA98), (3, BASE + 32)):
+            machine.set_register(number, value)
+        runs.append(machine.running)
+    for _ in range(72 * LAYERS):
+        for run in runs:
+            run.run(1)
+        expected = runs[0].residual()
+        assert all(torch.equal(run.residual(), expected) for run in runs[1:])
+
+
+@pytest.mark.slow
+def test_an_operating_system_has_a_board():
+    """Interrupts, traps and devices on the transformer: equal to the reference."""
+    given = (board_program(), MEMORY, (), "rv32ima", device_tree())
+    assert run_board(TransformerComputer(*given, evaluator=FAST)) == run_board(ReferenceMachine(*given))
+
+
+@needs("riscv/linux-6.8-rc1-rv32nommu.Image.gz")
+@pytest.mark.slow
+def test_linux_boots():
+    """About 34 million instructions to the prompt of the shell, compared every million, and a command."""
+    tree = (DATA / "riscv" / "minimal-nommu-64MB.dtb").read_bytes()
+    image = load_image(str(DATA / "riscv" / "linux-6.8-rc1-rv32nommu.Image.gz"))
+    given = (image, 1 << 24, (), "rv32ima", tree)
+    machine, reference, said = TransformerComputer(*given, evaluator=FAST), ReferenceMachine(*given), b""
+    for typed in (b"echo $((6 * 7))\n", b""):
+        why = "steps"
+        while why == "steps":
+            found = machine.run(10**6)
+            assert found == reference.run(10**6)
+            why, said = found.why, said + found.output
+        for one in (machine, reference):
+            one.feed(typed)
+    assert b"Linux version 6.8.0" in said and said.endswith(b"\r\n42\r\n~ # ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("instructions", ["rv32i", "rv32ima"])
+def test_certificate_and_planted_bugs(instructions):
+    net = riscv_network(SMALL, instructions)
     certificate = kl.certify(net)
     assert certificate.holds, certificate.reasons
     chance = random.Random(5)
@@ -183,8 +237,9 @@ def test_all_conformance_on_the_transformer(path):
 
 def check_conformance(path):
     program = load_executable(path)
-    machine, reference = TransformerComputer(program, MEMORY, evaluator=FAST), ReferenceMachine(program, MEMORY)
-    said = 0
+    instructions = INSTRUCTIONS[path.name[:6]]
+    machine = TransformerComputer(program, MEMORY, instructions=instructions, evaluator=FAST)
+    reference, said = ReferenceMachine(program, MEMORY, instructions=instructions), 0
     while not said and machine.steps < 100_000:
         assert machine.run(200) == reference.run(200)
         said = int.from_bytes(machine.load(program.symbols["tohost"], 4), "little")

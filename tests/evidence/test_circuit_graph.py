@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import kleene as kl
+from kleene.evidence import circuit_methods  # noqa: F401  (registers methods)
 from kleene.evidence.circuit_graph import CircuitGraph, parts_of
 from kleene.evidence.methods import EDGES, NODES
 from kleene.networks.trained.stacked_transformer import Shape, StackedTransformer

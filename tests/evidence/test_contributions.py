@@ -208,15 +208,18 @@ def test_attention_of_torch_is_that_of_functions():
     assert torch.allclose(one.parts, two.parts, atol=1e-12) and torch.allclose(one.base, two.base, atol=1e-12)
 
 
-def test_a_model_that_reads_embeddings_otherwise_is_named():
+def test_a_model_that_looks_at_its_tokens():
+    """RoBERTa counts padding tokens for its positions, which embeddings do not show."""
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     model = transformers.RobertaForSequenceClassification(transformers.RobertaConfig(vocab_size=20, **sizes))
     nn.init.normal_(model.roberta.embeddings.position_embeddings.weight)
     nn.init.normal_(model.classifier.out_proj.weight)
-    kl.contributions(model, [3, 7, 4])
-    with pytest.raises(kl.NotSupported, match="padding"):
-        kl.contributions(model, [3, 1, 4])  # 1 is its padding token
+    for tokens in ([3, 7, 4], [3, 1, 4]):  # 1 is its padding token
+        whole = model.eval()(torch.tensor([tokens]), attention_mask=torch.ones(1, 3)).logits[0]
+        found = kl.contributions(model, tokens, focus=[slice(None), [], 0], target="all")
+        assert torch.allclose(found.parts[0] + found.base[0], whole, atol=1e-5)
+        assert found.parts[1].abs().max() == 0 and found.parts[2].abs().max() > 1e-4
 
 
 def hugging_face(kind):
@@ -527,3 +530,137 @@ def test_one_focus_in_many_forms(model, focus):
 def test_a_number_is_one_focus(model):
     assert kl.contributions(model, [3, 7, 9, 4], focus=2, target=np.int64(1)).foci == ["9"]
     assert kl.contributions(model, [3, 7, 9, 4], focus=np.arange(2)).foci == ["3", "7"]
+
+
+class InViews(Last):
+    """Embeddings that are changed in place, through views of them."""
+
+    def forward(self, x):
+        vectors = self.embed(x).clone()
+        vectors[:, 0].mul_(2)
+        vectors[:, :, :3].zero_()
+        vectors.transpose(0, 1)[1][:, 5] = 7.0
+        return self.out(self.rnn(vectors)[0][:, -1])
+
+
+class OutOfPlace(Last):
+    """The same, written otherwise."""
+
+    def forward(self, x):
+        first = torch.cat([self.embed(x)[:, :1] * 2, self.embed(x)[:, 1:]], 1)
+        rest = torch.cat([torch.zeros(*x.shape, 3), first[:, :, 3:]], 2)
+        second, seven = torch.tensor([0, 1, 0, 0])[:, None] * torch.eye(8)[5], torch.tensor(7.0)
+        return self.out(self.rnn(torch.where(second > 0, seven, rest))[0][:, -1])
+
+
+class Fourier(Last):
+    """A filter by Fourier transforms: what goes through complex numbers stays with its word."""
+
+    def forward(self, x):
+        read = self.embed(x)
+        spectrum = torch.fft.rfft(read, n=8, dim=1) * torch.fft.rfft(self.filter, n=8)[:, None]
+        return self.out(self.rnn(torch.fft.irfft(spectrum, n=8, dim=1)[:, : x.shape[1]])[0][:, -1])
+
+    filter = torch.tensor([1.0, -0.5, 0.25, 2.0])
+
+
+class Convolved(Fourier):
+    """The same filter, as a sum."""
+
+    def forward(self, x):
+        read = self.embed(x)
+        moved = [torch.cat([torch.zeros(len(x), k, 8), read[:, : x.shape[1] - k]], 1) for k in range(4)]
+        return self.out(self.rnn(sum(w * each for w, each in zip(self.filter.tolist(), moved)))[0][:, -1])
+
+
+class Counts(Embedded):
+    def forward(self, x):
+        counts = torch.zeros(len(x), 20).scatter_add_(1, x, torch.ones_like(x, dtype=torch.float))
+        return self.out(torch.relu(counts @ self.embed.weight))
+
+
+class SumOfOneHots(Embedded):
+    def forward(self, x):
+        return self.out(torch.relu(nn.functional.one_hot(x, 20).float().sum(1) @ self.embed.weight))
+
+
+class Viewed(Last):
+    """A view of what a recurrent layer gives, which the layer's memory must allow."""
+
+    def forward(self, x):
+        self.rnn.batch_first = False
+        read = self.rnn(self.embed(x.t()))[0].view(-1, 8)
+        return self.out(read).view(x.shape[1], len(x), 2).transpose(0, 1)
+
+
+class NotViewed(Last):
+    def forward(self, x):
+        return self.out(self.rnn(self.embed(x))[0])
+
+
+class Similarity(Last):
+    """How near two halves of a sentence are: the model ends with a function of a norm."""
+
+    def forward(self, x):
+        one, two = (self.rnn(self.embed(half))[0][:, -1] for half in x.chunk(2, 1))
+        return torch.exp(-torch.norm(one - two, p=1, dim=1, keepdim=True))
+
+
+class Squeezed(Last):
+    """A batch of one loses its axis."""
+
+    def forward(self, x):
+        return super().forward(x).squeeze()
+
+
+@pytest.mark.parametrize(
+    "one, two",
+    [(InViews, OutOfPlace), (Fourier, Convolved), (Counts, SumOfOneHots), (Viewed, NotViewed), (Squeezed, Last)],
+)
+def test_two_forms_of_a_model_have_the_same_parts(one, two):
+    torch.manual_seed(0)
+    first, second = one(), two()
+    second.load_state_dict(first.state_dict())
+    foci = [0, 1, [1, 2], slice(None), []]
+    found, wanted = (kl.contributions(model, [3, 7, 9, 4], focus=foci, target="all") for model in (first, second))
+    assert torch.allclose(found.whole, wanted.whole, atol=1e-5)
+    assert torch.allclose(found.parts, wanted.parts, atol=1e-5)
+    assert torch.allclose(found.parts[3] + found.base[3], found.whole, atol=1e-5)
+    assert found.parts[0].abs().max() > 1e-3 and found.parts[4].abs().max() < 1e-6
+
+
+def test_a_model_that_ends_with_a_norm_has_parts():
+    torch.manual_seed(0)
+    model = Similarity()
+    found = kl.contributions(model, [3, 7, 9, 4], focus=[slice(None), [], 0])
+    assert torch.allclose(found.parts[0] + found.base[0], model(torch.tensor([[3, 7, 9, 4]]))[0], atol=1e-5)
+    assert found.parts[1].abs().max() == 0 and found.parts[2].abs().max() > 1e-3
+
+
+def test_positions_in_the_shape_of_tokens_are_no_words():
+    class Placed(Embedded):
+        def __init__(self):
+            super().__init__()
+            self.places = nn.Embedding(9, 8)
+
+        def forward(self, x):
+            places = torch.arange(x.shape[1]).expand_as(x)
+            return self.out(torch.tanh(self.embed(x) + self.places(places)).mean(1))
+
+    class PlacedByHand(Placed):
+        def forward(self, x):
+            return self.out(torch.tanh(self.embed(x) + self.places.weight[: x.shape[1]]).mean(1))
+
+    one, two = Placed(), PlacedByHand()
+    two.load_state_dict(one.state_dict())
+    found, wanted = (kl.contributions(model, [3, 7, 9, 4], target="all") for model in (one, two))
+    assert torch.allclose(found.parts, wanted.parts, atol=1e-6)
+
+
+def test_arrays_of_numpy_are_named():
+    class Leaves(Last):
+        def forward(self, x):
+            return super().forward(x) + torch.from_numpy(self.embed(x).mean((1, 2)).detach().numpy())[:, None]
+
+    with pytest.raises(kl.NotSupported, match="NumPy"):
+        kl.contributions(Leaves(), [3, 7, 9, 4])

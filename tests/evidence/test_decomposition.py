@@ -209,15 +209,26 @@ def test_torch_is_not_imported_with_kleene() -> None:
     assert kl.decompose is decompose
 
 
+@pytest.mark.parametrize("focus", [1, slice(1, 2), torch.tensor(1), [slice(1, 2), 1], np.array([1])])
+def test_one_position_in_many_forms(focus: object) -> None:
+    lstm, decoder = lstm_of(0)
+    x = torch.randn(6, 4)
+    wanted = decompose(lstm, decoder, x, [1]).relevant_hidden
+    found = decompose(lstm, decoder, x.numpy(), focus).relevant_hidden
+    assert close(found if found.dim() == 2 else found[0], wanted) and close(
+        found if found.dim() == 2 else found[1], wanted
+    )
+
+
 @pytest.mark.parametrize(
     ("focus", "message"),
     [
         ([9], "position 9 is outside the sentence; use 0 to 5"),
         ([-1], "position -1 is outside"),
         (["a"], "position 'a' is outside"),
-        (2, r"focus 2: needs a list of positions, such as \[2\], or a mask"),
-        (None, "focus None: needs a list"),
-        (torch.tensor(2), "needs a list of positions"),
+        (None, "position None is outside"),
+        (9, "position 9 is outside"),
+        (2.0, "position 2.0 is outside"),
         (torch.ones(5, dtype=torch.bool), "mask of 5 positions for a sentence of 6"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -65,6 +66,20 @@ def test_a_stock_model_gives_the_right_answer_and_is_certified(name: str) -> Non
     inputs = [program.sample(chance, chance.randrange(1, length)) for _ in range(100)]
     answers = [net.decode(made) for made in net.run_batch(inputs)]
     assert answers == [right("".join(program.symbols[t] for t in tokens)) for tokens in inputs]
+
+
+TEXTS = {"addition_decoder": "123+456=", "copy_decoder": "abc=", "scan_decoder": "jump twice =", "turing_decoder": ":"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_saved_networks_know_the_text(name: str, tmp_path: Path) -> None:
+    program, text = getattr(kl.library, name)(), TEXTS[name]
+    expected = said(program, text)
+    kl.compile(program).save(tmp_path / "net")
+    net = kl.load(tmp_path / "net", kl.Transformer)
+    assert net.run(text).text == expected and expected
+    assert net.run(text) == program.run(program.encode(text))
+    assert kl.certify(net, program=program).holds
 
 
 def test_addition_is_as_small_as_promised() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import struct
 
 import pytest
 
@@ -55,3 +56,13 @@ def test_random_damage_is_an_error_or_harmless():
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileError, match="cannot be read"):
         load_executable(tmp_path / "nowhere.elf")
+
+
+def test_a_segment_is_loaded_without_the_headers_of_the_file():
+    """A linker that is told only -Ttext lets the first segment begin with them, below the address."""
+    names, address = 52 + 32, 0x7FFFFFAC
+    program = struct.pack("<8I", 1, 0, address, address, 88, 88, 5, 4)
+    sections = bytes(40) + struct.pack("<10I", 0, 1, 6, 0x80000000, names, 4, 0, 0, 4, 0)
+    head = struct.pack("<HHIIIII", 2, 243, 1, 0x80000000, 52, 88, 0) + struct.pack("<6H", 52, 32, 1, 40, 2, 0)
+    found = read_executable(b"\x7fELF\1\1\1" + bytes(9) + head + program + b"code" + sections)
+    assert found.parts == ((0x80000000, b"code", 4),)

@@ -11,7 +11,8 @@ from kleene.machines.elf import Executable, load_executable
 from kleene.machines.riscv import BASE, ReferenceMachine, run_reference
 from kleene.machines.riscv_text import disassemble
 
-CONFORMANCE = sorted((DATA / "riscv" / "tests").glob("rv32ui-p-*"))
+CONFORMANCE = sorted((DATA / "riscv" / "tests").glob("rv32u?-p-*"))
+INSTRUCTIONS = {"rv32ui": "rv32i", "rv32um": "rv32im", "rv32ua": "rv32ima"}
 
 
 def assembled(*instructions: int) -> Executable:
@@ -23,7 +24,7 @@ def assembled(*instructions: int) -> Executable:
 @pytest.mark.parametrize("path", CONFORMANCE, ids=lambda path: path.name)
 def test_conformance(path):
     program = load_executable(path)
-    machine = ReferenceMachine(program, 1 << 16)
+    machine = ReferenceMachine(program, 1 << 16, instructions=INSTRUCTIONS[path.name[:6]])
     said = 0
     while not said and machine.steps < 100_000:
         machine.run(1000)
@@ -51,6 +52,14 @@ def test_a_program_waits_for_input():
     machine.feed(b"abc")
     machine.end_input()
     assert machine.run(10**8).output.startswith(b"ba7816bf")
+
+
+@pytest.mark.parametrize("address", [BASE + 2, 0x100])
+def test_atomics_address_words_of_memory(address):
+    machine = ReferenceMachine(assembled(0x00B5262F), instructions="rv32ima")  # amoadd.w a2, a1, (a0)
+    machine.set_register(10, address)
+    with pytest.raises(RangeError, match="the atomic instruction at 0x80000000 addresses"):
+        machine.run(1)
 
 
 def test_calls_of_the_environment():
@@ -85,6 +94,9 @@ def test_what_cannot_go_on_is_named(code, said):
         (0x4030D093, "srai ra, ra, 3"),
         (0x800005B7, "lui a1, 0x80000"),
         (0x02208133, "mul sp, ra, sp"),
+        (0x100625AF, "lr.w a1, (a2)"),
+        (0x02B5A62F, "amoadd.w.rl a2, a1, (a1)"),
+        (0x1EB5202F, "sc.w.aq.rl zero, a1, (a0)"),
         (0x00000073, "ecall"),
         (0xFFFFFFFF, ".word 0xffffffff"),
     ],

@@ -35,16 +35,16 @@ def test_every_row_comes_out_of_the_raw_runs(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DERIVED, ids=NAMES)
 def test_a_changed_run_changes_the_table(path: Path) -> None:
-    """The test above can fail: without its first run a table is another one."""
+    """The test above can fail: without one of its runs a table is another one."""
     made = RESULTS[path]
     experiment = protocol_of(made["experiment"])
     runs = {name: entry["result"] for name, entry in read_raw(raw_of(path)).items()}
-    changed = [
+    changed = (
         json.loads(json.dumps(experiment.derive(experiment.config(made["config"]["scale"]), rest)))
         for name in runs
         if (rest := {other: run for other, run in runs.items() if other != name})
-    ]
-    assert any(rows != made["rows"] for rows in changed) or len(runs) == 1
+    )  # one at a time: the first run that is left out is mostly enough
+    assert len(runs) == 1 or any(rows != made["rows"] for rows in changed)
 
 
 def test_results_without_raw_runs_say_so_and_are_not_judged() -> None:

@@ -57,6 +57,58 @@ def test_a_new_method_is_one_function(models):
         del TOKENS["loudest"]
 
 
+OWN = """
+import torch
+from kleene.evidence.methods import pairs, tokens
+
+@tokens("of a user: late")
+def late(reading, rng):
+    return torch.arange(len(reading))
+
+@pairs("of a user: noise")
+def noise(reading, rng):
+    return rng.random((len(reading), len(reading)))
+
+@tokens("of a user: short")
+def short(reading, rng):
+    return [1.0]
+
+@tokens("of a user: fails")
+def fails(reading, rng):
+    return 1 / 0
+
+def unregistered(reading, rng):
+    return [0.0] * len(reading)
+"""
+
+
+def test_a_users_method_in_a_file(models, tmp_path, monkeypatch):
+    (tmp_path / "own_methods.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    names = ["own_methods:late", f"{tmp_path}/own_methods.py:noise", "position"]
+    board = score(names, models / "compiled", seeds=3, keep=tmp_path / "kept")
+    rows = {(row["kind"], row["method"]): row for row in board.rows("level")}
+    assert rows["tokens", names[0]]["auroc"] == rows["tokens", "position"]["auroc"]
+    noise = [entry["words"] for entry in board.entries if entry["method"] == names[1]]
+    once = [entry["words"] for entry in board.entries if entry["method"] == "position" and entry["kind"] == "pairs"]
+    assert noise and noise == [3 * words for words in once]  # a method of a user may draw, so each seed counts
+    assert score(names, models / "compiled", seeds=3, keep=tmp_path / "kept").rows("level") == board.rows("level")
+    for name, message in {
+        "own_methods:short": r"gives numbers of shape \(1,\); this needs",
+        "own_methods:fails": "raises ZeroDivisionError: division by zero",
+        "own_methods:unregistered": "not registered; write @tokens",
+        "own_methods:other": "has no other",
+        "nowhere:other": "cannot be imported",
+    }.items():
+        with pytest.raises(kl.InputError, match=message):
+            score([name], models / "compiled", limit=1)
+    with pytest.raises(kl.InputError, match="there is one of this name"):
+        tokens("random")(lambda reading, rng: np.ones(len(reading)))
+    for methods in (TOKENS, PAIRS):
+        for name in [name for name in methods if name.startswith("of a user")]:
+            del methods[name]
+
+
 def test_methods_on_a_known_network():
     """The last symbol alone decides: what must hold of methods that measure what they say."""
     net = kl.compile(kl.regex("(a|b)*b", "ab"), to="lstm", dtype="float64")

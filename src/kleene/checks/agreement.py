@@ -6,7 +6,7 @@ import random as random_module
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from kleene.networks.trained.learned_mlp import LearnedTransformer
 from kleene.networks.transformer.model import Transformer
 
 MAX_EXHAUSTIVE = 50_000_000
+FEW_INPUTS, LITTLE_WORK = 20_000, 3e8  # inputs, and their tokens times weights, that run dense: nothing is compiled
 CHUNK = 512
 CLUSTER_CHUNK = 8 * CHUNK  # inputs of a call on a cluster
 
@@ -60,6 +61,7 @@ class Report:
     inputs: str
     counterexample: Disagreement | None = None
     layers: bool = True  # whether the numbers of layers were also compared
+    left_out: int = 0  # inputs on which the program raises an error, of networks that cannot raise
 
     @property
     def holds(self) -> bool:
@@ -73,6 +75,7 @@ class Report:
         agreed = f"{self.checked - self.mismatches:,} of {self.checked:,} inputs agree in outputs"
         agreed += " and layers" if self.layers else ""
         also = f" (on {self.raised:,} both raise the same error)" if self.raised else ""
+        also += f"; {self.left_out:,} more left out: the program raises an error there" if self.left_out else ""
         shown = f"\n  shortest disagreement: {self.counterexample}" if self.counterexample else ""
         return f"{what}\n{self._mostly_errors()}  {agreed}{also}{shown}"
 
@@ -94,6 +97,7 @@ class Report:
             "checked": self.checked,
             "mismatches": self.mismatches,
             "raised": self.raised,
+            "left_out": self.left_out,
             "compared_with": self.compared_with,
             "evaluator": self.evaluator,
             "inputs": self.inputs,
@@ -256,7 +260,8 @@ def compare(
         )
     longest = None if isinstance(network, SequenceRNN) else network.longest
     chosen, described = choose_inputs(reference.spec, inputs, lengths, random, seed, sample, longest)
-    evaluator = evaluator or (network.preferred_evaluator() if exact else "dense")
+    few, chosen = _is_little_work(network, chosen) if exact and evaluator is None else (not exact, chosen)
+    evaluator = evaluator or ("dense" if few else network.preferred_evaluator())
     # an encoder has its own number of layers, so only outputs are compared
     halts_alone = exact and network.config.shape == "encoder" and bool(reference.spec.halt)
     counted = exact and (not halts_alone or "layers" in (run or {}))
@@ -283,6 +288,7 @@ def compare(
         described,
         counterexample,
         layers=counted,
+        left_out=tally.left_out,
     )
 
 
@@ -313,7 +319,11 @@ class _Comparison:
                 tally.count(zip(chunk, expected, found))
             elif isinstance(self.network, SequenceRNN):
                 tally.count(_run_sequence(self.network, chunk, expected))
+            elif isinstance(self.network, StockModel):
+                tally.left_out += sum(not isinstance(wanted, Output) for wanted in expected)
+                tally.count(_run_stock(self.network, chunk, expected))
             else:
+                tally.left_out += sum(not isinstance(wanted, Output) for wanted in expected)
                 tally.count(_run_learned(self.network, chunk, expected))
         return tally
 
@@ -323,7 +333,7 @@ class _Tally:
 
     def __init__(self, layers: bool) -> None:
         self.layers = layers
-        self.checked = self.mismatches = self.raised = 0
+        self.checked = self.mismatches = self.raised = self.left_out = 0
         self.worst: tuple[tuple[int, tuple[int, ...]], Any, Any] | None = None
 
     def count(self, results: Iterable[tuple[list[int], Any, Any]]) -> None:
@@ -342,6 +352,7 @@ class _Tally:
         self.checked += other.checked
         self.mismatches += other.mismatches
         self.raised += other.raised
+        self.left_out += other.left_out
         if other.worst is not None and (self.worst is None or other.worst[0] < self.worst[0]):
             self.worst = other.worst
 
@@ -351,6 +362,16 @@ def _run_learned(network: Any, chunk: list[list[int]], expected: list[Any]) -> I
     for tokens, wanted, outputs in zip(chunk, expected, network.run_batch(chunk)):
         if isinstance(wanted, Output):
             yield tokens, wanted, Output(outputs, wanted.layers)
+
+
+def _run_stock(
+    network: StockModel, chunk: list[list[int]], expected: list[Any]
+) -> Iterator[tuple[list[int], Any, Any]]:
+    """(input, expected, found), as far as the model's length allows, without the inputs on which the program raises."""
+    for tokens, wanted, found in zip(chunk, expected, network.run_as_far(chunk)):
+        if isinstance(wanted, Output):
+            cut = len(tokens) + len(found) > network.length and len(found) < len(wanted)
+            yield tokens, Output(wanted[: len(found)] if cut else wanted, wanted.layers), Output(found, wanted.layers)
 
 
 def _run_sequence(
@@ -429,6 +450,13 @@ def choose_inputs(
         )
     every = (list(tokens) for size in sizes for tokens in product(range(spec.tokens), repeat=size))
     return every, f"all {total:,} inputs of {shown}"
+
+
+def _is_little_work(network: Any, inputs: Iterator[list[int]]) -> tuple[bool, Iterator[list[int]]]:
+    """Whether a layer of all inputs is less work than getting the sparse evaluator ready; and the inputs again."""
+    first = list(islice(inputs, FEW_INPUTS + 1))
+    weights = sum(parameter.numel() for parameter in network.parameters())
+    return len(first) <= FEW_INPUTS and sum(map(len, first)) * weights <= LITTLE_WORK, chain(first, inputs)
 
 
 def _check_lengths(spec: Spec, lengths: Iterable[int] | None, longest: int | None) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, show_word, words_of
-from kleene.errors import DidNotHalt, FileError, InputError, NotSupported, a_type
+from kleene.errors import DidNotHalt, FileError, InputError, NotSupported, a_type, counted
 from kleene.files import read_json, write_json
 from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.networks.rnn.exact import ExactRNN
@@ -101,7 +101,8 @@ def certify_rnn(rnn: ExactRNN, *, machine: DFA | None = None, limit: int = 1_000
     names = [dfa.name(q) for q in range(len(dfa))]
     label = names if len(set(names)) == len(dfa) else [f"q{q}" for q in range(len(dfa))]
     reasons = (
-        f"{len(relation):,} pairs of a state and a hidden vector are closed under {len(dfa.alphabet)} symbols",
+        f"{len(relation):,} pairs of a state and a hidden vector are closed under "
+        f"{counted(len(dfa.alphabet), 'symbol')}",
         "the output is 1 at accepting states and 0 at the others"
         if rnn.criterion == "one"
         else "the output is positive exactly at accepting states",

@@ -24,6 +24,7 @@ from kleene.machines.automata.dfa import DFA
 from kleene.machines.program import ProgramClass
 from kleene.machines.spec import Spec
 from kleene.machines.turing import TuringMachine
+from kleene.networks.stock.model import StockModel
 from kleene.networks.transformer.files import content_of
 from kleene.networks.transformer.model import Block, Transformer
 
@@ -46,7 +47,7 @@ class Certificate:
         return self.holds
 
     def __str__(self) -> str:
-        limit = "any length" if self.max_length is None else f"inputs of up to {self.max_length} tokens"
+        limit = "any length" if self.max_length is None else f"inputs of up to {self.max_length:,} tokens"
         head = (
             f"{self.program}: certified exact in {self.dtype} for {limit}"
             if self.holds
@@ -113,7 +114,7 @@ def certify_transformer(
     return certificate
 
 
-def about_words(net: Transformer) -> tuple[bool, str | None]:
+def about_words(net: Transformer | StockModel) -> tuple[bool, str | None]:
     """Whether a network that was compiled from an automaton accepts its words, by the updates that the checker proved;
     with a sentence that says so."""
     readers = {"words": _about_automaton, "tape": _about_tape, "chain": _about_chain}
@@ -122,7 +123,7 @@ def about_words(net: Transformer) -> tuple[bool, str | None]:
     return not failed, "; ".join(failed or [said for _, said in found]) or None
 
 
-def _about_automaton(net: Transformer) -> tuple[bool, str]:
+def _about_automaton(net: Transformer | StockModel) -> tuple[bool, str]:
     """Whether a network accepts the words of its automaton, with a sentence that says so."""
     words = net.description["words"]
     try:
@@ -139,7 +140,7 @@ def _about_automaton(net: Transformer) -> tuple[bool, str]:
     return True, f"these updates accept the words of the machine's {len(machine):,} states, for words of {length}"
 
 
-def _about_tape(net: Transformer) -> tuple[bool, str]:
+def _about_tape(net: Transformer | StockModel) -> tuple[bool, str]:
     """Whether a layer of a Turing machine's network is one step of the machine, with a sentence that says so."""
     tape = net.description["tape"]
     try:
@@ -152,7 +153,7 @@ def _about_tape(net: Transformer) -> tuple[bool, str]:
     return True, f"each layer is one step of {machine.name} on {tape['cells']:,} cells ({tried:,} neighbourhoods tried)"
 
 
-def _about_chain(net: Transformer) -> tuple[bool, str]:
+def _about_chain(net: Transformer | StockModel) -> tuple[bool, str]:
     """Whether the tokens of a Turing machine's decoder are the machine's steps, with a sentence that says so."""
     chain = net.description["chain"]
     try:
@@ -192,7 +193,7 @@ def as_saved(net: Transformer) -> checker.Saved:
     return checker.Saved(content, tensors, attributes)
 
 
-def saved_updates(net: Transformer, spec: Spec | None = None) -> Updates | Cycle:
+def saved_updates(net: Transformer | StockModel, spec: Spec | None = None) -> Updates | Cycle:
     """The guarded updates that are saved with a network."""
     spec = Spec.from_json(net.description["program"]) if spec is None else spec
     if not spec.cycle:

@@ -27,8 +27,8 @@ class Row:
     """A network of the machine, or the reason why there is none.
 
     depth: layers; the word's length for networks that read symbol by symbol. precision: the narrowest format with a
-    certificate. length: the longest word; None without a limit. proof: whether it is certified, or the theorem that
-    refuses.
+    certificate for the longest words. length: the longest word; None without a limit. proof: whether it is certified,
+    or the theorem that refuses.
     """
 
     network: str
@@ -135,7 +135,8 @@ def compare(
     >>> [row.network for row in table.rows if not row.holds]                   # parity, without negative numbers
     ['linear']
     """
-    if not lengths or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in lengths):
+    right = isinstance(lengths, Sequence) and all(isinstance(n, int) and not isinstance(n, bool) for n in lengths)
+    if not right or not lengths or min(lengths) < 1:
         raise InputError(f"compare: lengths={lengths!r}; lengths must be whole numbers of at least 1")
     given = machine.minimise() if isinstance(machine, NFA) else machine
     rows = []
@@ -161,12 +162,13 @@ def _row(machine: Any, name: str, target: str, options: dict[str, Any]) -> Row:
     except KleeneError as error:
         why = str(error).removeprefix("compile: ")
         return Row(name, shown, False, None, None, "", "", None, round(time.process_time() - start, 3), why)
-    precision, certificate = _proved(net)
+    limit = _limit(net, options)
+    precision, certificate = _proved(net, limit)
     proof = str(certificate) if certificate is not None else "no certificate"
     seconds = round(time.process_time() - start, 3)
     holds = certificate is not None and bool(certificate)
     parameters, nonzero = _sizes(net)
-    length = _limit(net, options)
+    length = _length(limit, certificate) if holds else limit
     return Row(name, shown, holds, parameters, nonzero, _depth(net), precision, length, seconds, _short(proof, holds))
 
 
@@ -210,8 +212,17 @@ def _limit(net: Any, options: dict[str, Any]) -> int | None:
     return int(found) if found is not None else getattr(getattr(net, "config", None), "max_length", None)
 
 
-def _proved(net: Any) -> tuple[str, Any]:
-    """The narrowest number format with a certificate, and that certificate; exact numbers need no format."""
+def _length(limit: int | None, certificate: Any) -> int | None:
+    """The longest words that a network reads and its certificate covers; None without a limit."""
+    found = [n for n in (limit, getattr(certificate, "max_length", None)) if n is not None]
+    return min(found, default=None)
+
+
+def _proved(net: Any, limit: int | None) -> tuple[str, Any]:
+    """The number format with a certificate for the longest words, the narrowest of several, and that certificate.
+
+    Exact numbers need no format.
+    """
     from kleene.checks.bisimulation import certify_rnn
     from kleene.checks.certificates import certify_transformer
     from kleene.checks.languages import certify_gated, certify_linear
@@ -237,12 +248,15 @@ def _proved(net: Any) -> tuple[str, Any]:
         certify = certify_linear
     elif isinstance(net, SequenceRNN):
         certify = certify_sequence
-    last = None
+    best, last = ("", None), None
     for dtype in FORMATS:
         try:
             last = certify(net, dtype=dtype)
         except NotSupported:
             continue
-        if last:
-            return dtype, last
-    return "", last
+        length = _length(limit, last)
+        if last and (best[1] is None or length is None or length > (_length(limit, best[1]) or 0)):
+            best = (dtype, last)
+        if last and length == limit:
+            break
+    return best if best[1] is not None else ("", last)

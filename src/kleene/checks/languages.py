@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -11,27 +10,26 @@ from typing import Any
 import numpy as np
 
 from kleene.checks.bisimulation import Report, chosen_words
+from kleene.checks.stock import decompile_stock
 from kleene.checks.turing_invariants import verify_decisions
 from kleene.common.alphabet import Word, show_word, words_of
 from kleene.decompilers import acceptor_to_dfa, linear_to_dfa
 from kleene.decompilers.gated_to_dfa import Saturated, reached
-from kleene.decompilers.linear_to_dfa import Whole, holds_weights, weighted_of
+from kleene.decompilers.linear_to_dfa import Whole, holds_weights
 from kleene.decompilers.rnn_to_dfa import reachable
 from kleene.decompilers.transformer_to_updates import decompile_transformer
-from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
+from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type, counted
 from kleene.machines.automata.dfa import DFA, as_dfa
 from kleene.machines.automata.weighted import WeightedAutomaton
-from kleene.machines.automata.weighted import from_json as weighted_from_json
 from kleene.machines.turing import Configuration, TuringMachine
-from kleene.networks.formats import PRECISION
 from kleene.networks.rnn.exact import ExactRNN
 from kleene.networks.rnn.gated import GatedRNN
-from kleene.networks.rnn.linear import DTYPES, LinearRNN
+from kleene.networks.rnn.linear import LinearRNN
 from kleene.networks.stock.acceptor import StockAcceptor
+from kleene.networks.stock.model import StockModel
 from kleene.networks.transformer.model import Transformer
 
 LIMIT = 1_000_000
-FORMATS = {name: PRECISION[dtype] for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,8 @@ class WordCertificate:
 
 def saved_machine(network: Any) -> DFA:
     """The automaton that a network was compiled from, as saved with it."""
-    about = network.description.get("words", {}) if isinstance(network, Transformer) else network.about
+    described = isinstance(network, (Transformer, StockModel))
+    about = network.description.get("words", {}) if described else network.about
     if "machine" not in about:
         raise InputError("certify: the network was not compiled from an automaton; pass machine=")
     return DFA.from_json(about["machine"], "the network's 'machine'")
@@ -108,7 +107,7 @@ def certify_gated(
     if problem is not None:
         return WordCertificate(False, saturated.name, (problem,))
     reasons: tuple[str, ...] = (
-        f"{len(found):,} hidden vectors are closed under {len(net.alphabet)} symbols",
+        f"{len(found):,} hidden vectors are closed under {counted(len(net.alphabet), 'symbol')}",
         f"every gate is saturated in each of them, {saturated.margin:.1f} beyond what {saturated.name} needs, with any "
         "rounding of the sums",
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
@@ -155,7 +154,9 @@ def certify_linear(
     - `tolerance`: for weights, the largest error; the certificate gives the longest words for which it is certain.
     """
     if isinstance(machine, WeightedAutomaton) or (machine is None and holds_weights(net)):
-        return _certify_weights(net, machine, dtype, tolerance)
+        from kleene.checks.weights import certify_weights
+
+        return certify_weights(net, machine, dtype, tolerance)
     wanted = saved_machine(net) if machine is None else as_dfa(machine)
     name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
     try:
@@ -167,7 +168,7 @@ def certify_linear(
     if problem is not None:
         return WordCertificate(False, name, (problem,))
     reasons = (
-        f"{len(found):,} hidden vectors are closed under {len(net.alphabet)} symbols",
+        f"{len(found):,} hidden vectors are closed under {counted(len(net.alphabet), 'symbol')}",
         f"all numbers are whole, and no sum is above {whole.largest:,}, which {name} holds exactly",
         "the kinds of the steps are closed under composition, so a parallel scan rounds nothing either",
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
@@ -190,7 +191,7 @@ def certify_acceptor(net: StockAcceptor, *, machine: DFA | None = None, limit: i
     if problem is not None:
         return WordCertificate(False, net.dtype, (problem,))
     reasons = (
-        f"{len(found):,} caches are closed under {len(net.alphabet)} symbols, number for number",
+        f"{len(found):,} caches are closed under {counted(len(net.alphabet), 'symbol')}, number for number",
         f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}"
         + (", all symbols in one batch" if net.batched else ""),
         f"their automaton accepts the words of the machine's {len(wanted):,} states",
@@ -198,60 +199,9 @@ def certify_acceptor(net: StockAcceptor, *, machine: DFA | None = None, limit: i
     return WordCertificate(True, net.dtype, reasons)
 
 
-def _certify_weights(net: LinearRNN, machine: Any, dtype: Any, tolerance: float) -> WordCertificate:
-    """Equal weights in exact rationals (Schützenberger), and the length up to which rounding stays small."""
-    name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
-    wanted = weighted_from_json(net.about["machine"], "the network's 'machine'") if machine is None else machine
-    kept = LinearRNN(net.alphabet, net.shapes, net.read_units, name)
-    kept.load_state_dict(net.state_dict())  # rounds to the format
-    found = weighted_of(kept)
-    word = wanted.distinguish(found)
-    if word is not None:
-        given = f"{wanted.weight(word)}, and the network's numbers give {found.weight(word)}"
-        reason = f"{show_word(word)} has the weight {given}"
-        return WordCertificate(False, name, (reason,))
-    length, said = weights_length(found, name, tolerance)
-    if length < 0:
-        return WordCertificate(False, name, (f"even the empty word's weight may be off by more than {tolerance}",))
-    reasons = ("every word has the weight that the machine gives it, in exact arithmetic (Schützenberger)", said)
-    return WordCertificate(True, name, reasons, max_length=None if length > FOR_EVER else length)
-
-
-FOR_EVER = 1 << 14  # symbols; bounds are not followed further
-
-
-def weights_length(automaton: WeightedAutomaton, dtype: str, tolerance: float) -> tuple[int, str]:
-    """The longest words whose weights a format computes to a tolerance, and why.
-
-    Sums of absolute values bound a weight and, times the number of roundings, its error, in whatever order a scan
-    multiplies. The largest matrix entries of all symbols bound every word of a length. Whole numbers are exact as long
-    as the bound fits the format.
-    """
-    unit = 2.0 ** -FORMATS[dtype]
-    parts = (automaton.initial, automaton.matrices, automaton.final)
-    whole = all(bool((part == np.round(part)).all()) for part in parts)
-    largest = np.abs(automaton.matrices).max(axis=0)
-    vector, final, size = np.abs(automaton.initial), np.abs(automaton.final), len(automaton)
-    length, step, power = -1, 0, np.eye(size)
-    while step <= FOR_EVER:
-        reach = float(vector @ final) * (1 + 1e-9)
-        within = max(reach, float(vector.max(initial=0)), float(power.max())) * (1 + 1e-9)
-        roundings = (step + 1) * (size + 2) * unit
-        exact = whole and within * size <= 1 / unit
-        if not exact and (roundings > 0.1 or not math.isfinite(reach) or 1.2 * roundings * reach > tolerance):
-            break
-        length = step
-        after, powers = vector @ largest, power @ largest
-        if np.array_equal(after, vector) and np.array_equal(power, powers) and exact:
-            return FOR_EVER + 1, f"whole numbers up to {reach:,.0f}, which {dtype} holds exactly"
-        vector, power, step = after, powers, step + 1
-    said = f"rounding in {dtype} changes a weight by {tolerance:g} at most up to {length:,} symbols"
-    return length, f"whole numbers; {said}" if whole else said
-
-
 def _longest(thing: Any) -> int | None:
     """The longest words that a network reads; None without a limit."""
-    words = thing.description.get("words", {}) if isinstance(thing, Transformer) else {}
+    words = thing.description.get("words", {}) if isinstance(thing, (Transformer, StockModel)) else {}
     length: int | None = words.get("length")
     return length
 
@@ -293,16 +243,22 @@ def _(net: LinearRNN, limit: int) -> DFA:
 
 
 @automaton_of.register
+def _(net: StockModel, limit: int) -> DFA:
+    dfa: DFA = decompile_stock(net, to="dfa")
+    return dfa
+
+
+@automaton_of.register
 def _(net: StockAcceptor, limit: int) -> DFA:
     return acceptor_to_dfa.reached(net, limit)
 
 
 def _decides(network: Any) -> bool:
     """Whether a transformer runs a Turing machine."""
-    return isinstance(network, Transformer) and bool(network.description.keys() & {"tape", "chain"})
+    return isinstance(network, (Transformer, StockModel)) and bool(network.description.keys() & {"tape", "chain"})
 
 
-def _saved_turing(network: Transformer) -> TuringMachine:
+def _saved_turing(network: Transformer | StockModel) -> TuringMachine:
     about = network.description.get("tape") or network.description["chain"]
     return TuringMachine.from_json(about["machine"], "the network's 'machine'")
 
@@ -321,10 +277,16 @@ def verify_networks(
 ) -> Report:
     """Compare a network with the automaton saved with it (None), with another machine, or with another network: by
     default on all words at once, through the automata of their weights; or on chosen words."""
+    chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "length": length}
     if _decides(network):
         machine = _saved_turing(network) if other is None else other
-        chosen: dict[str, Any] = {"inputs": inputs, "lengths": lengths, "random": random, "length": length}
         return verify_decisions(machine, network, **chosen, seed=seed, progress=progress)
+    if isinstance(other, WeightedAutomaton) or any(
+        isinstance(x, LinearRNN) and holds_weights(x) for x in (network, other)
+    ):
+        from kleene.checks.weights import verify_weights
+
+        return verify_weights(network, other, **chosen, seed=seed, progress=progress)
     machine = saved_machine(network) if other is None else other
     if not hasattr(machine, "accepts_batch"):
         raise NotSupported(f"verify: cannot compare {a_type(network)} with {a_type(machine)}")

@@ -69,9 +69,10 @@ class TableCertificate:
 def certify_memoriser(
     net: Memoriser, *, table: InstructionTable | None = None, dtype: str | torch.dtype | None = None
 ) -> TableCertificate:
-    """Show for every entry that one logit is the largest, in any order of summation: every value comes with a bound on
-    its rounding error (Higham's γ). With `table`, that it is the table's.
+    """Show for every entry that the table's logit is the largest, in any order of summation: every value comes with a
+    bound on its rounding error (Higham's γ).
 
+    table: the table; by default the one that was saved with the network.
     dtype: the number format to look at; by default the network's own.
     """
     name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
@@ -79,7 +80,7 @@ def certify_memoriser(
         raise NotSupported(f"certify: a memoriser cannot be in {name}; it is in {' or '.join(FORMATS)}")
     program = np.repeat(np.arange(len(net.names)), net.lengths)
     instruction = np.concatenate([np.arange(length) for length in net.lengths])
-    wanted = None
+    wanted = None if net.table is None else net.table.cpu().numpy()
     if len(net.fields) != len(net.networks):
         return TableCertificate(False, name, 0, 0.0, ("there is not one network for each operand",))
     if table is not None:
@@ -89,6 +90,8 @@ def certify_memoriser(
             return TableCertificate(False, name, 0, 0.0, ("the table has other operands, or in another order",))
         wanted = table.entries()[2]
     inputs = np.stack([instruction, program], axis=-1).astype(np.float64)
+    if wanted is not None and wanted.shape != (len(inputs), len(net.fields)):
+        return TableCertificate(False, name, 0, 0.0, ("the table that it holds has another size",))
     margin, exact = float("inf"), True
     for column, (field, network) in enumerate(zip(net.fields, net.networks)):
         layers = [layer for layer in network.children() if isinstance(layer, torch.nn.Linear)]
@@ -96,6 +99,9 @@ def certify_memoriser(
         for begin in range(0, len(inputs), chunk):
             logits, error, whole = _bounded(layers, inputs[begin : begin + chunk], name)
             exact = exact and whole
+            if not np.isfinite(error).all():
+                why = f"'{field}' has a sum that is not a number, or that {name} cannot hold"
+                return TableCertificate(False, name, 0, 0.0, (why,))
             best = logits.argmax(axis=1)
             where = np.arange(len(best))
             ahead = logits[where, best][:, None] - logits - (error[where, best][:, None] + error)
@@ -116,7 +122,7 @@ def certify_memoriser(
     shown = (
         f"each of {count:,} operands is the largest logit, ahead of the next by {margin:g} beyond rounding",
         f"{sums} ({name})",
-        "they are the operands of the table" if table is not None else "no table to compare with: pass table=",
+        "no table to compare with: pass table=" if wanted is None else "they are the operands of the table",
     )
     return TableCertificate(True, name, count, margin, shown)
 

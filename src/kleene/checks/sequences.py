@@ -70,7 +70,8 @@ def certify_sequence(
         reasons.append(
             f"the machine is that of {program.spec.name}, found by exploring what its heads can read to their left"
         )
-    return WordCertificate(True, name, tuple(reasons))
+    about = net.about.get("program")
+    return WordCertificate(True, name, tuple(reasons), about.get("positions") if isinstance(about, dict) else None)
 
 
 def _other_run(net: SequenceRNN, program: ProgramClass, symbols: tuple[str, ...]) -> str | None:

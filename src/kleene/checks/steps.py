@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.output import check_layers
-from kleene.errors import InputError
+from kleene.errors import InputError, counted
 from kleene.lowering.decisions import Branch
 from kleene.lowering.execution import execute, ways_through
 from kleene.lowering.forms import Form, Number
@@ -140,7 +140,7 @@ def _check_declarations(spec: Spec, given: Spec, layers: int | None) -> None:
 def _runs(spec: Spec, layers: int | None) -> str:
     """How long a program runs, in words."""
     if layers is not None or not spec.halt:
-        return f"for {spec.layers if layers is None else layers} layers"
+        return f"for {counted((spec.layers if layers is None else layers) or 0, 'layer')}"
     return f"until {', '.join(f'{n} = {spec.kinds[n].values[i]}' for n, i in sorted(spec.halt.items()))}"
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from kleene.checks.certificates import Certificate
+from kleene.checks.certificates import Certificate, about_words, saved_updates
 from kleene.checks.steps import certify_step
 from kleene.checks.stock_checker import check_stock
 from kleene.checks.stock_tensors import StockSaved
-from kleene.errors import InputError, NotSupported
-from kleene.lowering.updates import Cycle, Updates
+from kleene.decompilers.transformer_to_dfa import described, read_automaton
+from kleene.decompilers.transformer_to_turing import read_turing
+from kleene.errors import InputError, NotExact, NotSupported
 from kleene.machines.program import ProgramClass
-from kleene.machines.spec import Spec
 from kleene.networks.stock.files import content_of
 from kleene.networks.stock.model import StockModel
 from kleene.networks.transformer.model import DTYPES
@@ -38,11 +38,12 @@ def certify_stock(
         raise NotSupported(f"stock models have certificates in float32 and bfloat16, not {name!r}")
     verdict = check_stock(as_saved(net, name), name)
     reasons = (f"proved: {verdict.statement}", *map(str, verdict.lemmas)) if verdict.holds else (verdict.reason or "",)
+    right, words = about_words(net) if verdict.holds else (True, None)
     step = None
     if program is not None and verdict.holds:
         step = certify_step(program, updates=saved_updates(net), layers=layers)
     return Certificate(
-        verdict.holds and (step is None or step.holds),
+        verdict.holds and right and (step is None or step.holds),
         name,
         verdict.max_length,
         reasons,
@@ -50,7 +51,29 @@ def certify_stock(
         verdict.statement,
         verdict.lemmas,
         step,
+        words,
     )
+
+
+def decompile_stock(net: StockModel, *, to: str = "updates") -> Any:
+    """The guarded updates that the tensors are proved to compute, or the machine of these updates.
+
+    to: "updates"; "dfa" or "regex" for a model that was compiled from an automaton, "turing" from a Turing machine.
+    """
+    if to not in ("updates", "dfa", "regex", "turing"):
+        raise NotSupported(f"decompile: to={to!r}; it must be 'updates', 'dfa', 'regex' or 'turing'")
+    verdict = check_stock(as_saved(net, str(net.dtype).removeprefix("torch.")), str(net.dtype).removeprefix("torch."))
+    if not verdict.holds:
+        raise NotExact(f"{net.name}: the tensors are not proved to compute the saved updates ({verdict.reason})")
+    updates = saved_updates(net)
+    if to == "updates":
+        return updates
+    if to == "turing":
+        if "chain" not in net.description:
+            raise NotSupported("decompile: to='turing' needs a network of a Turing machine")
+        return read_turing(net.description, updates)
+    dfa = read_automaton(described(net.description.get("words")), updates).minimise()
+    return dfa if to == "dfa" else dfa.to_regex()
 
 
 def as_saved(net: StockModel, dtype: str) -> StockSaved:
@@ -58,12 +81,3 @@ def as_saved(net: StockModel, dtype: str) -> StockSaved:
     content: Any = json.loads(json.dumps(content_of(net, "")))
     tensors = {name: t.detach().cpu().to(DTYPES[dtype]).double().numpy() for name, t in net.tensors.items()}
     return StockSaved(json.loads(json.dumps(net.config)), content, tensors)
-
-
-def saved_updates(net: StockModel) -> Updates | Cycle:
-    """The guarded updates that are saved with a model."""
-    spec = Spec.from_json(net.description["program"])
-    if not spec.cycle:
-        return Updates.from_json(spec, net.description["updates"])
-    parts = [Updates.from_json(part, said["updates"]) for part, said in zip(spec.by_layer, net.description["cycle"])]
-    return Cycle(spec, tuple(parts))

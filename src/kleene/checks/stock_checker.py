@@ -506,11 +506,14 @@ def copies_of(model: Model, attention: Attention, names: list[list[str]], here: 
         none += written.T @ values.first
     for name, head in here.items():
         source, target = layout[head.value], layout[name]
-        wanted = np.zeros((target.size, model.dims))
-        wanted[np.arange(target.size), np.arange(source.start, source.start + source.size)] = 1
         what = f"the head '{name}' of layer {index}"
-        need((total[target.slice] == wanted).all(), f"{what} does not copy '{head.value}'")
         default = checker.default_code(head, target.size)
+        further = target.size - source.size  # "none" is a further value, which only the first token gives
+        wider = further > 0 and source.coding == target.coding == "one-hot"
+        need(further == 0 or wider, f"{what} has other values than '{head.value}'")
+        wanted = np.zeros((target.size, model.dims))
+        wanted[np.arange(source.size), np.arange(source.start, source.start + source.size)] = 1
+        need((total[target.slice] == wanted).all(), f"{what} does not copy '{head.value}'")
         need((none[target.slice] == default).all(), f"{what} does not have its default at the first token")
     return sum(layout[name].size for name in here)
 
@@ -891,6 +894,7 @@ def prove_choices(model: Model, found: Linear, choices: str, s: checker.Segment)
 def prove_files(model: Model) -> dict[str, Any]:
     """Generation is greedy and stops where the program does; the tokenizer has its symbols and the first token."""
     files, program = model.saved.files, model.description["program"]
+    need(model.saved.config.get("eos_token_id") == program["stop"], "the config has another token for the end")
     if files is None:
         return {"files": 0}
     made, tokenizer = files["generation_config.json"], files["tokenizer.json"]

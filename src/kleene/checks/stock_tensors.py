@@ -30,7 +30,9 @@ whole: Rule = lambda value: type(value) is int and value >= 1  # noqa: E731
 token: Rule = lambda value: value is None or (type(value) is int and value >= 0)  # noqa: E731
 small: Rule = lambda value: isinstance(value, float) and 0 <= value <= 1e-9  # noqa: E731
 
-ENDS = {"bos_token_id": token, "pad_token_id": token, "eos_token_id": token, "use_cache": anything, "dtype": anything}
+flag: Rule = lambda value: type(value) is bool  # noqa: E731
+
+ENDS = {"bos_token_id": token, "pad_token_id": token, "eos_token_id": token, "use_cache": flag, "dtype": anything}
 ROTARY: dict[str, Any] = {
     "vocab_size": whole,
     "hidden_size": whole,

@@ -15,6 +15,7 @@ from kleene.machines.turing import Configuration, TuringMachine
 from kleene.networks.rnn.decider import ANSWERS, END, NUL, Decider, code
 from kleene.networks.rnn.gated import GatedRNN
 from kleene.networks.rnn.matrix import Vector
+from kleene.networks.stock.model import StockModel
 from kleene.networks.transformer.model import Transformer
 
 
@@ -100,7 +101,7 @@ def _letters(thing: Any) -> tuple[str, ...]:
         return tuple(thing.input_alphabet or ())
     if isinstance(thing, Decider):
         return tuple(letter for letter in thing.alphabet if letter not in (END, NUL))
-    if isinstance(thing, Transformer) and thing.description.keys() & {"tape", "chain"}:
+    if isinstance(thing, (Transformer, StockModel)) and thing.description.keys() & {"tape", "chain"}:
         return tuple((thing.description.get("tape") or thing.description["chain"])["alphabet"])
     if isinstance(thing, GatedRNN) and "turing" in thing.about:
         return thing.alphabet
@@ -111,7 +112,7 @@ def _letters(thing: Any) -> tuple[str, ...]:
 
 def _room(thing: Any, word: Word, max_steps: int) -> int:
     """The number of steps that fit: a decoder writes a token per step, then its answer."""
-    chain = thing.description.get("chain") if isinstance(thing, Transformer) else None
+    chain = thing.description.get("chain") if isinstance(thing, (Transformer, StockModel)) else None
     return max_steps if chain is None else max(0, min(max_steps, chain["length"] - len(word) - 2))
 
 

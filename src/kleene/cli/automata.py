@@ -30,7 +30,7 @@ def verify_words(
     options: dict[str, Any] = {} if lengths is None else {"lengths": lengths}
     options |= {} if random is None else {"random": random, "seed": seed}
     second: Any = verbs.load(other) if other is not None and _kind(other) is not None else None
-    saved: Any = verbs.load(name) if _is_rnn(name) or (second is not None and _kind(name) is not None) else None
+    saved: Any = verbs.load(name) if _reads_words(name, second) else None
     machine: Any = find_machine(name) if other is None and saved is None else None
     if saved is None and machine is None:
         return None
@@ -112,6 +112,19 @@ def _kind(folder: str) -> str | None:
     content = read_json(path) if path.is_file() else None
     kind = content.get("kind") if isinstance(content, dict) else None
     return kind if isinstance(kind, str) else None
+
+
+def _reads_words(folder: str, other: Any) -> bool:
+    """Whether a folder's network is compared on words: it holds a machine, or `other` is a network, too."""
+    return _is_rnn(folder) or _holds_machine(folder) or (other is not None and _kind(folder) is not None)
+
+
+def _holds_machine(folder: str) -> bool:
+    """Whether a folder holds a transformer that was compiled from an automaton or a Turing machine."""
+    path = Path(folder) / "kleene.json"
+    content = read_json(path) if path.is_file() else None
+    description = content.get("description") if isinstance(content, dict) else None
+    return isinstance(description, dict) and bool(description.keys() & {"words", "tape", "chain"})
 
 
 def _is_rnn(folder: str) -> bool:
@@ -345,12 +358,14 @@ def _answer_lines(dfa: Any, asked: dict[str, Any], compared: dict[str, Any]) -> 
 
 def decompile_to_regex(name: str, net: Any, to: str, output: Path | None, as_json: bool) -> None:
     """`kleene decompile DIR --to regex`: the automaton of a network as a pattern, with what is known of it."""
+    from kleene import verbs
     from kleene.files import write_text
 
     if to != "regex":
         raise InputError(f"--to {to}: it must be regex")
     with busy(f"decompiling {name}", as_json):
-        dfa = read_network(net)
+        holds = "words" in (getattr(net, "description", None) or {})
+        dfa: Any = verbs.decompile(net, to="dfa") if holds else read_network(net)
         if not hasattr(dfa, "to_regex"):
             raise InputError(f"{name}: it holds no finite automaton, so there is no regular expression")
         pattern = dfa.to_regex()
@@ -487,7 +502,9 @@ def tm(
             help="The input; by default the one in the file, or the empty word; - reads inputs, one per line."
         ),
     ] = None,
-    max_steps: Annotated[int, typer.Option(help="Steps of the machine, at most.")] = STEPS,
+    max_steps: Annotated[
+        int, typer.Option("--max-steps", "--steps", min=0, help="Steps of the machine, at most.")
+    ] = STEPS,
     form: Annotated[str, typer.Option(help="compact or literal (the chapter's construction).")] = "compact",
     evaluator: Annotated[str, typer.Option(help="patterns (fast) or plain; both are exact.")] = "patterns",
     tape: Annotated[bool, typer.Option("--tape", help="Also show the tape.")] = False,
@@ -554,7 +571,10 @@ def _turing_machine(file: str) -> Any:
     from kleene.library.turing_machines import MACHINES
 
     if Path(file).exists() or Path(file).suffix:
-        return kl.TuringMachine.load(file)
+        found = find_machine(file)
+        if found is not None and not isinstance(found, kl.TuringMachine):
+            raise InputError(f"{file}: holds {a_type(found)}, not a Turing machine; kleene run {file} WORD runs it")
+        return kl.TuringMachine.load(file) if found is None else found
     machine = turing_machine(file)
     if machine is None:
         names = ", ".join(MACHINES)

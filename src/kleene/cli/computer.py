@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kleene.cli import AsJson, app, busy, finish, print_json
+from kleene.cli.words import complete_one_of
 from kleene.errors import DidNotHalt, FileError, InputError
 
 if TYPE_CHECKING:
@@ -42,7 +43,13 @@ def read_program(name: str, dialect: DialectName | Dialect) -> Any:
     epilog="Example: kleene subleq life, or echo '2 2 + . cr bye' | kleene subleq subleq.dec --on transformer",
 )
 def subleq_command(
-    program: Annotated[str, typer.Argument(help="A file (.dec cells, .subleq assembly, bytes) or a library program.")],
+    program: Annotated[
+        str,
+        typer.Argument(
+            help="A file (.dec cells, .subleq assembly, bytes) or a library program.",
+            autocompletion=lambda incomplete: complete_one_of(library_programs(), incomplete),
+        ),
+    ],
     dialect: Annotated[str, typer.Option(help="eforth (16 bits), esolang, alta or paper.")] = "eforth",
     on: Annotated[str, typer.Option(help="transformer, or reference: the plain interpreter.")] = "transformer",
     evaluator: Annotated[
@@ -52,7 +59,9 @@ def subleq_command(
             "for the reference: numba, plain."
         ),
     ] = None,
-    steps: Annotated[int, typer.Option(min=0, help="Stop after this many instructions.")] = 100_000_000,
+    steps: Annotated[
+        int, typer.Option("--steps", "--max-steps", min=0, help="Stop after this many instructions.")
+    ] = 100_000_000,
     bits: Annotated[
         int | None, typer.Option(min=3, max=16, help="The word size of the transformer, 3 to 16 (default).")
     ] = None,

@@ -127,10 +127,12 @@ def _explain_machine(
     try:
         found = explain_machine(machine, word, distribution=drawn, position=given["position"])
     except NotSupported as error:  # too many words to draw, or some have no output
-        if as_json or drawn is not None or given["position"] is not None:
+        if drawn is not None or given["position"] is not None:
             raise
-        typer.echo(f"No exact effects: {error}. The run itself:\n\n{_run_of(machine, word, program)}")
-        return None
+        run = _run_of(machine, word, program)
+        if as_json:
+            return print_json({"no_exact_effects": str(error), **run.to_json()})
+        return typer.echo(f"No exact effects: {error}. The run itself:\n\n{run}")
     print_json(found.to_dict()) if as_json else typer.echo(str(found))
 
 

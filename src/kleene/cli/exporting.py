@@ -118,6 +118,8 @@ def _said(to: Target, made: Any) -> str:
             f"; {n['layers']} layers as {made.config['n_layers']} blocks, inputs of up to {n['length']} tokens after "
             f"the sink, which is token {n['sink_token']}"
         )
+    if to is Target.circuit and "class" in made:  # a stock model
+        return f"; {len(made['residual'])} dimensions, {len(made['layers'])} layers"
     if to is Target.circuit:
         return f"; {len(made['nodes'])} nodes, {len(made['edges'])} edges"
     if to is Target.onnx:

@@ -8,6 +8,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,15 @@ def find_program(name: str, wanted: str = "program") -> ProgramClass:
         return _made(plain, programs[plain], parameters)
     if "/" in plain or Path(plain).exists():
         raise FileError(f"{plain}: not a program; give a Python file and a name in it, as path/to/file.py:Name")
-    raise InputError(f"there is no {wanted} '{plain}'; {_hint(plain, programs)}")
+    raise InputError(f"there is no {wanted} '{plain}'; {_in_python(name) or _hint(plain, programs)}")
+
+
+def _in_python(name: str) -> str:
+    """What somebody meant by `file:Name`, `file.Name` or `file` where there is a file `file.py`."""
+    for path, inside in ((name, ""), name.rpartition(":")[::2], name.rpartition(".")[::2]):
+        if path and Path(f"{path}.py").is_file():
+            return f"did you mean {path}.py{f':{inside}' if inside else ''}?"
+    return ""
 
 
 def _hint(name: str, programs: Mapping[str, Any]) -> str:
@@ -131,7 +140,9 @@ def _from_file(path: str, name: str | None) -> Any:
     module = _imported(Path(path))
     programs = [key for key, thing in vars(module).items() if isinstance(thing, ProgramClass) and thing is not Program]
     makers = [key for key, t in vars(module).items() if inspect.isfunction(t) and t.__module__ == module.__name__]
-    offered = ", ".join([*programs, *makers]) or "none"
+    offered = ", ".join([*programs, *makers])
+    if not offered:
+        raise InputError(f"{path}: holds no program; a program is a class made from kl.Program")
     if not name and len(programs) == 1 and not makers:
         return vars(module)[programs[0]]
     if not name:
@@ -245,12 +256,11 @@ def read_tokens(machine: Any, text: str) -> list[int]:
     named = getattr(machine, "spec", None) or getattr(machine, "config", None)
     name = str(getattr(named, "name", None) or getattr(machine, "name", "the network"))
     listed = text.strip()
-    encode = getattr(machine, "encode", None)
+    encode, declared = getattr(machine, "encode", None), getattr(getattr(machine, "spec", None), "text", None)
     if listed[:1] == "[" and listed[-1:] == "]" and NUMBERS.fullmatch(listed[1:-1]):
         return [int(word) for word in listed[1:-1].replace(",", " ").split()]
     if encode is not None and (isinstance(machine, ProgramClass) or _names_tokens(machine)):
-        return _encoded(name, encode, text)
-    declared = getattr(getattr(machine, "spec", None), "text", None)
+        return _encoded(name, encode, text, "" if declared is None else declared.plain(text))
     if declared is not None:
         return _encoded(name, lambda given: declared.encode(given, name), text)
     if not listed or listed == "[]":
@@ -281,10 +291,14 @@ def read_word(machine: Any, arguments: Sequence[str]) -> str | list[str]:
     return " ".join(arguments).split()
 
 
-def _encoded(name: str, encode: Callable[[str], Sequence[int]], text: str) -> list[int]:
+def _encoded(name: str, encode: Callable[[str], Sequence[int]], text: str, plain: str = "") -> list[int]:
+    """The tokens of a text. `plain`: the text without the marks that pages and traces show, such as ^ and =."""
     try:
         return list(encode(text))
     except KleeneError as error:
+        if plain and plain != text:
+            with suppress(KleeneError):
+                return list(encode(plain))
         raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}; write tokens as [2,1,0]") from None
     except Exception as error:
         raise InputError(f"{name}: encode raises {type(error).__name__}: {error} for the input '{text}'") from None

@@ -436,6 +436,10 @@ def compile_program(
     shape: Annotated[Shape | None, typer.Option(help="By default the shape that fits the program.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="The number of layers of an encoder.")] = None,
     length: Annotated[int | None, typer.Option(min=1, help="The longest input, where the network has a limit.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Pad to a shape (--to llama …): llama-3.2-1b, gpt2 …, or width=768,layers=12.")
+    ] = None,
+    spare: Annotated[str | None, typer.Option(metavar="zero|random", help="The weights that --size leaves.")] = None,
     depth: Annotated[Depth | None, typer.Option(help="An automaton's transformer: how its layers grow.")] = None,
     transitions: Annotated[Transitions | None, typer.Option(help="An automaton's linear RNN: its matrices.")] = None,
     tape: Annotated[int | None, typer.Option(min=1, help="A Turing machine's network: the number of cells.")] = None,
@@ -458,6 +462,7 @@ def compile_program(
         check_folder(output)
     given = {
         **{"to": to, "lowering": lowering, "shape": shape, "layers": layers, "length": length, "dtype": dtype},
+        **{"size": read_shape(size), "spare": spare},
         **{"depth": depth, "transitions": transitions, "tape": tape, "method": method},
     }
     options: dict[str, Any] = {
@@ -466,7 +471,8 @@ def compile_program(
     if not isinstance(machine, ProgramClass):
         for key in [*(key for key in ("lowering", "shape") if key in options), *(["report"] if report else [])]:
             raise InputError(f"--{key}: only for attention programs; {program} holds {a_type(machine)}")
-    if isinstance(machine, ProgramClass) and layers is not None and shape is not Shape.encoder:
+    own = to in (None, "transformer")
+    if isinstance(machine, ProgramClass) and own and layers is not None and shape is not Shape.encoder:
         raise InputError(f"--layers {layers}: only for an encoder; add --shape encoder")
     with busy("importing torch", as_json):
         import torch  # noqa: F401  (it is no part of the time that compiling takes)
@@ -484,6 +490,16 @@ def compile_program(
     if costs is not None:
         show(f"\n{costs}\n")
     show(f"saved in {output}" if output is not None else "not saved; use -o DIR to save it")
+
+
+def read_shape(text: str | None) -> str | dict[str, int] | None:
+    """The name of a shape, or sizes as `width=768,layers=12`."""
+    if text is None or "=" not in text:
+        return text
+    parts = [part.partition("=") for part in text.split(",")]
+    if any(not value.strip().isdecimal() for _, _, value in parts):
+        raise InputError(f"--size {text}: give sizes as whole numbers, as in width=768,layers=12")
+    return {name.strip(): int(value) for name, _, value in parts}
 
 
 def save_network(net: Any, folder: Path, name: str, as_json: bool) -> None:
@@ -523,7 +539,11 @@ def sizes_text(net: Any) -> str:
     sizes = sizes_of(net).get("sizes", {})
     if type(net).__name__ == "StockModel":
         named = {"layers": "layers", **named, "parameters": "parameters", "bytes": "bytes"}
-    return ", ".join(f"{sizes[key]:,} {name}" for key, name in named.items() if key in sizes)
+    return ", ".join(
+        f"{sizes[key]:,} {name.removesuffix('s') if sizes[key] == 1 else name}"
+        for key, name in named.items()
+        if key in sizes
+    )
 
 
 def explain_size(program: ProgramClass) -> Any:

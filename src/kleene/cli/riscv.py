@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kleene.cli import AsJson, app, busy, print_json
+from kleene.cli.words import complete_one_of
 from kleene.errors import InputError
 
 MOST_SHOWN = 2_000  # instructions on a page
@@ -21,15 +22,33 @@ FIRST, LATER = 30_000, 1_000_000  # instructions between two looks at the output
     context_settings={"allow_interspersed_args": True},
 )
 def riscv_command(
-    program: Annotated[str, typer.Argument(help="An ELF file for RV32I, a C file, or a program of the library.")],
+    program: Annotated[
+        str,
+        typer.Argument(
+            help="An ELF file, a C file, or a program of the library; or an image.",
+            autocompletion=lambda incomplete: _completed(incomplete),
+        ),
+    ],
     arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
     on: Annotated[str, typer.Option(help="transformer, or reference: the plain interpreter.")] = "transformer",
     evaluator: Annotated[
         str | None,
         typer.Option(help="For the transformer: lanes (with a C compiler), lanes-numba, lookup, rows, dense."),
     ] = None,
-    steps: Annotated[int, typer.Option(min=0, help="Stop after this many instructions.")] = 10_000_000_000,
-    memory: Annotated[int, typer.Option(help="Bytes of memory, a power of two.")] = 1 << 18,
+    steps: Annotated[
+        int, typer.Option("--steps", "--max-steps", min=0, help="Stop after this many instructions.")
+    ] = 10_000_000_000,
+    memory: Annotated[
+        int | None, typer.Option(help="Bytes of memory, a power of two. [default: 2^18; with --device-tree 2^24]")
+    ] = None,
+    instructions: Annotated[
+        str | None,
+        typer.Option(help="rv32i, rv32im or rv32ima. [default: rv32i; with --device-tree rv32ima]"),
+    ] = None,
+    device_tree: Annotated[
+        str | None,
+        typer.Option(help="A .dtb file: PROGRAM is the image of an operating system, and runs on a board."),
+    ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also run the reference; compare registers and memory as it goes.")
     ] = False,
@@ -39,7 +58,7 @@ def riscv_command(
     trace: Annotated[bool, typer.Option("--trace", help="Print every instruction (to standard error).")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a RISC-V program (RV32I). It reads standard input and writes standard output; its exit code is passed on.
+    """Run a RISC-V program. It reads standard input and writes standard output; its exit code is passed on.
 
     At the end, say how many instructions ran, how fast, and on which evaluator.
     """
@@ -47,13 +66,12 @@ def riscv_command(
         raise InputError(f"--on {on}: unknown; use 'transformer' or 'reference'")
     if on == "reference" and evaluator not in (None, "numba"):
         raise InputError(f"--evaluator {evaluator}: the reference has only numba")
-    from kleene.drivers.riscv_programs import find_program
     from kleene.machines.riscv import ReferenceMachine
 
-    found, given = find_program(program), tuple(arguments or ())
+    asked = _asked(program, tuple(arguments or ()), memory, instructions, device_tree)
     with busy("getting ready", quiet=as_json):
-        machine = _machine(found, memory, given, on, evaluator)
-        reference = ReferenceMachine(found, memory, given) if compare else None
+        machine = _machine(asked, on, evaluator)
+        reference = ReferenceMachine(*asked) if compare else None
     if page is not None:
         _write_page(page, program, machine, min(steps, MOST_SHOWN))
         return
@@ -80,9 +98,15 @@ def riscv_command(
         raise typer.Exit(1)
     if result.why == "exit":
         raise typer.Exit(result.code or 0)
-    if not compare:
+    if not compare and result.why != "idle":
         print(f"kleene: {program}: ends with '{result.why}' at pc {result.counter:#x}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _completed(incomplete: str) -> list[str]:
+    from kleene.drivers.riscv_programs import library_programs
+
+    return complete_one_of(library_programs(), incomplete)
 
 
 def _write_page(path: str, name: str, machine: Any, steps: int) -> None:
@@ -121,17 +145,34 @@ def _tell(told: dict[str, Any], differs: str, as_json: bool) -> None:
         print(f"the reference {differs or agrees}", file=sys.stderr)
 
 
-def _machine(found: Any, memory: int, arguments: tuple[str, ...], on: str, evaluator: str | None) -> Any:
+def _asked(
+    program: str, arguments: tuple[str, ...], memory: int | None, instructions: str | None, device_tree: str | None
+) -> tuple[Any, int, tuple[str, ...], str, bytes | None]:
+    """The program, its computer and its surroundings."""
+    from kleene.drivers.riscv_programs import find_program, load_image
+    from kleene.machines.elf import read_limited
+    from kleene.machines.riscv import INSTRUCTIONS
+
+    if instructions is not None and instructions not in INSTRUCTIONS:
+        raise InputError(f"--instructions {instructions}: unknown; use {', '.join(INSTRUCTIONS)}")
+    if device_tree is None:
+        chosen = instructions or INSTRUCTIONS[0]
+        return find_program(program, chosen), 1 << 18 if memory is None else memory, arguments, chosen, None
+    if arguments:
+        raise InputError("--device-tree: an operating system takes no arguments; they stand in its device tree")
+    chosen = instructions or INSTRUCTIONS[-1]
+    return load_image(program), 1 << 24 if memory is None else memory, (), chosen, read_limited(device_tree)
+
+
+def _machine(asked: tuple[Any, ...], on: str, evaluator: str | None) -> Any:
     if on == "reference":
         from kleene.machines.riscv import ReferenceMachine
 
-        return ReferenceMachine(found, memory, arguments)
+        return ReferenceMachine(*asked)
     from kleene.drivers.riscv import TransformerComputer
     from kleene.networks.transformer.lane_builds import compiler
 
-    return TransformerComputer(
-        found, memory, arguments, evaluator=evaluator or ("lanes" if compiler() else "lanes-numba")
-    )
+    return TransformerComputer(*asked, evaluator=evaluator or ("lanes" if compiler() else "lanes-numba"))
 
 
 class _Run:

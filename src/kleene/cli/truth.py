@@ -119,11 +119,14 @@ def _stacks(
 
 
 @app.command(
-    epilog="Example: kleene score occlusion exact --models models/compiled, after kleene factory --count 4 -o "
+    epilog="Example: kleene score cd random exact --models models/compiled, after kleene factory --count 4 -o "
     "models/compiled"
 )
 def score(
-    methods: Annotated[list[str], typer.Argument(help="Names of methods; all: every one; exact: the planted one.")],
+    methods: Annotated[
+        list[str],
+        typer.Argument(help="Names of methods; all: every one; exact: the planted one; module:function: one of yours."),
+    ],
     models: Annotated[Path, typer.Option(help="A folder that kleene factory made, or one of several such.")],
     seeds: Annotated[int, typer.Option(min=1, help="Runs of methods that draw at random.")] = 5,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many models of each folder of models.")] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from inspect import signature
 from typing import Any
 
@@ -58,6 +58,11 @@ def complete_machine(incomplete: str) -> list[tuple[str, str]]:
     from kleene.library.turing_machines import MACHINES
 
     return [(name, made().name) for name, made in MACHINES.items() if name.startswith(incomplete)]
+
+
+def complete_one_of(names: Iterable[str], incomplete: str) -> list[str]:
+    """The names that begin so."""
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 def complete_anything(incomplete: str) -> list[tuple[str, str]]:

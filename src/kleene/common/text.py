@@ -67,6 +67,10 @@ class Text:
             symbols += [self.alphabet[0]] * (self.room[len(symbols)] - len(symbols))
         return self.numbers(symbols, name, text)
 
+    def plain(self, text: str) -> str:
+        """A text without the first and the last symbol, which readers need not type."""
+        return text.strip().removeprefix(self.start).removesuffix(self.end)
+
     def numbers(self, symbols: Iterable[str], name: str, text: str = "") -> list[int]:
         """The tokens of symbols."""
         places = {symbol: place for place, symbol in enumerate(self.alphabet)}

@@ -16,7 +16,7 @@ import numpy as np
 
 from kleene.compilers.rotary_model import padded
 from kleene.compilers.stock_plan import Plan, PlannedHead, match_codes
-from kleene.compilers.stock_sizes import Room, Size, at_least, claimed_layers, fill_spare, idle_layer
+from kleene.compilers.stock_sizes import Room, Size, at_least, claimed_layers, fill_spare, idle_layer, need_room
 from kleene.compilers.stock_tensors import (
     CONSTANTS,
     GAP,
@@ -36,6 +36,7 @@ Array = np.ndarray[Any, Any]
 
 EPSILON = 1e-12
 LEAST_SHIFT = 512.0
+MAX_WIDTH = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def gpt2(
     places = Places(plan)
     asked, name = room.size, plan.spec.name
     width, heads = choose_width(plan, places, asked)
+    need_room(plan, room.size, width, heads * (width // heads))
     stream = make_stream(plan, places, width, dtype)
     neurons = -(-max(1, *(count_neurons(plan, layer) for layer in plan.layers)) // 8) * 8
     hidden = at_least(name, "neurons", neurons, asked.hidden)
@@ -159,20 +161,33 @@ def layer_tensors(at: str, layer: StockLayer, stream: Stream) -> dict[str, Array
 
 
 def choose_width(plan: Plan, places: Places, asked: Size) -> tuple[int, int]:
-    """The smallest width, and how many heads share it: each has places for its codes and values."""
+    """The smallest width, or the requested one, and how many heads share it: each holds its codes and values."""
     needed = max([1, *(places.needed(head) for layer in plan.layers for head in layer.heads)])
-    width = -(-2 * (places.room + 1 + CONSTANTS) // 8) * 8
-    if asked.width is not None:
-        width = at_least(plan.spec.name, "width", width, asked.width)
-        size = asked.head_size or width // (asked.heads or 1)
-        if width % size or size < needed or count_heads(plan, size) > width // size:
-            raise NotSupported(f"{plan.spec.name}: {width // size} heads of {size} do not hold its heads, of {needed}")
-        return width, width // size
+    name, size, fixed = plan.spec.name, asked.head_size, requested_width(plan.spec.name, asked, needed)
+    width = at_least(name, "width", -(-2 * (places.room + 1 + CONSTANTS) // 8) * 8, fixed)
+    if width % 2:
+        raise NotSupported(f"{name}: width {width}: every dimension has a mirror, so the width must be even")
     while True:
-        for heads in range(1, width // needed + 1):
-            if width % heads == 0 and count_heads(plan, width // heads) <= heads:
+        for heads in range(1, width // needed + 1) if asked.heads is None else (asked.heads,):
+            each = width // heads
+            fits = width % heads == 0 and each >= needed and size in (None, each)
+            if fits and count_heads(plan, each) <= heads:
                 return width, heads
+        if fixed is not None or width > MAX_WIDTH:
+            shape = f"{asked.heads or 'any number of'} heads of {size or 'any size'}"
+            raise NotSupported(f"{name}: {shape} in width {width} do not hold its heads, of {needed} places")
         width += 8
+
+
+def requested_width(name: str, asked: Size, needed: int) -> int | None:
+    """The width that a size asks for: by itself, or as so many heads of a size. `needed`: the places of a head."""
+    heads, size = asked.heads, asked.head_size
+    if size is not None and size < needed:
+        raise NotSupported(f"{name}: a head needs {needed} places, but the requested size has {size}")
+    both = None if heads is None or size is None else heads * size
+    if both is not None and asked.width not in (None, both):
+        raise NotSupported(f"{name}: {heads} heads of {size} have a width of {both} together, not {asked.width}")
+    return both if asked.width is None else asked.width
 
 
 def make_stream(plan: Plan, places: Places, width: int, dtype: str) -> Stream:

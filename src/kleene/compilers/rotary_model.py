@@ -10,7 +10,7 @@ import numpy as np
 
 from kleene.compilers.rotary_heads import Rotary, choose_rotary, fill_rotary_head
 from kleene.compilers.stock_plan import Plan
-from kleene.compilers.stock_sizes import Room, at_least, claimed_layers, fill_spare, idle_layer
+from kleene.compilers.stock_sizes import Room, at_least, claimed_layers, fill_spare, idle_layer, need_room
 from kleene.compilers.stock_tensors import (
     CONSTANTS,
     StockLayer,
@@ -124,6 +124,7 @@ def make_rotary(plan: Plan, room: Room, normed: bool = False) -> RotaryModel:
     width = exact_width(needed, heads) if asked.width is None else at_least(name, "width", needed, asked.width)
     if exact_width(width, heads) != width:
         raise NotSupported(f"{name}: width {width}: the norm is exact at {exact_width(width, heads)} for {heads} heads")
+    need_room(plan, asked, width, heads * rotary.size)
     count = at_least(name, "layers", len(plan.layers), asked.layers)
     constants = (*range(plan.room + 1, needed),)
     stream = Stream(width, plan.places, plan.room, constants)

@@ -33,11 +33,14 @@ MAX_LENGTH = 1 << 16
 
 @dataclass(frozen=True)
 class PlannedHead:
-    """A head: what it selects, which dimensions it copies where, and what it adds where it selects nothing."""
+    """A head: what it selects, which dimensions it copies where, and what it adds where it selects nothing.
+
+    A dimension without a source stands for a default outside the values ("none"): only the default sets it.
+    """
 
     name: str
     select: HeadSpec
-    sources: tuple[int, ...]
+    sources: tuple[int | None, ...]
     targets: tuple[int, ...]
     default: tuple[int, ...]
 
@@ -62,14 +65,14 @@ class JointHead:
     """Heads that select alike are one head of the model: `lines` are the dimensions it copies, with their names."""
 
     select: PlannedHead
-    lines: tuple[tuple[str, int, int, int], ...]  # (name, source, target, default)
+    lines: tuple[tuple[str, int | None, int, int], ...]  # (name, source, target, default)
 
     @property
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for name, _, _, _ in self.lines))
 
     @property
-    def sources(self) -> list[int]:
+    def sources(self) -> list[int | None]:
         return [source for _, source, _, _ in self.lines]
 
     @property
@@ -281,7 +284,7 @@ def plan_head(net: Transformer, head: HeadSpec, name: str) -> PlannedHead:
     return PlannedHead(
         name,
         head,
-        tuple(range(source.start, source.stop)),
+        (*range(source.start, source.stop), *[None] * (target.size - source.size)),
         tuple(range(target.start, target.stop)),
         tuple(default),
     )

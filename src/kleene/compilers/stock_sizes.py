@@ -15,8 +15,12 @@ import numpy as np
 from kleene.compilers.stock_plan import Plan
 from kleene.compilers.stock_tensors import StockLayer
 from kleene.errors import InputError, NotSupported
+from kleene.files import MAX_PARAMETERS
 
 Array = np.ndarray[Any, Any]
+
+
+MOST = 2 * MAX_PARAMETERS  # the shape of phi-3-mini has 3.6 billion
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,12 @@ def read_size(size: str | Mapping[str, int] | None) -> Size:
             raise InputError(f"size={size!r}: not known; known: {', '.join(SIZES)}, or a mapping with {_keys()}")
         return SIZES[size]
     try:
-        return Size(**{key: int(value) for key, value in dict(size).items()})
+        found = Size(**{key: int(value) for key, value in dict(size).items()})
     except (TypeError, ValueError):
         raise InputError(f"size={size!r}: a mapping to whole numbers with some of {_keys()}") from None
+    if any(value is not None and value < 1 for value in vars(found).values()):
+        raise InputError(f"size={size!r}: every size must be at least 1")
+    return found
 
 
 def _keys() -> str:
@@ -79,6 +86,15 @@ def at_least(name: str, what: str, needed: int, given: int | None) -> int:
     if given is not None and given < needed:
         raise NotSupported(f"{name}: needs {what} {needed:,}, but the requested size has {given:,}")
     return needed if given is None else given
+
+
+def need_room(plan: Plan, asked: Size, width: int, heads: int) -> None:
+    """Reject a model with too many parameters, before memory is taken. `heads`: the places of all heads together."""
+    neurons = max([asked.hidden or 0, *(len(layer.bias) for layer in plan.layers)])
+    layers = max(asked.layers or 0, len(plan.layers))
+    count = layers * width * (4 * heads + 3 * neurons) + 2 * width * plan.spec.tokens
+    if count > MOST:
+        raise NotSupported(f"{plan.spec.name}: about {count:,} parameters; there are at most {MOST:,}")
 
 
 def idle_layer(heads: int, size: int, width: int, hidden: int) -> StockLayer:

@@ -128,7 +128,8 @@ def fill_value(stream: Stream, head: JointHead, v: Array, o: Array, bias: Array)
     """Copy twice the zeros and ones of the selected position; of the first token the default."""
     sources, targets, default = head.sources, head.targets, np.array(head.default, dtype=float)
     weights = np.zeros((len(sources), len(stream.place)))
-    weights[np.arange(len(sources)), sources] = 2
+    held = [(place, source) for place, source in enumerate(sources) if source is not None]
+    weights[tuple(np.array(held, dtype=int).reshape(-1, 2).T)] = 2
     v[: len(sources)], bias[: len(sources)] = stream.rows(weights, np.zeros(len(sources)), 2 * default)
     added = np.zeros((len(stream.place), len(sources)))
     added[targets, np.arange(len(sources))] = 0.5

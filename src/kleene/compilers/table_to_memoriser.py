@@ -75,6 +75,7 @@ def compile_table(table: InstructionTable, *, method: str = "grid", dtype: Any =
                 layer.weight.copy_(torch.as_tensor(weight))
                 layer.bias.copy_(torch.as_tensor(bias))
     net.requires_grad_(False)
+    net.table = torch.as_tensor(table.entries()[2], dtype=torch.int32)
     _check(table, net)
     return net
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Never
+from typing import Any, Never
 
 import torch
 
@@ -10,8 +10,10 @@ from kleene.compilers.program_to_transformer import compile_program
 from kleene.errors import InputError, NotSupported
 from kleene.library.bounded_tape import bounded_tape
 from kleene.library.decoders import regex_decoder, turing_decoder
+from kleene.library.encoding import TextProgram
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
+from kleene.machines.program import ProgramClass
 from kleene.machines.turing import TuringMachine
 from kleene.networks.transformer.model import Transformer
 from kleene.networks.transformer.words import MAX_TAPE
@@ -49,8 +51,14 @@ def compile_turing_to_decoder(
     """
     program = turing_decoder(machine, length)
     net = compile_program(program, dtype=dtype)
+    net.description["chain"] = chain_of(machine, program, length)
+    return net
+
+
+def chain_of(machine: TuringMachine, program: type[TextProgram], length: int) -> dict[str, Any]:
+    """What the tokens of a Turing machine's decoder mean, as it is saved with a network."""
     accept, reject = (program.encode(text)[0] for text in ("accept", "reject"))
-    net.description["chain"] = {
+    return {
         "machine": machine.to_json(),
         "length": length,
         "accept": accept,
@@ -61,7 +69,6 @@ def compile_turing_to_decoder(
         "alphabet": list(machine.input_alphabet or ()),
         "states": list(machine.working),
     }
-    return net
 
 
 def compile_dfa_to_decoder(dfa: DFA | NFA, *, length: int = 64, dtype: str | torch.dtype | None = None) -> Transformer:
@@ -73,9 +80,15 @@ def compile_dfa_to_decoder(dfa: DFA | NFA, *, length: int = 64, dtype: str | tor
     minimal = dfa.minimise()
     program = regex_decoder(minimal, length)
     net = compile_program(program, dtype=dtype)
+    net.description["words"] = words_of(minimal, program, length)
+    return net
+
+
+def words_of(minimal: DFA, program: ProgramClass, length: int) -> dict[str, Any]:
+    """How words of up to `length` symbols become tokens of an automaton's decoder, as it is saved with a network."""
     symbols = len(minimal.alphabet)
     ending = [i for i, members in enumerate(program.spec.kinds["allowed"].values) if symbols in members]
-    net.description["words"] = {
+    return {
         "alphabet": list(minimal.alphabet),
         "machine": minimal.to_json(),
         "depth": "decoder" if "element" in program.spec.variables else "sequential decoder",
@@ -86,7 +99,6 @@ def compile_dfa_to_decoder(dfa: DFA | NFA, *, length: int = 64, dtype: str | tor
         "allowed": {"variable": "allowed", "values": ending},
         "length": length,
     }
-    return net
 
 
 def refuse_linear(machine: TuringMachine) -> Never:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import html
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -16,10 +17,12 @@ from torch import Tensor, nn
 
 from kleene.errors import InputError, KleeneError, NotSupported
 from kleene.evidence.parted import RULES, Parted, Rule, RuleName, plain, rule_of, whole_activations
+from kleene.evidence.sentences import listed, read_sentence
 from kleene.evidence.token_parts import Tokens
 from kleene.files import write_text
 
-ROWS = 64  # foci in one run of the model
+ROWS = 64  # foci in one run of the model, at most
+ENTRIES = 2**23  # of the outputs of one run, about
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Contributions:
 
 def contributions(
     model: nn.Module,
-    input: str | Sequence[int] | Tensor,
+    input: str | Sequence[int] | Tensor | Mapping[str, Any],
     *,
     focus: Any = None,
     tokenizer: Callable[[str], Any] | None = None,
@@ -112,17 +115,19 @@ def contributions(
     words: Sequence[str] | None = None,
     batch_first: bool = True,
     arguments: Mapping[str, Any] | None = None,
-    rows: int = ROWS,
+    rows: int | None = None,
 ) -> Contributions:
     """Return what words contribute to a model's output, by contextual decomposition.
 
     - `model`: a torch module that takes a batch of token numbers (batch × time), or of vectors (batch × time ×
       features); or a Hugging Face model. It may contain LSTMs and GRUs of any kind, packed or not, attention, norms,
       and any other functions of torch. It runs in evaluation mode, and stays as it was.
-    - `input`: one sentence: text (with `tokenizer`), token numbers, or vectors (time × features).
+    - `input`: one sentence: text (with `tokenizer`), token numbers, what a tokenizer returns, or vectors (time ×
+      features).
     - `focus`: the foci, each a position, a slice, a list of positions, a mask, or words of the sentence; by default
       each word.
-    - `tokenizer`: makes token numbers from text; that of Hugging Face, or any function. Its subwords form words again.
+    - `tokenizer`: makes token numbers from text; that of Hugging Face, one with `encode`, or any function. Its subwords
+      form words again.
     - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.
     - `read`: where outputs by position are read; by default at the last.
     - `rule`: "cd", "murdoch", "released", "generalised", "jumelet", "alone", "removed" or "shared"
@@ -131,7 +136,7 @@ def contributions(
     - `words`: the names of the words, one a token.
     - `batch_first`: False for a model that takes time × batch.
     - `arguments`: what else the model's forward takes, by name; a tensor with a batch axis of one serves every focus.
-    - `rows`: how many foci to run at once, which bounds the memory.
+    - `rows`: how many foci to run at once, which bounds the memory; by default 64, and fewer where outputs are large.
 
     A model whose output for a sentence depends on the other sentences of a batch, or whose parts do not add up, is an
     error.
@@ -150,133 +155,29 @@ def contributions(
     chosen = rule_of(rule)
     if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
         raise InputError(f"contributions: needs a torch.nn.Module of Python, not a {type(model).__name__}")
-    tokens, names, groups = _read(input, tokenizer, words)
-    length = len(tokens)
-    foci = [_mask(entry, names, groups, length) for entry in (groups if focus is None else _entries(focus))]
-    if rows < 1:
+    sentence = read_sentence(input, tokenizer, words)
+    foci = sentence.masks(focus)
+    if rows is not None and rows < 1:
         raise InputError(f"rows {rows!r}: must be 1 or more")
     if not foci:
         raise InputError("contributions: an empty list of focuses; give at least one, or omit it for one per word")
-    asked = _Asked(model, tokens, output, read, batch_first, dict(arguments or {}))
-    with torch.no_grad(), _as_it_was(model), whole_activations(model):
-        alone = _alone(asked)
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise InputError(
+            f"contributions: the weights of {type(model).__name__} are on the meta device; load them first"
+        )
+    known = inspect.signature(model.forward).parameters
+    given = {name: value for name, value in sentence.arguments.items() if name in known}
+    asked = _Asked(model, sentence.tokens, output, read, batch_first, {**given, **(arguments or {})})
+    with torch.no_grad(), _as_it_was(model), whole_activations(model), torch.compiler.set_stance("force_eager"):
+        alone, entries = _alone(asked)
+        rows = max(1, min(ROWS, ENTRIES // entries)) if rows is None else rows
         runs = [_run(asked, torch.stack(foci[at : at + rows]), chosen, alone) for at in range(0, len(foci), rows)]
         _check_sum(asked, alone)
     whole = runs[0].whole[0]
     kept, labels = _targets(model, target, whole, tokenizer)
-    called = [" ".join(_called(names, groups, mask)) or "nothing" for mask in foci]
+    called = [sentence.called(mask) for mask in foci]
     parts, base = (torch.cat(every)[:, kept] for every in ([run.part for run in runs], [run.base for run in runs]))
-    return Contributions(_words(names, groups), called, labels, parts, whole[kept], base)
-
-
-def _read(
-    given: str | Sequence[int] | Tensor, tokenizer: Any, words: Sequence[str] | None
-) -> tuple[Tensor, list[str], list[list[int]]]:
-    """The tokens or vectors, a name for each, and the positions of each word."""
-    groups: list[list[int]] | None = None
-    if isinstance(given, str):
-        if tokenizer is None:
-            raise InputError("contributions: text needs a tokenizer=; or give token numbers")
-        made = tokenizer(given)
-        ids = made["input_ids"] if hasattr(made, "keys") else made
-        tokens = torch.as_tensor(ids, dtype=torch.long).reshape(-1)
-        groups = _word_groups(made, len(tokens))
-        convert = getattr(tokenizer, "convert_ids_to_tokens", None)
-        names = [str(name) for name in (convert(tokens.tolist()) if convert else tokens.tolist())]
-    else:
-        tokens = _sentence(given)
-        names = [str(t) for t in (range(len(tokens)) if tokens.is_floating_point() else tokens.tolist())]
-    if words is not None:
-        if len(words) != len(tokens):
-            raise InputError(f"words: {len(words)} names for {len(tokens)} tokens")
-        names = [str(word) for word in words]
-    return tokens, names, groups or [[i] for i in range(len(tokens))]
-
-
-def _sentence(given: Sequence[int] | Tensor) -> Tensor:
-    """One sentence of tokens (time), or of vectors (time, features)."""
-    try:
-        tokens = given if isinstance(given, Tensor) else torch.as_tensor(given)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"input {given!r:.60}: needs one sentence of token numbers ({error})") from None
-    if tokens.numel() == 0:
-        raise InputError("contributions: an empty sentence; give at least one word")
-    if tokens.dim() == 3 or (tokens.dim() == 2 and not tokens.is_floating_point()):
-        if tokens.shape[0] != 1:
-            raise InputError(f"contributions: {tokens.shape[0]} sentences; give one at a time")
-        tokens = tokens[0]
-    if tokens.dim() != (2 if tokens.is_floating_point() else 1):
-        raise InputError(f"input {tuple(tokens.shape)}: needs one sentence of tokens, or of time × features")
-    return tokens
-
-
-def _word_groups(made: Any, length: int) -> list[list[int]] | None:
-    """The positions of each word, if the tokenizer tells them; special tokens are not words."""
-    if not hasattr(made, "word_ids"):
-        return None
-    try:
-        numbers = made.word_ids()
-    except (ValueError, IndexError):
-        return None
-    groups: dict[int, list[int]] = {}
-    for place, number in enumerate(numbers[:length]):
-        if number is not None:
-            groups.setdefault(number, []).append(place)
-    return list(groups.values())
-
-
-def _words(names: Sequence[str], groups: Sequence[Sequence[int]]) -> list[str]:
-    return ["".join(names[i].replace("##", "").strip("Ġ▁ ") for i in group) for group in groups]
-
-
-def _called(names: Sequence[str], groups: Sequence[Sequence[int]], mask: Tensor) -> list[str]:
-    return _words(names, [[i for i in group if mask[i]] for group in groups if any(mask[i] for i in group)])
-
-
-def _mask(entry: Any, names: list[str], groups: list[list[int]], length: int) -> Tensor:
-    """A focus as a mask over tokens."""
-    mask = torch.zeros(length, dtype=torch.bool)
-    if isinstance(entry, str):
-        wanted, shown = entry.split(), _words(names, groups)
-        starts = [i for i in range(len(shown) - len(wanted) + 1) if shown[i : i + len(wanted)] == wanted]
-        if not wanted or not starts:
-            raise InputError(f"focus {entry!r}: not in the sentence '{' '.join(shown)}'")
-        for group in groups[starts[0] : starts[0] + len(wanted)]:
-            mask[group] = True
-        return mask
-    if isinstance(entry, slice):
-        mask[entry] = True
-        return mask
-    entry = _listed(entry)
-    places = list(entry) if isinstance(entry, Iterable) else [entry]
-    if places and isinstance(entry, Iterable) and _are_bools(places):
-        if len(places) != length:
-            raise InputError(f"focus: a mask of {len(places)} for {length} tokens")
-        return torch.tensor([bool(place) for place in places])
-    for place in places:
-        number = place if isinstance(place, bool) else _listed(place)
-        if isinstance(number, bool) or not isinstance(number, int) or not -length <= number < length:
-            raise InputError(f"focus: position {place!r} is outside the sentence; use 0 to {length - 1}")
-        mask[number] = True
-    return mask
-
-
-def _entries(focus: Any) -> list[Any]:
-    """The foci in what the user gives: one, or several of them."""
-    if isinstance(focus, (str, slice)):
-        return [focus]
-    focus = _listed(focus)
-    entries = list(focus) if isinstance(focus, Iterable) else [focus]
-    return [entries] if entries and _are_bools(entries) else entries
-
-
-def _listed(thing: Any) -> Any:
-    """Arrays, tensors and their numbers as plain Python."""
-    return thing.tolist() if hasattr(thing, "tolist") else thing
-
-
-def _are_bools(things: Sequence[Any]) -> bool:
-    return all(isinstance(_listed(thing), bool) for thing in things)
+    return Contributions(sentence.words, called, labels, parts, whole[kept], base)
 
 
 @dataclass(frozen=True)
@@ -317,14 +218,14 @@ class _Asked:
             ) from error
         if not isinstance(found, Tensor):
             raise InputError(
-                f"contributions: {self.name} returns a {type(found).__name__}; take a tensor from it (output=)"
+                f"contributions: {self.name} returns no tensor but {type(found).__name__}; take one from it (output=)"
             )
         return found
 
     def _run(self, batch: Tensor) -> Any:
         rows = len(batch)
         others = {
-            name: value.expand(rows, *value.shape[1:])
+            name: self.batch(value).expand(rows, *value.shape[1:])
             if isinstance(value, Tensor) and value.shape[:1] == (1,)
             else value
             for name, value in self.arguments.items()
@@ -377,10 +278,21 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(value)
 
 
-def _alone(asked: _Asked) -> Tensor:
-    """The model's outputs for the sentence, (1, output), which must not depend on the rest of a batch."""
+def _alone(asked: _Asked) -> tuple[Tensor, int]:
+    """The model's outputs for the sentence, (1, output), which must not depend on the rest of a batch.
+
+    And how many entries they had before one position was read.
+    """
     one = f"a batch of one sentence of {len(asked.tokens)} tokens"
-    alone = asked.outputs(plain(asked.call(asked.batch(asked.tokens[None]), one)), 1)
+    alone = plain(asked.call(asked.batch(asked.tokens[None]), one))
+    entries = max(1, alone.numel())
+    try:
+        alone = asked.outputs(alone, 1)
+    except InputError as error:  # a model that squeezes its output loses the batch axis of one
+        twice = plain(asked.call(asked.batch(torch.stack([asked.tokens] * 2)), "a batch of two sentences"))
+        if twice.dim() != alone.dim() + 1:
+            raise error
+        alone = asked.outputs(twice, 2)[:1]
     if not alone.isfinite().all():
         raise InputError(f"contributions: {asked.name} gives outputs that are not finite numbers")
     turned = asked.tokens.flip(0)
@@ -391,7 +303,7 @@ def _alone(asked: _Asked) -> Tensor:
             f"contributions: {asked.name} gives another output for a sentence in a batch than for it alone; it mixes "
             "the sentences of a batch (batch_first=False?), keeps a state, or draws random numbers"
         )
-    return alone
+    return alone, entries
 
 
 def _near(*values: Tensor) -> float:
@@ -403,23 +315,35 @@ def _near(*values: Tensor) -> float:
 
 def _run(asked: _Asked, masks: Tensor, rule: Rule, alone: Tensor) -> Parted:
     """The model's outputs for each focus (rows, output), with their parts."""
+    if len(masks) == 1:  # two rows, since a model may squeeze a batch of one
+        both: Any = _run(asked, torch.cat([masks, masks]), rule, alone)
+        return both[:1]  # type: ignore[no-any-return]
     batch, masks = asked.batch(asked.tokens.expand(len(masks), *asked.tokens.shape).contiguous()), asked.batch(masks)
-    given: Tensor
     if asked.tokens.is_floating_point():
-        given = Parted.of(batch, masks[..., None] * batch, None, rule)
-    elif asked.embeds:
-        vectors = asked.model.get_input_embeddings()(batch)
-        given = Parted.of(vectors, masks[..., None] * vectors, None, rule)
-    else:
-        given = Tokens.of(batch, masks, rule)
+        return _run_on(asked, Parted.of(batch, masks[..., None] * batch, None, rule), alone)
+    tokens = Tokens.of(batch, masks, rule)
+    if not asked.embeds:
+        return _run_on(asked, tokens, alone)
+    vectors = asked.model.get_input_embeddings()(batch)
+    try:
+        return _run_on(asked, Parted.of(vectors, masks[..., None] * vectors, None, rule), alone)
+    except KleeneError as error:  # a model may look at its tokens, such as for padding or the end
+        try:
+            return _run_on(asked, tokens, alone)
+        except KleeneError:
+            raise error from None
+
+
+def _run_on(asked: _Asked, given: Parted | Tokens, alone: Tensor) -> Parted:
+    """The model's outputs for tokens or vectors with owners (rows, output), with their parts."""
     found = asked.call(given, "an input that is taken apart")
     found = found.with_parts() if hasattr(found, "with_parts") else found  # the model ends with a softmax
     if not isinstance(found, Parted):
         raise NotSupported(
-            f"contributions: the output of {asked.name} does not come from its input by functions of torch "
-            "alone; a softmax counts as given, so read the logits before it (output=)"
+            f"contributions: the output of {asked.name} does not come from its input by functions of torch that can "
+            "be followed; NumPy, numbers of Python, scripts and torch.vmap cannot"
         )
-    made = asked.outputs(found, len(masks))
+    made = asked.outputs(found, len(given))
     assert isinstance(made, Parted)
     if made.shape[1] != alone.shape[1] or not torch.allclose(made.whole, alone, rtol=0, atol=_near(alone)):
         raise NotSupported(
@@ -459,8 +383,9 @@ def _outputs(result: Any, output: Any) -> Any:
         return result
     if isinstance(result, Mapping):
         return result.get("logits", next(iter(result.values()), None))
-    found = getattr(result, "logits", None)
-    return result[0] if found is None and isinstance(result, (tuple, list)) and result else found
+    if getattr(result, "logits", None) is not None:
+        return result.logits
+    return result[0] if isinstance(result, (tuple, list)) and result else result
 
 
 def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tuple[list[int], list[str]]:
@@ -472,8 +397,8 @@ def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tu
     elif target == "all":
         wanted = list(range(len(whole)))
     else:
-        target = _listed(target)
-        wanted = [_listed(one) for one in target] if isinstance(target, (list, tuple)) else [target]
+        target = listed(target)
+        wanted = [listed(one) for one in target] if isinstance(target, (list, tuple)) else [target]
     by_label = {label: number for number, label in labels.items()}
     numbers = [_number(one, by_label, tokenizer, len(whole)) for one in wanted]
     back = getattr(tokenizer, "convert_ids_to_tokens", None)

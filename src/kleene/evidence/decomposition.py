@@ -357,21 +357,23 @@ def decoder_of(
     return weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
 
 
-def masks_of(focus: Tensor | Iterable[Any], length: int) -> Tensor:
-    """A focus as a mask over time: positions, a Boolean mask, or several of either (one row each).
+def masks_of(focus: Tensor | Iterable[Any] | slice | int, length: int) -> Tensor:
+    """A focus as a mask over time: one position or several, a slice, a Boolean mask; or a list of these, a row each.
 
     >>> masks_of([0, 2], 3), masks_of([True, False, True], 3), masks_of([[0], []], 2)
     (tensor([ True, False,  True]), tensor([ True, False,  True]), tensor([[ True, False],
             [False, False]]))
     """
+    if isinstance(focus, slice):
+        focus = range(length)[focus]
     if not isinstance(focus, Iterable) or (isinstance(focus, Tensor) and focus.dim() == 0):
-        raise InputError(f"focus {focus!r}: needs a list of positions, such as [2], or a mask")
+        focus = [focus.item() if isinstance(focus, Tensor) else focus]
     if isinstance(focus, Tensor) and focus.dtype == torch.bool:
         if focus.shape[-1] != length:
             raise InputError(f"focus: a mask of {focus.shape[-1]} positions for a sentence of {length}")
         return focus
     positions = focus.tolist() if isinstance(focus, Tensor) else list(focus)
-    if any(isinstance(entry, Iterable) and not isinstance(entry, str) for entry in positions):
+    if any(isinstance(entry, (Iterable, slice)) and not isinstance(entry, str) for entry in positions):
         return torch.stack([masks_of(entry, length) for entry in positions])
     if positions and all(isinstance(entry, (bool, np.bool_)) for entry in positions):
         return masks_of(torch.tensor([bool(entry) for entry in positions]), length)
@@ -383,8 +385,10 @@ def masks_of(focus: Tensor | Iterable[Any], length: int) -> Tensor:
     return mask
 
 
-def checked_vectors(lstm: nn.LSTM, vectors: Tensor, dtype: torch.dtype) -> Tensor:
+def checked_vectors(lstm: nn.LSTM, vectors: Any, dtype: torch.dtype) -> Tensor:
     """Vectors (…, time, features) that fit the LSTM, or an error that says what fits."""
+    if isinstance(vectors, np.ndarray):
+        vectors = torch.from_numpy(vectors)
     if not isinstance(vectors, Tensor) or vectors.dim() < 2 or vectors.shape[-1] != lstm.input_size:
         shape = tuple(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
         raise InputError(f"vectors {shape}: needs a tensor of time × {lstm.input_size} features")
@@ -399,7 +403,7 @@ def decompose(
     lstm: nn.LSTM,
     decoder: nn.Linear | Tensor | None,
     vectors: Tensor,
-    focus: Tensor | Iterable[Any],
+    focus: Tensor | Iterable[Any] | slice | int,
     *,
     bias_rule: Literal["focus", "murdoch"] = "focus",
     dtype: torch.dtype = torch.float64,
@@ -407,7 +411,7 @@ def decompose(
     """Split every hidden state and prediction of an LSTM into the contribution of the words in `focus`, and the rest.
 
     - `vectors`: one sentence (time × features), or a batch of sentences of one length (sentences × time × features).
-    - `focus`: a set of positions or a Boolean mask; for a batch also a list of them, one a sentence.
+    - `focus`: one position or several, a slice, or a Boolean mask; or a list of these, for a batch one a sentence.
     - `bias_rule`: "focus" gives words in focus the product of the gates' biases; "murdoch", the original rule,
       does not.
     - `dtype`: the number format of the computation.

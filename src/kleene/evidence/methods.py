@@ -12,8 +12,14 @@ function; if it does not apply to a network, such as attention to an RNN, it giv
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import sys
 from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,34 +42,105 @@ NODES: dict[str, Method] = {}
 EDGES: dict[str, Method] = {}
 
 
+def _register(methods: dict[str, Method], name: str) -> Callable[[Method], Method]:
+    def register(method: Method) -> Method:
+        known = methods.get(name, method)
+        if known is not method and _place(known) != _place(method):
+            raise InputError(f"method {name!r}: there is one of this name; choose another")
+        methods[name] = method
+        return method
+
+    return register
+
+
+def _place(method: Method) -> tuple[str, str]:
+    """The file and the name of a function, which stay the same where a file is loaded twice."""
+    code = getattr(method, "__code__", None)
+    return getattr(code, "co_filename", ""), getattr(method, "__qualname__", "")
+
+
 def tokens(name: str) -> Callable[[Method], Method]:
     """Register a method that gives one number per symbol."""
-    return lambda method: TOKENS.setdefault(name, method)
+    return _register(TOKENS, name)
 
 
 def pairs(name: str) -> Callable[[Method], Method]:
     """Register a method that gives one number per pair of symbols."""
-    return lambda method: PAIRS.setdefault(name, method)
+    return _register(PAIRS, name)
 
 
 def nodes(name: str) -> Callable[[Method], Method]:
     """Register a method that gives one number per node of a transformer."""
-    return lambda method: NODES.setdefault(name, method)
+    return _register(NODES, name)
 
 
 def edges(name: str) -> Callable[[Method], Method]:
     """Register a method that gives one number per edge of a transformer."""
-    return lambda method: EDGES.setdefault(name, method)
+    return _register(EDGES, name)
+
+
+KINDS = (("tokens", TOKENS), ("pairs", PAIRS), ("nodes", NODES), ("edges", EDGES))
 
 
 def method_named(name: str) -> list[tuple[str, Method]]:
-    """The methods of a name: ("tokens", "pairs", "nodes" or "edges", function)."""
-    known = (("tokens", TOKENS), ("pairs", PAIRS), ("nodes", NODES), ("edges", EDGES))
-    found = [(kind, methods[name]) for kind, methods in known if name in methods]
+    """The methods of a name: ("tokens", "pairs", "nodes" or "edges", function).
+
+    `module:function` and `file.py:function` are registered functions of a user.
+    """
+    found = [(kind, methods[name]) for kind, methods in KINDS if name in methods]
+    if not found and is_foreign(name):
+        return _foreign(name)
     if not found:
-        listed = "; ".join(dict.fromkeys(one for _, methods in known for one in methods))
-        raise InputError(f"method {name!r}: unknown; choose one of {listed}")
+        every = list(dict.fromkeys(one for _, methods in KINDS for one in methods))
+        close = [one for one in every if name.lower() in one] or get_close_matches(name, every, n=3)
+        said = (
+            f"did you mean {' or '.join(map(repr, close))}?"
+            if close
+            else f"choose one of {'; '.join(every)}; or module:function for one of yours"
+        )
+        raise InputError(f"method {name!r}: unknown; {said}")
     return found
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name is that of a user's function: `module:function` or `file.py:function`."""
+    return re.fullmatch(r"(.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):[^\W\d]\w*", name) is not None
+
+
+def _foreign(name: str) -> list[tuple[str, Method]]:
+    place, _, function = name.rpartition(":")
+    method = getattr(foreign_module(place), function, None)
+    if method is None:
+        raise InputError(f"method {name!r}: {place} has no {function}")
+    found = [
+        (kind, method) for kind, methods in KINDS if any(_place(one) == _place(method) for one in methods.values())
+    ]
+    if not found:
+        raise InputError(
+            f"method {name!r}: not registered; write @tokens({function!r}) above it, or pairs, nodes or edges, of "
+            "kleene.evidence.methods"
+        )
+    return found
+
+
+@cache
+def foreign_module(place: str) -> Any:
+    """A user's module or Python file; modules are also looked for in the working folder."""
+    sys.path.insert(0, str(Path.cwd() if not place.endswith(".py") else Path(place).resolve().parent))
+    try:
+        if not place.endswith(".py"):
+            return importlib.import_module(place)
+        spec = importlib.util.spec_from_file_location(f"kleene_methods_{Path(place).stem}", place)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{place}: cannot be imported ({type(error).__name__}: {error})") from None
+    finally:
+        sys.path.pop(0)
 
 
 # --- nulls ------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -117,12 +118,14 @@ class Parted(Tensor):
     part: Tensor
     base: Tensor
     rule: Rule
+    origin: tuple[Parted, Callable[[Tensor], Tensor]] | None  # the tensor that this one is a view of, and the view
+    owned: bool  # whether no other tensor has the memory of part and base
 
     @staticmethod
     def of(whole: Tensor, part: Tensor, base: Tensor | None, rule: Rule) -> Parted:
         """Put the parts together."""
         made: Parted = plain(whole).as_subclass(Parted)
-        made.part, made.rule = plain(part), rule
+        made.part, made.rule, made.origin, made.owned = plain(part), rule, None, False
         made.base = torch.zeros_like(made.part) if base is None else plain(base)
         return made
 
@@ -140,12 +143,59 @@ class Parted(Tensor):
                 return _property(func, args)
             if name == "__setitem__":
                 return _set(*args)
+            if name in ("numpy", "__array__"):
+                raise NotSupported(
+                    "decompose: the model makes NumPy arrays of words, which cannot be followed; use torch"
+                )
             in_place = name.endswith("_") and (not name.startswith("__") or name.startswith("__i"))
             plainly = name.replace("__i", "__") if name.endswith("__") else name.removesuffix("_")
             handler = HANDLERS.get(plainly if in_place else name, any_function)
             if in_place:
                 return _in_place(handler, func, args, kwargs or {})
             return handler(func, args, kwargs or {})
+
+
+class Given(Tensor):
+    """A tensor that counts as given where it meets words, such as an attention pattern.
+
+    It remembers how its parts are computed, for a model that ends with it, or with what it makes of it alone.
+    """
+
+    compute: Callable[[], Any]
+    parts: Any
+
+    @staticmethod
+    def of(whole: Tensor, compute: Callable[[], Any]) -> Given:
+        """Put a tensor and the function that computes it with its parts together."""
+        made: Given = plain(whole).as_subclass(Given)
+        made.compute, made.parts = compute, None
+        return made
+
+    def with_parts(self) -> Any:
+        """The tensor with its parts, computed once."""
+        if self.parts is None:
+            self.parts = self.compute()
+        return self.parts
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in ("__get__", "__set__") and func not in MOVING_PROPERTIES:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args)
+
+        def call(view: Callable[[Given], Any]) -> Any:
+            change = lambda x: view(x) if isinstance(x, Given) else x  # noqa: E731
+            return func(*_map(args, change), **_map(kwargs or {}, change))
+
+        found = call(plain)
+        if type(found) is Tensor and _floating(found):
+            return Given.of(found, lambda: call(Given.with_parts))
+        if isinstance(found, tuple) and all(type(one) is Tensor for one in found):
+            return type(found)(
+                Given.of(one, partial(lambda k: call(Given.with_parts)[k], k)) for k, one in enumerate(found)
+            )
+        return found
 
 
 def plain(tensor: Any) -> Any:
@@ -156,47 +206,73 @@ def plain(tensor: Any) -> Any:
         return tensor.as_subclass(Tensor)
 
 
+MOVING_PROPERTIES = tuple(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "real", "imag", "data"))
+
+
 def _property(func: Any, args: Any) -> Any:
-    if func in (Tensor.T.__get__, Tensor.mT.__get__):  # type: ignore[attr-defined]
-        return _linear(func, args, {})
-    return func(*args)
+    return _linear(func, args, {}) if func in MOVING_PROPERTIES else func(*args)
 
 
 def _in_place(handler: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """`x.add_(…)` and such: run the function on copies, and put the results in the place of x."""
-    x = _writable(args[0], args[1:])
+    x = _writable(args[0], first_parted((args, kwargs)).rule)
 
     def on_copies(first: Tensor, *others: Any, **named: Any) -> Any:
         return func(first.clone(), *others, **named)
 
-    made = handler(on_copies, args, kwargs)
+    return write_over(x, handler(on_copies, args, kwargs))
+
+
+def write_over(target: Tensor, made: Parted) -> Parted:
+    """Put values with parts in the place of a tensor's."""
+    x = _writable(target, made.rule)
     x.whole.copy_(plain(made))
-    x.part, x.base = made.part, made.base
+    x.part, x.base, x.owned = made.part, made.base, False
+    _write_back(x)
     return x
 
 
-def _writable(target: Tensor, values: Any) -> Parted:
+def _own(x: Parted) -> None:
+    """Give the parts memory of their own."""
+    if not x.owned:
+        x.part, x.base, x.owned = x.part.clone(), x.base.clone(), True
+
+
+def _write_back(x: Parted) -> None:
+    """Put the parts of a view into the tensor that it is a view of."""
+    if x.origin is None:
+        return
+    source, view = x.origin
+    _own(source)
+    view(source.part).copy_(x.part)
+    view(source.base).copy_(x.base)
+    _write_back(source)
+
+
+def _writable(target: Tensor, rule: Rule) -> Parted:
     """The tensor that words are written into; a plain one becomes parted, and what it has is nobody's."""
     if isinstance(target, Parted):
         return target
-    if target._is_view() or type(target) is not Tensor or not target.is_floating_point():
+    if target._is_view() or type(target) not in (Tensor, Given) or not target.is_floating_point():
         raise NotSupported(
             "decompose: the model writes words into a part of a plain tensor, or into a parameter; write into the "
             "tensor itself, out[:, t] = h, or use torch.stack"
         )
     target.__class__ = Parted
     assert isinstance(target, Parted)
-    target.base, target.rule = target.whole.clone(), first_parted(values).rule
-    target.part = torch.zeros_like(target.base)
+    target.base, target.rule, target.origin = target.whole.clone(), rule, None
+    target.part, target.owned = torch.zeros_like(target.base), True
     return target
 
 
 def _set(target: Any, where: Any, value: Any) -> None:
     """`x[where] = value`."""
-    target = _writable(target, (value,))
+    target = _writable(target, (target if isinstance(target, Parted) else first_parted(value)).rule)
     target.whole[where] = plain(value)
+    _own(target)
     target.part[where] = value.part if isinstance(value, Parted) else 0.0
     target.base[where] = value.base if isinstance(value, Parted) else value
+    _write_back(target)
 
 
 def _map(thing: Any, change: Callable[[Any], Any]) -> Any:
@@ -238,9 +314,7 @@ def _join(whole: Any, part: Any, base: Any, rule: Rule) -> Any:
     if isinstance(whole, (tuple, list)):
         items = [_join(z, r, b, rule) for z, r, b in zip(whole, part, base)]
         return type(whole)(items) if not hasattr(whole, "_fields") else type(whole)(*items)
-    if isinstance(whole, Tensor) and whole.is_floating_point():
-        return Parted.of(whole, part, base, rule)
-    return whole
+    return Parted.of(whole, part, base, rule) if isinstance(whole, Tensor) and _floating(whole) else whole
 
 
 def _linear(func: Any, args: Any, kwargs: Any) -> Any:
@@ -253,7 +327,14 @@ def _linear(func: Any, args: Any, kwargs: Any) -> Any:
     base = _call(func, args, kwargs, lambda x: x.base)
     nothing = _map((args, kwargs), lambda x: x if isinstance(x, Parted) or not _floating(x) else torch.zeros_like(x))
     part = _call(func, nothing[0], nothing[1], lambda x: x.part)
-    return _join(whole, part, base, parted.rule)
+    made = _join(whole, part, base, parted.rule)
+    if isinstance(made, Parted) and args and isinstance(args[0], Parted) and _share_memory(whole, args[0].whole):
+        made.origin = args[0], lambda values: func(values, *args[1:], **kwargs)
+    return made
+
+
+def _share_memory(one: Tensor, two: Tensor) -> bool:
+    return one.untyped_storage().data_ptr() == two.untyped_storage().data_ptr()
 
 
 def _affine(func: Any, args: Any, kwargs: Any) -> Any:
@@ -275,7 +356,13 @@ def _affine(func: Any, args: Any, kwargs: Any) -> Any:
 def _floating(thing: Any) -> bool:
     if isinstance(thing, (tuple, list)):
         return any(_floating(item) for item in thing)
-    return isinstance(thing, Tensor) and thing.is_floating_point()
+    return isinstance(thing, Tensor) and (thing.is_floating_point() or thing.is_complex())
+
+
+def _view(func: Any, args: Any, kwargs: Any) -> Any:
+    """`x.view(…)`: the parts may lie otherwise in memory than the tensor that the model expects."""
+    numbers = len(args) > 1 and not isinstance(args[1], torch.dtype) and not kwargs
+    return _linear(Tensor.reshape if numbers else func, args, kwargs)
 
 
 def any_function(func: Any, args: Any, kwargs: Any) -> Any:
@@ -327,13 +414,9 @@ def any_function(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _frozen(func: Any, args: Any, kwargs: Any) -> Any:
-    """A function whose result counts as given: attention patterns, and the scales of norms.
-
-    The result remembers its parts, for a model that ends with it."""
+    """A function whose result counts as given: attention patterns, and the scales of norms."""
     found = _call(func, args, kwargs, plain)
-    if isinstance(found, Tensor):
-        found.with_parts = lambda: any_function(func, args, kwargs)  # type: ignore[attr-defined]
-    return found
+    return Given.of(found, lambda: any_function(func, args, kwargs)) if _floating(found) else found
 
 
 def _rms_norm(func: Any, args: Any, kwargs: Any) -> Any:
@@ -511,16 +594,21 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 MOVING = frozenset(
-    """view reshape transpose permute contiguous flatten unflatten expand expand_as squeeze unsqueeze cat stack concat
+    """reshape transpose permute contiguous flatten unflatten expand expand_as squeeze unsqueeze cat stack concat
     getitem __getitem__ select narrow split chunk unbind sum mean neg __neg__ swapaxes movedim repeat to float double
     half clone detach index_select gather flip roll tile view_as reshape_as type type_as repeat_interleave
     _pad_packed_sequence take_along_dim t""".split()  # noqa: SIM905
 )
 
+COMPLEX = """real imag conj resolve_conj view_as_real view_as_complex fft_fft fft_ifft fft_rfft fft_irfft fft_fft2
+fft_ifft2 fft_fftn fft_ifftn fft_rfft2 fft_irfft2 fft_rfftn fft_irfftn fft_hfft fft_ihfft fft_fftshift
+fft_ifftshift""".split()  # noqa: SIM905
+
 AFFINE = ("add", "__add__", "__radd__", "sub", "__sub__", "rsub", "__rsub__", "masked_fill", "where")
 
 HANDLERS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    **dict.fromkeys(MOVING, _linear),
+    **dict.fromkeys((*MOVING, *COMPLEX), _linear),
+    "view": _view,
     **dict.fromkeys(AFFINE, _affine),
     **dict.fromkeys(("softmax", "rsqrt", "sqrt", "var", "std", "norm", "vector_norm", "linalg_vector_norm"), _frozen),
     "rms_norm": _rms_norm,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kleene.errors import NotSupported
-from kleene.evidence.parted import MOVING, Parted, Rule, any_function, plain
+from kleene.evidence.parted import MOVING, Parted, Rule, any_function, plain, write_over
 
 SCATTERS = (
     "scatter",
@@ -28,7 +28,18 @@ GIVEN = frozenset(
     """zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones new_full new_empty
     new_tensor argsort argmax argmin sort topk nonzero cumsum count_nonzero bincount unique""".split()  # noqa: SIM905
 )
-MOVES = MOVING | {"__getitem__", "pad", "rot90", "moveaxis", "diagonal", "unfold", "hsplit", "tensor_split", *JOINS}
+MOVES = MOVING | {
+    "view",
+    "__getitem__",
+    "pad",
+    "rot90",
+    "moveaxis",
+    "diagonal",
+    "unfold",
+    "hsplit",
+    "tensor_split",
+    *JOINS,
+}
 
 
 REST, FOCUS, NOBODY = 0, 1, 2  # owners of tokens; nobody's are constants of the model, such as a start token
@@ -60,6 +71,8 @@ class Tokens(Tensor):
                 return iter(_moved(torch.unbind, args, {}))
             if name == "__setitem__":
                 return _set(*args)
+            if name in ("scatter_add", "scatter_add_"):
+                return _counted(name, args, kwargs)
             result = func(*_plain(args), **_plain(kwargs))
             if not isinstance(result, (Tensor, tuple, list)) or not _all(args, kwargs):
                 return result
@@ -67,6 +80,8 @@ class Tokens(Tensor):
                 return _embedded(name, result, args, kwargs)
             if name == "__get__":
                 return _moved(func, args, {}) if func in VIEWS else result
+            if name in ("scatter_add", "scatter_add_"):
+                return _counted(func, args, kwargs)
             if name in LOOKUPS and not isinstance(args[0], Tokens):
                 return _looked_up(name, result, args, kwargs)
             if name in MOVES:
@@ -116,6 +131,8 @@ def _embedded(name: str, result: Any, args: Any, kwargs: Any) -> Any:
 def _moved(func: Any, args: Any, kwargs: Any) -> Any:
     """A function that moves tokens; constants that it joins with them are nobody's."""
     rule, name = _all(args, kwargs)[0].rule, getattr(func, "__name__", "")
+    if name not in JOINS and args and isinstance(args[0], Tensor) and not isinstance(args[0], Tokens):
+        return func(*_plain(args), **_plain(kwargs))  # numbers in the shape of the tokens, such as positions
 
     def owner(thing: Any) -> Any:
         if isinstance(thing, (list, tuple)):
@@ -159,6 +176,31 @@ def _set(target: Any, where: Any, value: Any) -> None:
     plain(target)[_plain(where)] = plain(value)
     target.owner = target.owner.clone()
     target.owner[_plain(where)] = value.owner if isinstance(value, Tokens) else NOBODY
+
+
+def _counted(name: str, args: Any, kwargs: Any) -> Any:
+    """`counts.scatter_add(dim, tokens, values)`: what is added at the number of a token belongs to the token."""
+    given = dict(zip(("self", "dim", "index", "src"), args)) | kwargs
+    counts, dim, index, values = given["self"], given["dim"], given["index"], given["src"]
+    if not isinstance(index, Tokens) or isinstance(counts, Tokens) or not values.is_floating_point():
+        raise NotSupported("decompose: the model counts tokens in a way that is not followed; use F.one_hot(tokens, n)")
+    if isinstance(values, Parted):
+        raise NotSupported("decompose: the model adds parts of words at the numbers of tokens, which is not followed")
+    values = values[tuple(slice(size) for size in index.shape)]
+
+    def added(target: Tensor, what: Tensor) -> Tensor:
+        return target.scatter_add(dim, plain(index), what)
+
+    before = counts if isinstance(counts, Parted) else None
+    base = plain(counts) if before is None else before.base
+    part = torch.zeros_like(base) if before is None else before.part
+    made = Parted.of(
+        added(plain(counts), values),
+        added(part, values * (index.owner == FOCUS)),
+        added(base, values * (index.owner == NOBODY)),
+        index.rule,
+    )
+    return made if name == "scatter_add" else write_over(counts, made)
 
 
 def _looked_up(name: str, result: Any, args: Any, kwargs: Any) -> Any:

@@ -55,7 +55,7 @@ def residual_names(net: StockModel) -> list[str]:
 
 def _layer(net: StockModel, number: int) -> dict[str, Any]:
     claim, size = net.claim, net.sizes.head_size
-    program_layer, half = claim["layers"][number]
+    program_layer, half = claim["layers"][number] or (None, None)  # a layer that only pads holds none of the program
     q, k, v, o, gate, down = _parts(net, number)
     heads = [
         {

@@ -21,6 +21,7 @@ from kleene.machines.program import Program, ProgramClass
 
 MAX_PRODUCTS = 4_096  # entries of a multiplication table that becomes units
 MAX_LENGTH = 1 << 20
+MAX_CASCADE = 200_000_000  # parameters of a network of constant depth, roughly
 
 
 def sequential(dfa: DFA) -> ProgramClass:
@@ -166,6 +167,10 @@ def constant(dfa: DFA, length: int) -> ProgramClass:
     """
     check_length(length)
     made = cascade(dfa)
+    # each number of a tuple is a dimension that units read, and each tuple takes about a dozen units
+    parameters = 13 * sum(len(level.sets) for level in made.levels) * len(made.states)
+    if parameters > MAX_CASCADE:
+        raise NotSupported(f"cascade: a network of about {parameters:,} parameters, more than {MAX_CASCADE:,}")
     body = _Body(dfa, length)
     above = 0  # how many tuples of values there are above the level
     for number, level in enumerate(made.levels):

@@ -21,6 +21,7 @@ from kleene.machines.declarations import attend, cat, layer, relative, subset, w
 from kleene.machines.turing import TuringMachine
 
 MAX_ELEMENTS = 64  # of a language's monoid: a layer has a unit for every pair
+ENDS = (";", "␄", *map(chr, range(0xE000, 0xE100)))  # symbols that may end a word
 MAX_DEEP = 512  # layers of a decoder that takes one for each position
 Step = Callable[[Any], None]
 
@@ -490,16 +491,15 @@ def dyck_decoder(length: int = 64) -> type[TextProgram]:
 def regex_decoder(pattern: str | DFA = "(0|10*1)*", length: int = 64) -> type[TextProgram]:
     """A regular language as a language model: the allowed next tokens are exactly those that keep a match possible.
 
-    `pattern` is a regular expression or an automaton. `allowed` is the set of allowed tokens, `;` among them where the
-    word is a match. Greedy decoding completes a prefix to a shortest match; a prefix that has none gives `;` at once.
-    Words act on states as elements of the syntactic monoid, which positions multiply by doubling. Where the monoid is
-    large, the state goes from left to right instead, a position per layer.
+    `pattern` is a regular expression or an automaton. `allowed` is the set of allowed tokens, the end among them where
+    the word is a match; the end is `;`, or `␄` if `;` is a symbol of the pattern. Greedy decoding completes a prefix to
+    a shortest match; a prefix that has none gives the end at once. Words act on states as elements of the syntactic
+    monoid, which positions multiply by doubling. Where the monoid is large, the state goes from left to right instead,
+    a position per layer.
     """
     dfa = (pattern if isinstance(pattern, DFA) else regex(pattern)).minimise()
     about = f"The words that match {pattern if isinstance(pattern, str) else 'an automaton'}: {regex_decoder.__doc__}"
-    symbols = [*dfa.alphabet, ";"]
-    if ";" in dfa.alphabet:
-        raise InputError("regex_decoder: the symbol ';' ends a word; use another symbol in the pattern")
+    symbols = [*dfa.alphabet, next(symbol for symbol in ENDS if symbol not in dfa.alphabet)]
     try:
         monoid = syntactic_monoid(dfa, limit=MAX_ELEMENTS)
     except NotSupported:

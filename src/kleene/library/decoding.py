@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kleene.common.text import Text, alphabet_problem
 from kleene.errors import InputError
 from kleene.library.encoding import TextProgram
 from kleene.machines.declarations import layer, relative
@@ -29,6 +30,7 @@ def text_decoder(name: str, about: str, symbols: Sequence[str], stop: int, most:
         "__doc__": about,
         "__module__": "kleene.library.decoders",
         "tokens": len(listed),
+        **(_alphabet(listed, stop, spaces) if alphabet_problem(listed) is None else {}),
         "symbols": tuple(listed),
         "stop": stop,
         "max_tokens": most,
@@ -36,6 +38,15 @@ def text_decoder(name: str, about: str, symbols: Sequence[str], stop: int, most:
         "decode": staticmethod(decode),
     }
     return ProgramClass(name, (TextProgram,), {**made, **body})
+
+
+def _alphabet(symbols: list[str], stop: int, spaces: bool) -> dict[str, Any]:
+    """The same text for what lacks the class: saved networks, pages and exports. The tokens that it writes have the
+    symbols' names, and `stop` is not shown."""
+    return {
+        "tokens": tuple(symbols),
+        "text": Text(names=tuple(symbols), omit=(symbols[stop],), join=" " if spaces else ""),
+    }
 
 
 def doublings(size: int) -> int:

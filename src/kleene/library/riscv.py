@@ -1,17 +1,31 @@
-"""A RISC-V computer: RV32I with a memory of bytes, four layers for each instruction.
+"""A RISC-V computer: RV32I with a memory of bytes, four layers for each instruction; with M and A where asked for.
 
 One token is the processor, 32 tokens are registers, 16 tokens are the bytes of devices, and every other token is a
 byte of memory. The layers take turns: fetch and decode; read registers; execute; load, and choose the next
 instruction. Stores and the result of an instruction reach memory and registers while the next one is fetched.
+`riscv_passes` has the instructions that take the four layers several times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from kleene.errors import InputError, ProgramError
 from kleene.library.encoding import MemoryProgram
+from kleene.library.riscv_passes import (
+    AMO,
+    ATOMIC_STOPS,
+    DIVISOR,
+    EXTRA_BITS,
+    FAMILIES,
+    FIRST,
+    HIDDEN,
+    RESULTS,
+    Passes,
+    multiplies,
+)
 from kleene.lowering.symbolic import table
 from kleene.lowering.words import concat, extend
 from kleene.machines.bitwords import BitWord
@@ -22,6 +36,8 @@ REGISTERS, DEVICES = 32, 16
 FIRST_REGISTER, FIRST_DEVICE = 1, 1 + REGISTERS
 FIRST_BYTE = FIRST_DEVICE + DEVICES  # the position of the first byte of memory
 REGISTER_TOKEN, PROCESSOR_TOKEN = 256, 256 + REGISTERS
+HIDDEN_TOKEN = PROCESSOR_TOKEN + 1  # registers of a machine with M, after the 32
+SETS = ("rv32i", "rv32im", "rv32ima")
 
 # major opcodes
 LUI, AUIPC, JAL, JALR, BRANCH = 0b0110111, 0b0010111, 0b1101111, 0b1100111, 0b1100011
@@ -92,32 +108,48 @@ ACCESS_OF = _decoder(lambda opcode, f3, _: ACCESSES.get(opcode, {}).get(f3, 0))
 WRITES = table([int(opcode in (LUI, AUIPC, JAL, JALR, LOAD, OP, OP_IMM)) for opcode in range(128)])
 STORES = [_decoder(lambda o, f3, _, least=least: o == STORE and f3 >= least) for least in (0, 1, 2)]  # type: ignore[misc]
 STOPS = table([int(stops(k & 127, k >> 7 & 7, k >> 10 & 1, k >> 11)) for k in range(1 << 12)])
+STOPS_M = table(
+    [
+        int(stops(k & 127, k >> 7 & 7, k >> 10 & 1, k >> 11) and not multiplies(k & 127, k >> 10 & 1, k >> 11))
+        for k in range(1 << 12)
+    ]
+)
 
 
-def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
-    """An RV32I computer with `memory` bytes, a power of two, from address 0x80000000 on.
+def riscv(memory: int = 1 << 16, instructions: str = "rv32i") -> type[MemoryProgram]:
+    """A RISC-V computer with `memory` bytes, a power of two, from address 0x80000000 on.
 
     The 16 bytes below are devices: a driver puts input there and takes output. The computer halts at an instruction
-    that is not in RV32I, and at ecall and ebreak; a driver may act on it and let it go on. Words at any address may
+    that it does not have, and at ecall and ebreak; a driver may act on it and let it go on. Words at any address may
     be loaded and stored. Addresses without a byte read as zero; accesses outside memory set `device`.
+
+    - `instructions`: "rv32i"; "rv32im" with multiplication and division, which take 34 passes of the four layers; or
+      "rv32ima" with atomic instructions too, which take four passes (lr.w and sc.w: one).
     """
+    if instructions not in SETS:
+        raise ProgramError(f"riscv: unknown instructions {instructions!r}; there are {', '.join(SETS)}")
+    more, atomics = instructions != "rv32i", instructions == "rv32ima"
     bits = memory.bit_length() - 1 if isinstance(memory, int) else 0
     if not isinstance(memory, int) or memory != 1 << bits or not 4 <= bits <= 30:
         raise ProgramError(f"riscv: the memory is a power of two, 16 … 2**30 bytes, not {memory!r}")
 
     def at(offset: int) -> Any:
-        return word(32, position=counting(BASE - FIRST_BYTE + offset))
+        return word(32, position=counting(BASE - FIRST_BYTE - (HIDDEN if more else 0) + offset))
+
+    hidden = HIDDEN if more else 0
+    index = 6 if more else 5  # bits of a register's number
+    passes = Passes(atomics, _CODES) if more else None
 
     class riscv(MemoryProgram):
-        tokens = PROCESSOR_TOKEN + 1
-        positions = FIRST_BYTE + memory
+        tokens = PROCESSOR_TOKEN + 1 + hidden
+        positions = FIRST_BYTE + hidden + memory
         processor = cat(2, token=lambda t: t == PROCESSOR_TOKEN)
-        register = cat(2, token=lambda t: REGISTER_TOKEN <= t < PROCESSOR_TOKEN)
-        writable = cat(2, token=lambda t: REGISTER_TOKEN < t < PROCESSOR_TOKEN)  # not x0
+        register = cat(2, token=lambda t: REGISTER_TOKEN <= t < PROCESSOR_TOKEN or t >= HIDDEN_TOKEN)
+        writable = cat(2, token=lambda t: REGISTER_TOKEN < t < PROCESSOR_TOKEN or t >= HIDDEN_TOKEN)  # not x0
         done = cat(2, token=lambda t: t != PROCESSOR_TOKEN)
         byte = word(8, token=lambda t: t if t < 256 else 0)
         value = word(32)  # of a register
-        number = word(5, token=lambda t: t - REGISTER_TOKEN if REGISTER_TOKEN <= t < PROCESSOR_TOKEN else 0)
+        number = word(index, token=_number)
         address, address_less_1, address_less_2, address_less_3 = at(0), at(-1), at(-2), at(-3)
         address_plus_4 = at(4)
 
@@ -125,7 +157,7 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
         pc = word(32, token=lambda t: BASE if t == PROCESSOR_TOKEN else 0)
         following = word(32)  # the address of the next instruction in memory
         i0, i1, i2, i3 = word(8), word(8), word(8), word(8)  # the bytes of the instruction
-        rd, rs1, rs2 = word(5), word(5), word(5)
+        rd, rs1, rs2 = word(index), word(index), word(index)
         immediate = word(32)
         v1, v2, old = word(32), word(32), word(32)  # the registers rs1, rs2 and rd
         y = word(33)  # the second operand; bit 32: add one more, to subtract
@@ -141,14 +173,20 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
         o0, o1, o2, o3 = word(8), word(8), word(8), word(8)  # the bytes that a store replaces
         r = word(32)  # the result
         form = cat(6)
-        operand = cat(5)
-        op = cat(13)
+        operand = cat(DIVISOR + 1 if more else 5)
+        op = cat(RESULTS if more else FIRST)
         jump = cat(9)
         access = cat(9)
         writes = cat(2)
         stores_1, stores_2, stores_4 = cat(2), cat(2), cat(2)  # stores at least this many bytes
         take = cat(2)
         device = cat(2)
+        if more:
+            phase, turn, extra = cat(4), word(5), word(EXTRA_BITS)
+            q, before = word(33), word(33)  # the multiplier, dividend or quotient; and as it was
+            family, flips, flip = cat(FAMILIES), cat(5), word(1)
+            upper = word(17)  # the second operand of the upper half: 16 bits, and what inverts bit 32 of the sum
+            negate, zero, reserved = cat(2), cat(2), cat(2)
 
         here = {processor: 1}
         store_0 = attend(address, target, b0, into=byte, replacing=o0, among={processor: 1, stores_1: 1})
@@ -174,13 +212,16 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
         keep_1 = attend(target, address_less_1, byte, into=o1, default=0, where=here)
         keep_2 = attend(target, address_less_2, byte, into=o2, default=0, where=here)
         keep_3 = attend(target, address_less_3, byte, into=o3, default=0, where=here)
-        clear_decoded = clear(
-            *(form, operand, op, jump, access, writes, stores_1, stores_2, stores_4, rd, rs1, rs2, immediate),
-            where=here,
-        )
-        clear_operands = clear(y, x, x1, low, to_low, to_high, where=here)
-        clear_results = clear(high, target, b0, b1, b2, b3, r, take, device, where=here)
+        decoded = (form, operand, op, jump, access, writes, stores_1, stores_2, stores_4, rd, rs1, rs2, immediate)
+        clear_decoded = clear(*decoded, *((family, flips) if more else ()), where=here)
+        clear_operands = clear(y, x, x1, low, to_low, to_high, *((flip, upper) if more else ()), where=here)
+        results = (high, target, b0, b1, b2, b3, r, take, device)
+        clear_results = clear(*results, *((q, zero) if more else ()), where=here)
         clear_pc = clear(pc, where=here)
+        more_results: tuple[Any, ...] = ()
+        if more:
+            keep_q = attend(number, number, q, into=before, where=here, among=here)
+            more_results = (keep_q,)
 
         output = byte
         halt = {done: 1}
@@ -198,13 +239,13 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
             for place, value in enumerate(values):
                 if not 0 <= value < 256:
                     raise InputError(f"riscv: {value} at address {BASE + place:#x} is not a byte")
-            registers = range(REGISTER_TOKEN, PROCESSOR_TOKEN)
+            registers = (*range(REGISTER_TOKEN, PROCESSOR_TOKEN), *range(HIDDEN_TOKEN, HIDDEN_TOKEN + hidden))
             return [PROCESSOR_TOKEN, *registers, *[0] * DEVICES, *values, *[0] * (memory - len(values))]
 
         @staticmethod
         def decode(outputs: Sequence[int]) -> list[int]:
             """The bytes of memory at the end."""
-            return list(outputs[FIRST_BYTE:])
+            return list(outputs[FIRST_BYTE + hidden :])
 
         @layer(
             *(store_0, store_1, store_2, store_3, write_back),
@@ -213,16 +254,12 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
         def decode_fields(z) -> None:
             if z.processor:
                 instruction = concat(z.i0, z.i1, z.i2, z.i3)
-                kind = concat(instruction[0:7], instruction[12:15], instruction[30])
                 z.form = FORMAT_OF[instruction[0:7]]
-                z.operand = OPERAND_OF[kind]
-                z.op = RESULT_OF[kind]
-                z.jump = NEXT_OF[kind]
-                z.access = ACCESS_OF[kind]
-                z.writes = WRITES[instruction[0:7]]
-                z.stores_1, z.stores_2, z.stores_4 = (stored[kind] for stored in STORES)
-                z.rd, z.rs1, z.rs2 = instruction[7:12], instruction[15:20], instruction[20:25]
-                if STOPS[concat(instruction[0:7], instruction[12:15], instruction[25], instruction[30])]:
+                if passes is None:
+                    _decode(z, instruction)
+                else:
+                    passes.find_family(z, instruction)
+                if _stopped(instruction, more, atomics):
                     z.done = 1
 
         @decode_fields.then
@@ -241,6 +278,10 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
                 elif z.form == J:
                     parts = (zero, instruction[21:25], high, instruction[20], instruction[12:20], sign)
                     z.immediate = extend(concat(*parts), 32)
+                if passes is not None and z.family == 0:
+                    _decode(z, instruction)
+                elif passes is not None:
+                    passes.decode(z, instruction)
 
         @layer(read_1, read_2, read_old, clear_operands)
         def choose_operands(z) -> None:
@@ -258,6 +299,10 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
                     z.y = concat(~z.immediate, BitWord(1, 1))
                 elif z.operand == NOT_REG:
                     z.y = concat(~z.v2, BitWord(1, 1))
+                elif more and z.operand == DIVISOR:
+                    z.y = z.v2 if z.v2[31] else concat(~z.v2, BitWord(1, 1))
+                if passes is not None:
+                    passes.flip(z)
 
         @choose_operands.then
         def add_low_half(z) -> None:
@@ -266,11 +311,18 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
                 z.low = z.v1[0:16] + z.y[0:16] + z.y[32]
                 places = int(z.y[0:2])
                 z.x1 = concat(z.x[places:32], *[z.x[32]] * places)
+                if more:
+                    z.upper = concat(z.y[16:32], z.flip)
 
-        @layer(clear_results)
+        @layer(clear_results, *more_results)
         def add_high_half(z) -> None:
             if z.processor:
-                z.high = z.v1[16:32] + z.y[16:32] + z.low[16]
+                if more:
+                    z.high = (z.v1[16:32] + z.upper + z.low[16]) % (1 << 17)
+                    if z.v2 == 0:
+                        z.zero = 1
+                else:
+                    z.high = z.v1[16:32] + z.y[16:32] + z.low[16]
 
         @add_high_half.then
         def execute(z) -> None:
@@ -278,10 +330,12 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
                 total = concat(z.low[0:16], z.high[0:16])
                 z.target = total
                 z.b0, z.b1, z.b2, z.b3 = z.v2[0:8], z.v2[8:16], z.v2[16:24], z.v2[24:32]
-                z.r = _result(z, total)
+                z.r = passes.result(z, total) if passes is not None and z.op >= FIRST else _result(z, total)
                 z.take = _taken(z, total)
                 if z.access != 0 and total[bits:32] != BASE >> bits:
                     z.device = 1
+                if passes is not None and atomics:
+                    passes.reserve(z, total)
 
         @layer(load_0, load_1, load_2, load_3, keep_0, keep_1, keep_2, keep_3, clear_pc)
         def finish(z) -> None:
@@ -302,10 +356,39 @@ def riscv(memory: int = 1 << 16) -> type[MemoryProgram]:
                     z.r = concat(z.l0, z.l1)
                 elif z.access == LW:
                     z.r = concat(z.l0, z.l1, z.l2, z.l3)
+                if passes is not None:
+                    passes.finish(z)
 
         cycle = (decode_immediate, add_low_half, execute, finish)
 
     return riscv
+
+
+def _decode(z: Any, instruction: Any) -> None:
+    """Find what an instruction of RV32I does."""
+    kind = concat(instruction[0:7], instruction[12:15], instruction[30])
+    z.operand = OPERAND_OF[kind]
+    z.op = RESULT_OF[kind]
+    z.jump = NEXT_OF[kind]
+    z.access = ACCESS_OF[kind]
+    z.writes = WRITES[instruction[0:7]]
+    z.stores_1, z.stores_2, z.stores_4 = (stored[kind] for stored in STORES)
+    z.rd, z.rs1, z.rs2 = instruction[7:12], instruction[15:20], instruction[20:25]
+
+
+def _number(token: int) -> int:
+    """The number of a register's token."""
+    if token >= HIDDEN_TOKEN:
+        return token - HIDDEN_TOKEN + REGISTERS
+    return token - REGISTER_TOKEN if REGISTER_TOKEN <= token < PROCESSOR_TOKEN else 0
+
+
+def _stopped(instruction: Any, more: bool, atomics: bool) -> Any:
+    """Whether the computer halts at an instruction."""
+    kind = concat(instruction[0:7], instruction[12:15], instruction[25], instruction[30])
+    if atomics and instruction[0:7] == AMO:
+        return ATOMIC_STOPS[concat(instruction[12:15], instruction[27:32])]
+    return STOPS_M[kind] if more else STOPS[kind]
 
 
 def _less(z: Any) -> Any:
@@ -353,3 +436,8 @@ def _taken(z: Any, total: Any) -> Any:
     if z.jump == BGEU:
         return z.high[16] == 1
     return z.jump == JUMP
+
+
+_CODES = SimpleNamespace(
+    ADD=ADD, XOR=XOR, OR=OR, AND=AND, IMM=IMM, REG=REG, NOT_REG=NOT_REG, LW=LW, SW=SW, OP=OP, JUMP=JUMP, less=_less
+)

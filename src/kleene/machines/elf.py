@@ -14,6 +14,7 @@ from kleene.errors import FileError
 MAX_FILE = 1 << 28
 MAX_SEGMENTS, MAX_SYMBOLS = 64, 1 << 20
 EXECUTABLE, RISCV, LOAD, SYMBOLS = 2, 243, 1, 2
+IN_MEMORY = 2  # a flag of a section
 COMPRESSED = 1  # a flag: instructions of 16 bits
 
 
@@ -48,15 +49,19 @@ class Executable:
 
 def load_executable(path: str | Path) -> Executable:
     """Read an ELF file for RV32. Raise FileError for any other file, and for a malformed one."""
+    return read_executable(read_limited(path), str(path))
+
+
+def read_limited(path: str | Path) -> bytes:
+    """The bytes of a file. Raise FileError where it cannot be read, and where it is too large."""
     path = Path(path)
     try:
         size = path.stat().st_size
         if size > MAX_FILE:
             raise FileError(f"{path}: {size:,} bytes, Kleene reads at most {MAX_FILE:,}")
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise FileError(f"{path}: cannot be read ({error.strerror})") from None
-    return read_executable(data, str(path))
 
 
 def read_executable(data: bytes, name: str = "program") -> Executable:
@@ -79,7 +84,8 @@ def read_executable(data: bytes, name: str = "program") -> Executable:
     for number in range(header_count):
         fields = _fields(data, headers + 32 * number, "<IIIIIIII", name)
         if fields[0] == LOAD and fields[5]:
-            parts.append(_part(data, fields, name))
+            part = _part(data, fields, name)
+            parts.append(part if fields[1] else _without_headers(part, data, (sections, section_size, section_count)))
     if not parts:
         raise FileError(f"{name}: loads nothing into memory")
     symbols = _symbols(data, sections, section_size, section_count, name) if section_count else {}
@@ -100,6 +106,19 @@ def _part(data: bytes, fields: tuple[int, ...], name: str) -> tuple[int, bytes, 
     if in_memory > 1 << 30 or address + in_memory > 1 << 32:
         raise FileError(f"{name}: a segment of {in_memory:,} bytes at {address:#x} does not fit in memory")
     return address, data[offset : offset + in_file], in_memory
+
+
+def _without_headers(part: tuple[int, bytes, int], data: bytes, table: tuple[int, int, int]) -> tuple[int, bytes, int]:
+    """A segment without the headers of the file, with which it begins: from its first section on.
+
+    The linker puts them there, below the address that the program was linked to."""
+    (address, content, length), (sections, size, count) = part, table
+    if size != 40 or sections + 40 * count > len(data):
+        return part
+    headers = [struct.unpack_from("<IIII", data, sections + 40 * k) for k in range(count)]
+    starts = [place for _, _, flags, place in headers if flags & IN_MEMORY and address <= place < address + length]
+    cut = min(starts, default=address) - address
+    return address + cut, content[cut:], length - cut
 
 
 def _symbols(data: bytes, sections: int, size: int, count: int, name: str) -> dict[str, int]:

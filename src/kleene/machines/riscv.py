@@ -1,4 +1,4 @@
-"""RV32I: a reference machine, its environment (system instructions and devices), and a disassembler.
+"""RV32I, with M and A where asked for: a reference machine, and its environment (system instructions and devices).
 
 The reference machine follows the unprivileged specification. It was written without the transformer in mind, and is
 tested on the official conformance tests. Memory starts at 0x80000000; the 16 bytes below are devices.
@@ -22,9 +22,12 @@ DEVICES = BASE - 16
 WRITE_BYTE, READ_BYTE, EXIT = DEVICES, DEVICES + 4, DEVICES + 8
 DEFAULT_MEMORY = 1 << 18
 MASK = 0xFFFF_FFFF
+INSTRUCTIONS = ("rv32i", "rv32im", "rv32ima")
+TREE_SPACE = 1 << 14  # bytes at the end of memory for a device tree
 EXIT_CALL, WRITE_CALL, READ_CALL = 93, 64, 63
 MSTATUS, MTVEC, MEPC, MCAUSE, MTVAL = 0x300, 0x305, 0x341, 0x342, 0x343
 ILLEGAL, BREAKPOINT, ECALL = 2, 3, 11
+ATOMIC = 0b0101111  # an opcode
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,22 @@ class Environment:
 
     A program without a trap handler (mtvec = 0) makes calls with ecall as under Linux: 93 exit, 64 write, 63 read."""
 
-    def __init__(self) -> None:
+    def __init__(self, instructions: str = "rv32i") -> None:
+        self.instructions = instructions
         self.csrs: dict[int, int] = {}
         self.input, self.ended = bytearray(), False
         self.output = bytearray()
         self.code: int | None = None
         self.why: str | None = None  # where the run has to stop
+        self.now = 0  # instructions finished
+
+    def due(self) -> int | None:
+        """The number of instructions after which an interrupt comes; None for never."""
+        return None
+
+    def interrupt(self, pc: int) -> int:
+        """Take the interrupt that is due. Return the address to go on at."""
+        raise AssertionError("no interrupt is due")
 
     def next_byte(self) -> int | None:
         """The next byte of input; −1 after the last one; None while the program waits for more."""
@@ -88,8 +101,9 @@ class Environment:
             self.why = "ebreak"
             return None
         raise RangeError(
-            f"riscv: the instruction {instruction:#010x} at {pc:#x} is not in RV32I ({disassemble(instruction, pc)}); "
-            "compile with -march=rv32i"
+            f"riscv: the instruction {instruction:#010x} at {pc:#x} is not in {self.instructions.upper()} "
+            f"({disassemble(instruction, pc)}); compile with -march={self.instructions}"
+            + ("" if self.instructions == INSTRUCTIONS[-1] else f", or give --instructions {INSTRUCTIONS[-1]}")
         )
 
     def _trap(self, cause: int, pc: int, value: int) -> int:
@@ -126,8 +140,10 @@ class Environment:
             return pc + 4 & MASK
         raise RangeError(f"riscv: the call {call} (a7) at {pc:#x} is unknown; there are exit 93, write 64 and read 63")
 
-    def before_access(self, address: int, stores: bool, value: int, pc: int) -> bytes | None:
-        """Act on a load or store outside memory. Return the word that a load finds, or None to wait for input."""
+    def before_access(self, address: int, stores: bool, value: int, pc: int) -> bytes | int | None:
+        """Act on a load or store outside memory. Return the word that a load finds, or None to wait for input.
+
+        A number is the address of a handler: then the instruction does nothing."""
         if stores and address == WRITE_BYTE:
             self.output.append(value & 0xFF)
             return b""
@@ -143,11 +159,28 @@ class Environment:
         what = "stores to" if stores else "loads from"
         raise RangeError(f"riscv: the instruction at {pc:#x} {what} {address:#x}, which is neither memory nor a device")
 
+    def refuse_atomic(self, address: int, loads: bool, pc: int) -> int:
+        """An atomic instruction addresses no word of memory. Return the address of a handler."""
+        raise RangeError(
+            f"riscv: the atomic instruction at {pc:#x} addresses {address:#x}, which is "
+            + ("no multiple of four" if address & 3 else "not in memory")
+        )
+
 
 class Computer:
     """The common part of the reference machine and the transformer: a program, its environment, and how a run ends."""
 
-    def __init__(self, program: Executable, memory: int = DEFAULT_MEMORY, arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        program: Executable,
+        memory: int = DEFAULT_MEMORY,
+        arguments: tuple[str, ...] = (),
+        instructions: str = "rv32i",
+        device_tree: bytes | None = None,
+    ) -> None:
+        if instructions not in INSTRUCTIONS:
+            raise InputError(f"riscv: unknown instructions {instructions!r}; there are {', '.join(INSTRUCTIONS)}")
+        self.instructions = instructions
         if memory & (memory - 1) or not 16 <= memory <= 1 << 30:
             raise InputError(f"riscv: --memory {memory:,} is not a power of two from 16 to 2**30 bytes")
         self.program, self.size = program, memory
@@ -156,8 +189,22 @@ class Computer:
             raise InputError(
                 f"{program.name}: starts at {program.entry:#x}, which cannot be the address of an instruction"
             )
-        self.environment = Environment()
-        self.stack = self._place_arguments(arguments)
+        self.environment = Environment(instructions)
+        self.stack, self.tree = 0, 0
+        if device_tree is None:
+            self.stack = self._place_arguments(arguments)
+        else:
+            self._place_tree(device_tree)
+
+    def _place_tree(self, tree: bytes) -> None:
+        """Put a device tree at the end of memory, for an operating system on a board."""
+        from kleene.machines.riscv_board import Board, with_memory
+
+        place = self.size - TREE_SPACE
+        if len(tree) > TREE_SPACE or BASE + place < self.program.end:
+            raise InputError(f"{self.program.name}: the program and a device tree do not fit in {self.size:,} bytes")
+        self.environment, self.tree = Board(self.instructions), BASE + place
+        self.image[place : place + len(tree)] = with_memory(tree, place)
 
     def _place_arguments(self, arguments: tuple[str, ...]) -> int:
         """Put the arguments at the end of memory for main(argc, argv). Return the first address of the stack."""
@@ -195,11 +242,18 @@ class ReferenceMachine(Computer):
 
     evaluator = "numba"
 
-    def __init__(self, program: Executable, memory: int = DEFAULT_MEMORY, arguments: tuple[str, ...] = ()) -> None:
-        super().__init__(program, memory, arguments)
+    def __init__(
+        self,
+        program: Executable,
+        memory: int = DEFAULT_MEMORY,
+        arguments: tuple[str, ...] = (),
+        instructions: str = "rv32i",
+        device_tree: bytes | None = None,
+    ) -> None:
+        super().__init__(program, memory, arguments, instructions, device_tree)
         self.cells = np.frombuffer(bytes(16) + bytes(self.image), dtype=np.uint8).copy()  # the devices first
-        self.values = np.zeros(33, dtype=np.uint32)  # the registers, and pc
-        self.values[32], self.values[2] = program.entry, self.stack
+        self.values = np.zeros(34, dtype=np.uint32)  # the registers, pc, and whether lr.w has reserved memory
+        self.values[32], self.values[2], self.values[11] = program.entry, self.stack, self.tree
         self.steps = 0
 
     def register(self, number: int) -> int:
@@ -237,9 +291,17 @@ class ReferenceMachine(Computer):
 
         end, world = self.steps + max_steps, self.environment
         world.why = None
+        more, atomics = self.instructions != "rv32i", self.instructions == "rv32ima"
         while world.why is None and self.steps < end:
-            done, reason = run(self.cells, self.values, self.size, end - self.steps, False)
+            world.now = self.steps
+            due = world.due()
+            if due is not None and due <= self.steps:
+                self.values[32] = world.interrupt(self.pc)
+                continue
+            most = end - self.steps if due is None else min(end, due) - self.steps
+            done, reason = run(self.cells, self.values, self.size, most, False, more, atomics)
             self.steps += done
+            world.now = self.steps
             if reason == FETCH_FAULT:
                 raise RangeError(f"riscv: after {self.steps:,} instructions pc is {self.pc:#x}, outside memory")
             if reason == STOPPED:
@@ -258,17 +320,28 @@ class ReferenceMachine(Computer):
             self.steps += 1
 
     def _device(self) -> None:
-        from kleene.machines.riscv_kernel import run
-
-        instruction = int.from_bytes(self.load(self.pc, 4), "little")
-        address, stores = access_of(instruction, self.register)
-        found = self.environment.before_access(address, stores, self.register(instruction >> 20 & 31), self.pc)
+        pc, world = self.pc, self.environment
+        found: bytes | int | None
+        instruction = int.from_bytes(self.load(pc, 4), "little")
+        if instruction & 127 == ATOMIC:
+            found = world.refuse_atomic(self.register(instruction >> 15 & 31), instruction >> 27 == 2, pc)
+        else:
+            address, stores = access_of(instruction, self.register)
+            found = world.before_access(address, stores, self.register(instruction >> 20 & 31), pc)
         if found is None:
             return
-        if found:
-            self.cells[address - DEVICES : address - DEVICES + 4] = np.frombuffer(found, dtype=np.uint8)
-        done, _ = run(self.cells, self.values, self.size, 1, True)
-        self.steps += done
+        if isinstance(found, bytes):
+            if found:
+                self.set_register(instruction >> 7 & 31, loaded(found, instruction >> 12 & 7))
+            found = pc + 4 & MASK
+        self.values[32] = found
+        self.steps += 1
+
+
+def loaded(word: bytes, f3: int) -> int:
+    """What a load takes from a word."""
+    count = 1 << (f3 & 3)
+    return int.from_bytes(word[:count], "little", signed=f3 < 2) & MASK
 
 
 def access_of(instruction: int, register: Any) -> tuple[int, bool]:

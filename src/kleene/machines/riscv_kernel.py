@@ -1,4 +1,4 @@
-"""RV32I as one function that Numba compiles: the inside of the reference machine."""
+"""RV32I, with M and A where asked for, as one function that Numba compiles: the inside of the reference machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from kleene.machines.riscv import BASE
 RAN, STOPPED, DEVICE, FETCH_FAULT = range(4)
 LUI, AUIPC, JAL, JALR, BRANCH = 0b0110111, 0b0010111, 0b1101111, 0b1100111, 0b1100011
 LOAD, STORE, OP_IMM, OP, FENCE = 0b0000011, 0b0100011, 0b0010011, 0b0110011, 0b0001111
+AMO, LOAD_RESERVED, STORE_CONDITIONAL = 0b0101111, 0b00010, 0b00011
+RESERVED = 33  # the place of `values` that says whether memory is reserved
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -36,6 +38,53 @@ def _compute(f3, other, a, b):  # type: ignore[no-untyped-def]
     if f3 == 5:
         return np.uint32(np.int32(a) >> np.int32(shift)) if other else a >> shift
     return a | b if f3 == 6 else a & b
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _multiply(f3, a, b):  # type: ignore[no-untyped-def]
+    """The result of a multiplication or division."""
+    x, y = np.int64(np.int32(a)), np.int64(np.int32(b))
+    if f3 == 0:
+        return np.uint32(a * b)
+    if f3 == 1:
+        return np.uint32((x * y) >> np.int64(32))
+    if f3 == 2:
+        return np.uint32((x * np.int64(b)) >> np.int64(32))
+    if f3 == 3:
+        return np.uint32((np.uint64(a) * np.uint64(b)) >> np.uint64(32))
+    if b == 0:
+        return np.uint32(0xFFFFFFFF) if f3 < 6 else np.uint32(a)
+    if f3 == 5:
+        return np.uint32(np.uint64(a) // np.uint64(b))
+    if f3 == 7:
+        return np.uint32(np.uint64(a) % np.uint64(b))
+    quotient = abs(x) // abs(y)  # towards zero
+    if (x < 0) != (y < 0):
+        quotient = -quotient
+    return np.uint32(quotient) if f3 == 4 else np.uint32(x - quotient * y)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _in_a(f3, kind):  # type: ignore[no-untyped-def]
+    """Whether an instruction with the opcode AMO is known."""
+    return f3 == 2 and (kind < 5 or (kind & 3 == 0))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _combine(kind, a, b):  # type: ignore[no-untyped-def]
+    """What an atomic instruction stores: a was in memory, b is in a register."""
+    if kind == 0:
+        return np.uint32(a + b)
+    if kind == 1:
+        return b
+    if kind == 4:
+        return a ^ b
+    if kind == 8:
+        return a | b
+    if kind == 12:
+        return a & b
+    less = np.int32(a) < np.int32(b) if kind < 24 else a < b
+    return a if less == (kind & 4 == 0) else b
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -123,7 +172,27 @@ def _result(opcode, f3, bit30, a, b, pc, offset):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def run(cells, values, size, most, beyond):  # type: ignore[no-untyped-def]
+def _atomic(cells, values, size, i):  # type: ignore[no-untyped-def]
+    """Run an atomic instruction; its address is in memory, and a multiple of four."""
+    kind, rd, address, b = _bits(i, 27, 5), _bits(i, 7, 5), values[_bits(i, 15, 5)], values[_bits(i, 20, 5)]
+    if kind == STORE_CONDITIONAL:
+        result = np.uint32(1)
+        if values[RESERVED]:
+            _store(cells, size, address, np.uint32(2), b)
+            result = np.uint32(0)
+        values[RESERVED] = 0
+    else:
+        result = _load(cells, size, address, np.uint32(2))
+        if kind == LOAD_RESERVED:
+            values[RESERVED] = 1
+        else:
+            _store(cells, size, address, np.uint32(2), _combine(kind, result, b))
+    if rd:
+        values[rd] = result
+
+
+@njit(cache=True, nogil=True)
+def run(cells, values, size, most, beyond, multiplies=False, atomics=False):  # type: ignore[no-untyped-def]
     """Run instructions; return how many ran, and why the run stopped. `beyond`: a load or store may go outside memory.
 
     Numba adds in 64 bits, so results are cut to 32."""
@@ -137,6 +206,18 @@ def run(cells, values, size, most, beyond):  # type: ignore[no-untyped-def]
             i |= np.uint32(cells[16 + place + k]) << np.uint32(8 * k)
         opcode, f3, rd = _bits(i, 0, 7), _bits(i, 12, 3), _bits(i, 7, 5)
         bit30 = _bits(i, 30, 1)
+        if opcode == OP and multiplies and _bits(i, 25, 1) and not bit30:
+            if rd:
+                values[rd] = _multiply(f3, values[_bits(i, 15, 5)], values[_bits(i, 20, 5)])
+            values[32] = np.uint32(pc + np.uint32(4))
+            continue
+        if opcode == AMO and atomics and _in_a(f3, _bits(i, 27, 5)):
+            address = values[_bits(i, 15, 5)]
+            if address & np.uint32(3) or not 0 <= np.int64(address) - BASE < size:
+                return done, DEVICE
+            _atomic(cells, values, size, i)
+            values[32] = np.uint32(pc + np.uint32(4))
+            continue
         if not _in_rv32i(opcode, f3, _bits(i, 25, 1), bit30):
             return done, STOPPED
         a, b, offset = values[_bits(i, 15, 5)], values[_bits(i, 20, 5)], _offset(i, opcode)

@@ -1,4 +1,4 @@
-"""RV32I instructions as text."""
+"""RV32IMA instructions as text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ BRANCHES = {0: "beq", 1: "bne", 4: "blt", 5: "bge", 6: "bltu", 7: "bgeu"}
 LOADS = {0: "lb", 1: "lh", 2: "lw", 4: "lbu", 5: "lhu"}
 STORES = {0: "sb", 1: "sh", 2: "sw"}
 MULTIPLY = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
+ATOMIC = {
+    **{0b00010: "lr.w", 0b00011: "sc.w", 0b00001: "amoswap.w", 0b00000: "amoadd.w", 0b00100: "amoxor.w"},
+    **{0b01100: "amoand.w", 0b01000: "amoor.w", 0b10000: "amomin.w", 0b10100: "amomax.w"},
+    **{0b11000: "amominu.w", 0b11100: "amomaxu.w"},
+}
 SYSTEM = {0x00000073: "ecall", 0x00100073: "ebreak", 0x30200073: "mret", 0x10500073: "wfi"}
 
 
@@ -41,6 +46,9 @@ def disassemble(instruction: int, pc: int = 0) -> str:
         return f"{STORES[f3]} {rs2}, {_signed(f7 << 5 | i >> 7 & 31, 12)}({rs1})"
     if opcode in (0b0010011, 0b0110011):
         return _arithmetic(i, rd, rs1, rs2)
+    if opcode == 0b0101111 and f3 == 2 and f7 >> 2 in ATOMIC:
+        name, second = ATOMIC[f7 >> 2], "" if f7 >> 2 == 0b00010 else f"{rs2}, "
+        return f"{name}{'.aq' * (f7 >> 1 & 1)}{'.rl' * (f7 & 1)} {rd}, {second}({rs1})"
     if opcode == 0b0001111:
         return "fence.i" if f3 == 1 else "fence"
     if opcode == 0b1110011 and f3 & 3:

@@ -396,6 +396,8 @@ class _Checker:
             if above > MAX_VALUES:
                 raise self.fail(f"the default {value!r} of '{name}' is too large")
             kind = Categorical(above + 1)
+        elif head.default == "none":
+            raise self.fail(f"the head '{name}' has default=\"none\", which only a kl.cat has; give one of its values")
         return kind, None if value is None else self._default(name, kind, value)
 
     def _counted(self, head: Head[Any]) -> str:

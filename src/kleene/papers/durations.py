@@ -10,21 +10,21 @@ import sys
 from kleene.papers import EXPERIMENTS, _named
 
 DURATIONS: dict[str, dict[str, tuple[float, str]]] = {
-    "alta.addition": {"small": (131.3, "CPU"), "paper": (276.2, "CPU and GPU")},
+    "alta.addition": {"small": (169.7, "CPU"), "paper": (276.2, "CPU and GPU")},
     "alta.frozen": {"small": (685.5, "CPU"), "paper": (1296.5, "GPU")},
-    "alta.parity-end-to-end": {"small": (208.2, "CPU"), "paper": (7031.7, "CPU and GPU")},
+    "alta.parity-end-to-end": {"small": (363.4, "CPU"), "paper": (7031.7, "CPU and GPU")},
     "alta.parity-minimal": {"paper": (336.8, "CPU")},
     "alta.parity-trace": {"small": (628.8, "CPU"), "paper": (4781.5, "GPU")},
     "alta.probes": {"paper": (2518.1, "GPU")},
     "alta.scan-dense": {"paper": (7.7, "GPU")},
-    "alta.scan-end-to-end": {"small": (346.7, "CPU"), "paper": (5591.7, "GPU")},
+    "alta.scan-end-to-end": {"small": (475.3, "CPU"), "paper": (5591.7, "GPU")},
     "alta.scan": {"paper": (1285.1, "CPU")},
     "interdependence.english": {"paper": (452.6, "GPU")},
     "interdependence.natural": {"paper": (992.7, "GPU")},
     "interdependence.synthetic": {"paper": (4396.8, "GPU")},
-    "synthesizer.memorise": {"small": (43.3, "CPU"), "paper": (42.4, "CPU")},
-    "synthesizer.soft-imperative": {"small": (33.0, "CPU"), "paper": (3254.7, "GPU")},
-    "synthesizer.soft-instruction": {"small": (39.2, "CPU"), "paper": (912.1, "GPU")},
+    "synthesizer.memorise": {"small": (31.1, "CPU"), "paper": (42.4, "CPU")},
+    "synthesizer.soft-imperative": {"small": (31.0, "CPU"), "paper": (3254.7, "GPU")},
+    "synthesizer.soft-instruction": {"small": (47.3, "CPU"), "paper": (912.1, "GPU")},
     "synthesizer.sweep": {"paper": (2403.7, "GPU")},
 }
 

@@ -32,7 +32,7 @@ import torch
 from kleene.errors import InputError
 from kleene.evidence import circuit_methods, installed_methods  # noqa: F401  (these register methods)
 from kleene.evidence.circuit_graph import CircuitGraph, parts_of
-from kleene.evidence.methods import EDGES, NODES, PAIRS, TOKENS, Method, method_named
+from kleene.evidence.methods import EDGES, KINDS, NODES, PAIRS, TOKENS, Method, foreign_module, is_foreign, method_named
 from kleene.evidence.readings import Array, Reading
 from kleene.evidence.statistics import ranks, spearman
 from kleene.files import read_json, write_json, write_text
@@ -242,6 +242,22 @@ def graph_of(model: Model, batch: int = BATCH, seed: int = 0) -> CircuitGraph:
     return CircuitGraph(parts_of(model.network, names), inputs, others, tokens)
 
 
+def _ask(name: str, method: Method, thing: Any, rng: np.random.Generator, shape: tuple[int, ...]) -> Array | None:
+    """The scores of a method; None if it does not apply."""
+    try:
+        found: Any = method(thing, rng)
+        if found is None:
+            return None
+        scores = np.asarray(found.detach() if isinstance(found, torch.Tensor) else found, dtype=float)
+    except Exception as error:
+        if not is_foreign(name):
+            raise
+        raise InputError(f"method {name!r}: raises {type(error).__name__}: {error}") from error
+    if scores.shape != shape:
+        raise InputError(f"method {name!r}: gives numbers of shape {scores.shape}; this needs {shape}")
+    return scores
+
+
 STEADY = ("exact", "position", "nearness", "weight norm")  # do not depend on the pairs of inputs
 
 
@@ -255,7 +271,8 @@ def _score_graphs(model: Model, methods: list[tuple[str, str, Method]], seeds: i
         keep = keep_nodes if kind == "nodes" else keep_edges
         measured: list[dict[str, float | None]] = []
         for run in range(seeds * (NULL_DRAWS if name == "random" else 1) if name not in STEADY else 1):
-            scores = method(graphs[run % seeds], np.random.default_rng([run, model.truth["index"]]))
+            rng = np.random.default_rng([run, model.truth["index"]])
+            scores = _ask(name, method, graphs[run % seeds], rng, effect.shape)
             found = None if scores is None else compare(scores, effect, False, inside)
             if found is not None and scores is not None:
                 measured.append({**found, **(keep(fresh, scores) if run < MOST_KEPT else NOTHING_KEPT)})
@@ -274,7 +291,8 @@ def _score_words(model: Model, methods: list[tuple[str, str, Method]], seeds: in
         truths = {"tokens": np.array(word["shapley"]), "pairs": np.array(word["interactions"])[upper]}
         for kind, name, method in methods:
             for run in range(_runs(name, seeds)):
-                found = method(reading, np.random.default_rng([run, model.truth["index"], place]))
+                rng = np.random.default_rng([run, model.truth["index"], place])
+                found = _ask(name, method, reading, rng, (len(reading),) * (1 if kind == "tokens" else 2))
                 if found is None:
                     break
                 measured = compare(found if kind == "tokens" else found[upper], truths[kind], kind == "tokens")
@@ -310,7 +328,7 @@ def _runs(name: str, seeds: int) -> int:
     """How often a method for symbols or pairs is run on a word."""
     if name == "random":
         return seeds * NULL_DRAWS
-    return seeds if any(part in name for part in DRAWING) else 1
+    return seeds if is_foreign(name) or any(part in name for part in DRAWING) else 1
 
 
 def _score_folder(folder: Path, root: Path, names: list[str], seeds: int, keep: Path | None) -> list[dict[str, Any]]:
@@ -321,14 +339,22 @@ def _score_folder(folder: Path, root: Path, names: list[str], seeds: int, keep: 
     if file is not None and file.is_file():
         content = read_json(file)
         known = content["methods"] if content.get("of") == _key(seeds) else {}
-    missing = [name for name in names if name not in known]
+    missing = [name for name in names if _kept_as(name) not in known]
     if missing:
         (model,) = models_in(folder)
         for name in missing:
-            known[name] = [{**entry, "model": place} for entry in score_model(model, chosen([name]), seeds)]
+            known[_kept_as(name)] = [{**entry, "model": place} for entry in score_model(model, chosen([name]), seeds)]
         if file is not None:
             write_json(file, {"of": _key(seeds), "methods": known}, indent=None)
-    return [entry for name in names for entry in known[name]]
+    return [entry for name in names for entry in known[_kept_as(name)]]
+
+
+def _kept_as(name: str) -> str:
+    """The name of a method among kept entries: a user's has the fingerprint of its file."""
+    if not is_foreign(name) or any(name in methods for _, methods in KINDS):
+        return name
+    file = getattr(foreign_module(name.rpartition(":")[0]), "__file__", None)
+    return name if file is None else f"{name} {sha256(Path(file).read_bytes()).hexdigest()[:12]}"
 
 
 def _key(seeds: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import kleene as kl
 from kleene.common.alphabet import all_words
+from kleene.machines.automata.transducer import from_json
 
 
 def random_mealy(rng: random.Random, states: int = 4) -> kl.Transducer:
@@ -125,3 +127,11 @@ def test_files_that_cannot_hold_an_output(tmp_path):
         moore.save(tmp_path / "m.jff")
     with pytest.raises(kl.FileError, match=r"unknown suffix '\.txt'"):
         long.save(tmp_path / "m.txt")
+
+
+@pytest.mark.parametrize("symbol", [None, 1, [], {}, True])
+def test_a_file_that_writes_what_is_no_symbol_is_refused(symbol):
+    content = json.loads(json.dumps(kl.Transducer([[0]], [[("x",)]], "a").to_json()))
+    content["outputs"][0][0] = [symbol]
+    with pytest.raises(kl.FileError, match="no symbol"):
+        from_json(content, "a file")

@@ -104,6 +104,24 @@ def test_the_environment_lacks_everything_else() -> None:
     assert json.loads(names) == ["torch", "transformers"]
 
 
+def test_changed_folders_are_refused_in_one_line(tmp_path: Path) -> None:
+    kl.compile(DECODERS["parity"][0], to="llama", length=8).save(tmp_path / "parity")
+    for name, change in (
+        ("config.json", lambda content: [content]),
+        ("config.json", lambda content: {**content, "num_attention_heads": 0}),
+        ("config.json", lambda content: {key: content[key] for key in content if key != "hidden_size"}),
+        ("kleene.json", lambda content: {**content, "family": "gpt2"}),
+        ("kleene.json", lambda content: {**content, "claim": {}}),
+    ):
+        path = tmp_path / "parity" / name
+        text = path.read_text(encoding="utf-8")
+        path.write_text(json.dumps(change(json.loads(text))), encoding="utf-8")
+        with pytest.raises(kl.FileError, match="not a description of a stock model"):
+            kl.load(tmp_path / "parity")
+        path.write_text(text, encoding="utf-8")
+    assert kl.load(tmp_path / "parity", kl.StockModel).run("011=").text == "0"
+
+
 def test_unknown_symbols_are_padding(tmp_path: Path) -> None:
     kl.compile(DECODERS["parity"][0], to="llama", length=8).save(tmp_path / "parity")
     script = (

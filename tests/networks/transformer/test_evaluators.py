@@ -177,7 +177,7 @@ def test_decoders_run_alike_in_batches_and_one_by_one(program):
 def test_a_decoder_that_runs_out_of_positions_says_so(evaluator):
     net = kl.compile(Follows, length=5)
     assert net.run([3, 3, 3, 3], evaluator=evaluator) == Follows.run([3, 3, 3, 3])
-    with pytest.raises(kl.InputError, match="at most 5"):
+    with pytest.raises(kl.InputError, match="longest allowed has 5"):
         net.run_batch([[3], [0, 1, 2, 0, 1]], evaluator=evaluator)
 
 

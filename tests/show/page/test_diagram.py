@@ -14,8 +14,9 @@ from benchmarks.chromium import chromium, find_chromium
 import kleene as kl
 from kleene.library.turing_machines import MACHINES
 from kleene.show.automata import MAX_DRAWN, graph_of
-from kleene.show.page.diagram import diagram_data
+from kleene.show.page.diagram import dead_state, diagram_data
 from random_machines import random_dfa
+from screens import SCREENS
 
 SAMPLES: dict[str, Any] = {
     **{name: made for name, made in MACHINES.items()},
@@ -66,6 +67,38 @@ def test_nothing_lies_on_a_state(name, graphviz):
 
 def test_large_machines_have_no_diagram():
     assert diagram_data(graph_of(kl.regex(f"a{{{MAX_DRAWN}}}"))) is None
+
+
+def test_arrows_to_a_dead_state_are_left_out():
+    words = graph_of(kl.regex("if|else|while|return|for|break"))
+    dead = dead_state(words)
+    assert dead is not None and words.edges[dead, dead] and dead not in words.accepting
+    data = diagram_data(words, graphviz=False)
+    assert data is not None and data["dead"] == words.names[dead]
+    drawn = {(arrow["from"], arrow["to"]) for arrow in data["arrows"]}
+    assert drawn == {pair for pair in words.edges if pair[1] != dead}
+    few = graph_of(kl.regex("ab"))  # three arrows are no clutter
+    assert dead_state(few) is not None and len(few.names) == 4
+    assert dead_state(graph_of(kl.regex("a", alphabet="ab"))) is None
+    assert dead_state(graph_of(MACHINES["powers_of_two"]())) is None
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("size", SCREENS)
+def test_the_current_state_is_in_sight(tmp_path: Path, size: str):
+    trace = kl.explain(kl.compile(kl.regex("(0|1)*1(0|1){4}", "01")), "110100101011101")
+    trace.to_html(tmp_path / "page.html")
+    inside = """(() => {
+        const box = view.diagram.box.getBoundingClientRect();
+        const at = document.querySelector('.diagram .state.lit circle').getBoundingClientRect();
+        return box.left <= at.left && at.right <= box.right && box.top <= at.top && at.bottom <= box.bottom;
+    })()"""
+    with chromium() as browser:
+        browser.open(tmp_path / "page.html", **SCREENS[size])
+        for time in range(len(trace.states)):
+            browser.do(f"view.player.go({time})")
+            assert browser.do(inside), time
+        assert browser.complaints == []
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="Chromium is not installed")

@@ -126,6 +126,8 @@ def test_the_line_is_the_one_that_wrote():
     ]
     assert cells[2]["how"] == "same" and lines[cells[2]["line"]].strip() == "z.kind = 2  # as it is"
     assert data["sources"][0]["file"] == "test_page.py"
+    assert next(iter(lines.values())).strip() == "def step(z):"  # the step, and nothing around it
+    assert [*lines.values()][-1].strip() == "z.kind = 2  # as it is"
 
 
 def test_what_has_no_source_says_so():

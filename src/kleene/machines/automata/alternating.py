@@ -11,7 +11,7 @@ import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.common.search import breadth_first
-from kleene.errors import InputError, NotSupported
+from kleene.errors import InputError, NotSupported, counted
 from kleene.machines.automata.dfa import DFA
 
 Values = tuple[bool, ...]
@@ -95,7 +95,7 @@ class AFA:
         return len(self.transitions)
 
     def __str__(self) -> str:
-        lines = [f"AFA: {len(self)} states over {{{', '.join(self.alphabet)}}}, head {_show(self.head)}"]
+        lines = [f"AFA: {counted(len(self), 'state')} over {{{', '.join(self.alphabet)}}}, head {_show(self.head)}"]
         for q, row in enumerate(self.transitions):
             mark = "*" if q in self.accepting else " "
             lines.append(f"{mark} q{q}: " + "   ".join(f"{a}: {_show(f)}" for a, f in row.items()))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kleene.common.alphabet import Word, check_alphabet, encode, encode_batch
-from kleene.errors import InputError, NotSupported, a_type
+from kleene.errors import InputError, NotSupported, a_type, counted
 
 if TYPE_CHECKING:
     from kleene.machines.automata.classes import Classes, Verdict
@@ -122,7 +122,7 @@ class DFA:
 
     def __str__(self) -> str:
         shown = ", ".join(self.alphabet) if len(self.alphabet) <= 12 else f"{len(self.alphabet)} symbols"
-        lines = [f"DFA: {len(self)} states over {{{shown}}}, {int(self.accepting.sum())} accepting"]
+        lines = [f"DFA: {counted(len(self), 'state')} over {{{shown}}}, {int(self.accepting.sum())} accepting"]
         for q in range(min(len(self), 20)):
             moves = "  ".join(f"{s}→{self.name(int(r))}" for s, r in zip(self.alphabet[:12], self.table[q]))
             mark = ("→" if q == self.start else " ") + ("*" if self.accepting[q] else " ")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import InputError, NotSupported, a_type
+from kleene.errors import InputError, NotSupported, a_type, counted
 from kleene.machines.automata.dfa import DFA
 
 EMPTY = -1  # the code of an empty move
@@ -134,7 +134,9 @@ class NFA:
         ]
 
     def __str__(self) -> str:
-        lines = [f"NFA: {len(self)} states over {{{', '.join(self.alphabet[:12])}}}, {len(self.sources)} moves"]
+        lines = [
+            f"NFA: {counted(len(self), 'state')} over {{{', '.join(self.alphabet[:12])}}}, {len(self.sources)} moves"
+        ]
         rows: dict[int, list[str]] = {}
         for p, symbol, q in self.transitions()[:200]:
             rows.setdefault(p, []).append(f"{symbol or 'ε'}→{self.name(q)}")

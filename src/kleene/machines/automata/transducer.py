@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import FileError, InputError, a_type
+from kleene.errors import FileError, InputError, a_type, counted
 from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
 
@@ -130,7 +130,7 @@ class Transducer:
         return self.names[state] if self.names else f"q{state}"
 
     def __str__(self) -> str:
-        lines = [f"Transducer: {len(self)} states over {{{', '.join(self.alphabet[:12])}}}"]
+        lines = [f"Transducer: {counted(len(self), 'state')} over {{{', '.join(self.alphabet[:12])}}}"]
         for q in range(min(len(self), 20)):
             moves = "  ".join(
                 f"{s}/{' '.join(out) or 'ε'}→{self.name(r)}"
@@ -414,6 +414,10 @@ def from_json(data: Any, where: str) -> Transducer:
     if not isinstance(data, dict) or data.get("kind") != "transducer" or data.get("version") != 1:
         raise FileError(f"{where}: not a transducer of version 1, as Transducer.save writes it")
     try:
+        words = [data["first"], *(word for row in data["outputs"] for word in row), *(data["last"] or ())]
+        wrong = [symbol for word in words for symbol in word or () if not isinstance(symbol, str)]
+        if wrong or not isinstance(data["names"] if data.get("names") else [], list):
+            raise ValueError(f"it writes {str(wrong[0])[:40]}, no symbol" if wrong else "its names are no list")
         return Transducer(
             data["table"],
             data["outputs"],

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kleene.common.alphabet import Word, check_alphabet, encode
-from kleene.errors import FileError, InputError, a_type
+from kleene.errors import FileError, InputError, a_type, counted
 from kleene.files import as_path, read_json, write_json, write_text
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.nfa import NFA
@@ -91,7 +91,7 @@ class WeightedAutomaton:
 
     def __str__(self) -> str:
         shown = ", ".join(self.alphabet[:12])
-        return f"WeightedAutomaton: {len(self)} states over {{{shown}}}, {self.semiring} weights"
+        return f"WeightedAutomaton: {counted(len(self), 'state')} over {{{shown}}}, {self.semiring} weights"
 
     @cached_property
     def index(self) -> dict[str, int]:

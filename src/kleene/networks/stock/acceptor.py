@@ -166,8 +166,9 @@ class StockAcceptor:
         stock = getattr(transformers_model(cls.family), cls.class_name)
         try:
             model = stock.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise FileError(f"{folder}: not a {cls.class_name} ({str(error).splitlines()[0]})") from None
+        except Exception as error:  # transformers raises errors of its own, of many classes
+            said = (str(error).splitlines() or [type(error).__name__])[0]
+            raise FileError(f"{folder}: not a {cls.class_name} ({said})") from None
         if model.config.vocab_size != len(alphabet) + 3:
             raise FileError(
                 f"{path}: {len(alphabet)} symbols, and the model has {model.config.vocab_size} tokens, not 3 more"

@@ -69,14 +69,14 @@ def load_stock(folder: Path) -> StockModel:
     content = read_json(path)
     check_version(path, content, VERSION)
     config = read_json(folder / "config.json")
-    config.pop("dtype", None)
     try:
+        config = {key: value for key, value in config.items() if key != "dtype"}
         family, weights = content["family"], str(content["weights"])
         if family not in CLASSES:
             raise ValueError(f"there is no family {family!r}")
         tensors, digest = read_tensors(folder / "model.safetensors")
         check_digest(folder / "model.safetensors", digest, weights)
-        return StockModel(
+        net = StockModel(
             family,
             config,
             tensors,
@@ -85,5 +85,8 @@ def load_stock(folder: Path) -> StockModel:
             [str(symbol) for symbol in content["symbols"]],
             str(content["about"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
+        if config["architectures"] != [CLASSES[family]] or not (net.length >= 1 and net.sizes.heads >= 1):
+            raise ValueError(f"config.json is not that of a {CLASSES[family]}")
+        return net
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, InputError) as error:
         raise FileError(f"{path}: not a description of a stock model ({error})") from None

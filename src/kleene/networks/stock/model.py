@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
+from kleene.common.alphabet import encode_batch
+from kleene.common.decision import Decision
 from kleene.common.output import Output
 from kleene.common.tokens import Tokens, check_tokens, list_of_inputs, read_tokens
 from kleene.errors import InputError, NotSupported
 from kleene.networks.stock.tokenizer import check_symbols
+from kleene.networks.transformer.words import decide_by_tokens, tokens_of
 
 Family = Literal["llama", "gpt2", "phi3", "qwen3"]
 
@@ -177,6 +181,13 @@ class StockModel:
 
     def run_batch(self, inputs: Iterable[Tokens]) -> list[Output]:
         """The tokens that the model appends to each input, by its own `generate` in batches with left padding."""
+        return self._run(inputs, unfinished=False)
+
+    def run_as_far(self, inputs: Iterable[Tokens]) -> list[Output]:
+        """As `run_batch`, and what is written of answers that the model's length cuts."""
+        return self._run(inputs, unfinished=True)
+
+    def _run(self, inputs: Iterable[Tokens], unfinished: bool) -> list[Output]:
         checked = [self.check_input(tokens) for tokens in list_of_inputs(inputs, self.name)]
         if self._model is None:
             self._model = self.model()
@@ -186,7 +197,7 @@ class StockModel:
         made: dict[int, Output] = {}
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
-            made |= dict(zip(chosen, self._generate([checked[i] for i in chosen])))
+            made |= dict(zip(chosen, self._generate([checked[i] for i in chosen], unfinished)))
         return [made[i] for i in range(len(checked))]
 
     def _outputs(self, tokens: list[int]) -> Output:
@@ -195,6 +206,14 @@ class StockModel:
         return Output(logits.argmax(dim=-1).tolist(), layers=self.sizes.layers)
 
     # --- languages ---
+
+    @property
+    def alphabet(self) -> tuple[str, ...]:
+        """The symbols of the words, of a model that was compiled from an automaton or a Turing machine."""
+        about = self.description.get("words") or self.description.get("chain")
+        if about is None:
+            raise NotSupported(f"{self.name}: it was not compiled from an automaton or a Turing machine")
+        return tuple(about["alphabet"])
 
     def accepts(self, word: Tokens) -> bool:
         """Whether a word is complete: the model allows it to end. For models that know the allowed tokens."""
@@ -205,30 +224,61 @@ class StockModel:
         stop = self.program["stop"]
         if self.claim.get("choices") is None or stop is None:
             raise NotSupported(f"{self.name}: it does not know which tokens are allowed next; a regex_decoder does")
-        checked = [self.check_input(word) for word in list_of_inputs(words, self.name)]
+        listed = list_of_inputs(words, self.name)
+        checked = self._tokens_of_words(listed) if "words" in self.description else list(map(self.check_input, listed))
         if self._model is None:
             self._model = self.model()
-        return [bool(self._model(torch.tensor([[self.first, *ids]])).logits[0, -1, stop] > 0) for ids in checked]
+        answers: dict[int, bool] = {}
+        for _, alike in groupby(sorted(range(len(checked)), key=lambda i: len(checked[i])), lambda i: len(checked[i])):
+            rows = list(alike)
+            for start in range(0, len(rows), BATCH):
+                chosen = rows[start : start + BATCH]
+                logits = self._model(torch.tensor([[self.first, *checked[i]] for i in chosen])).logits[:, -1, stop]
+                answers |= dict(zip(chosen, (logits > 0).tolist()))
+        return [answers[i] for i in range(len(checked))]
 
-    def _generate(self, inputs: list[list[int]]) -> list[Output]:
+    def _tokens_of_words(self, given: Sequence[Any]) -> list[list[int]]:
+        """The tokens of words of an automaton, the empty one among them."""
+        words = self.description["words"]
+        codes, offsets = encode_batch(given, self.alphabet)
+        found = [tokens_of(words, codes[a:b].tolist()) for a, b in pairwise(offsets.tolist())]
+        longest = max(map(len, found), default=0)
+        if longest > self.length:
+            raise InputError(f"word of {longest - 1:,} symbols: {self.name} reads up to {self.length - 1:,}")
+        return found
+
+    def decide(self, word: Any = "", max_steps: int = 10**6) -> Decision:
+        """Run the Turing machine that the model was compiled from: its answer and the number of its steps."""
+        chain = self.description.get("chain")
+        if chain is None:
+            raise NotSupported(f"{self.name}: it was not compiled from a Turing machine; use run")
+        return decide_by_tokens(lambda tokens: self.run_as_far([tokens])[0], self.name, chain, word, max_steps)
+
+    def _generate(self, inputs: list[list[int]], unfinished: bool) -> list[Output]:
         longest, stop = max(map(len, inputs)), self.program["stop"]
         most = min(self.max_tokens, self.length + 1 - longest)
         ids = torch.full((len(inputs), longest + 1), self.first + 1)
         for row, tokens in enumerate(inputs):
             ids[row, longest - len(tokens) :] = torch.tensor([self.first, *tokens])
         options = {"do_sample": False, "max_new_tokens": most, "pad_token_id": self.first + 1}
-        made = self._model.generate(
+        written = self._model.generate(
             ids, attention_mask=(ids != self.first + 1).long(), eos_token_id=stop, bos_token_id=self.first, **options
         )
-        appended = made[:, longest + 1 :].tolist()
+        appended = written[:, longest + 1 :].tolist()
         layers = self.sizes.layers
         kept = [row[: row.index(stop) + 1] if stop in row else row for row in appended]
-        if most < self.max_tokens and any(len(row) == most and row[-1] != stop for row in kept):
+        cut = [i for i, row in enumerate(kept) if most < self.max_tokens and len(row) == most and row[-1] != stop]
+        again = [i for i in cut if len(inputs[i]) < longest]  # there is more room without the longest inputs
+        if not unfinished and len(again) < len(cut):
             raise InputError(
                 f"{self.name}: {longest} tokens and their continuation exceed the {self.length:,} of this model; "
                 "compile it with a larger length="
             )
-        return [Output(row, layers=layers * len(row), answer=self.decode) for row in kept]
+        made = [Output(row, layers=layers * len(row), answer=self.decode) for row in kept]
+        if again:
+            for i, output in zip(again, self._generate([inputs[i] for i in again], unfinished)):
+                made[i] = output
+        return made
 
     # --- files ---
 

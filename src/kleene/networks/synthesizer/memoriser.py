@@ -52,6 +52,8 @@ class Memoriser(nn.Module):
         self.method, self.names, self.lengths = method, tuple(names), tuple(lengths)
         self.fields, self.dtype = tuple(fields), dtype
         self.networks = nn.ModuleList(_stack(sizes, DTYPES[dtype]) for sizes in widths)
+        self.table: Tensor | None
+        self.register_buffer("table", None)  # (instructions, operands): what it is to know, as data for certificates
 
     @property
     def programs(self) -> int:
@@ -205,7 +207,14 @@ def load(folder: Path) -> Memoriser:
         raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that Kleene loads")
     net = Memoriser(widths, method=method, names=names, lengths=lengths, fields=fields, dtype=dtype)
     try:
-        net.load_state_dict(load_file(folder / "weights.safetensors"))
+        tensors = load_file(folder / "weights.safetensors")
+        if (table := tensors.get("table")) is not None:  # networks that were saved without one have none
+            if table.dtype != torch.int32 or table.shape != (sum(lengths), len(fields)):
+                raise FileError(
+                    f"{folder / 'weights.safetensors'}: 'table' is not one of whole numbers for each instruction"
+                )
+            net.table = torch.zeros_like(table)
+        net.load_state_dict(tensors)
     except (RuntimeError, OSError, SafetensorError) as error:
         raise FileError(f"{folder / 'weights.safetensors'}: does not fit ({str(error).splitlines()[0]})") from None
     return net

@@ -238,7 +238,32 @@ class LaneRunner:
         held[self.at] = sum(int(row[dim]) << k for k, dim in enumerate(dims))
         return held
 
+    def word(self, position: int, start: int, size: int) -> int:
+        """The whole number that neighbouring dimensions of a row hold in binary."""
+        held = self._held(position, start, size)
+        if held is None:
+            return sum(int(bit) << k for k, bit in enumerate(self.row(position)[start : start + size]))
+        array, place, bit = held
+        return int(array[place]) >> bit & (1 << size) - 1
+
+    def _held(self, position: int, start: int, size: int) -> tuple[Array, int, int] | None:
+        """Where neighbouring dimensions are neighbouring bits: an array, a place in it, and the lowest bit."""
+        for column, array in zip(self.stored, self.columns):
+            if column.first <= start and start + size <= column.first + column.size:
+                return (array, position, start - column.first) if position != self.at else None
+        if position == self.at and start in self.places:
+            word, bit = self.places[start]
+            found = tuple(self.lane_words[word][bit : bit + size])
+            return (self.state, word, bit) if found == tuple(range(start, start + size)) else None
+        return None
+
     def put(self, position: int, start: int, values: Sequence[int]) -> None:
+        held = self._held(position, start, len(values))
+        if held is not None:
+            array, place, bit = held
+            mask, made = (1 << len(values)) - 1, sum(int(value) << k for k, value in enumerate(values))
+            array[place] = int(array[place]) & ~(mask << bit) | made << bit
+            return
         for dim, value in zip(range(start, start + len(values)), values):
             column = next((k for k, one in enumerate(self.stored) if dim in one.dims), None)
             if column is not None:

@@ -46,6 +46,11 @@ class PausableRun:
         """One row of the residual stream."""
         raise NotImplementedError
 
+    def word(self, position: int, start: int, size: int) -> int:
+        """The whole number that neighbouring dimensions of a row hold in binary."""
+        held = self.row(position)[start : start + size]
+        return sum(int(bit) << k for k, bit in enumerate(held))
+
     def words(self, dims: tuple[int, ...]) -> Array:
         """The whole numbers that some dimensions hold in binary, for every row."""
         return words_held(self.residual().numpy(), dims)

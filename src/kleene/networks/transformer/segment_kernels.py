@@ -1,7 +1,8 @@
 """The kernels of the sparse evaluator: layers over numbered contents of segments (see segment_tables.py).
 
 Numba counts references to the arrays that it passes to a function. So the functions called for every position are
-inlined, or take few arrays; the others run once per layer.
+inlined, or take few arrays; the others run once per layer. Numba also compiles a function once more for each literal that
+it is given, so numbers are given as `np.int64(1)`.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def prepare(contents, segments, lanes, memory):  # type: ignore[no-untyped-def]
     """Know what every lane adds for the contents of its source segment, and for no position; or what is full."""
     for lane in range(len(lanes.source)):
         if memory.nothing[lane] < 0:
-            found = _null_part(contents, segments, lanes, lane, 1)
+            found = _null_part(contents, segments, lanes, lane, np.int64(1))
             if found < 0:
                 return found
             memory.nothing[lane] = found
@@ -227,7 +228,7 @@ def attend(contents, segments, heads, lanes, memory, batch, moved):  # type: ign
             for k in range(stale):
                 s = batch.stale[k]
                 if batch.same_picks[s]:
-                    todo = _put_picked(h, lanes, memory, batch, s, True, todo)
+                    todo = _put_picked(h, lanes, memory, batch, s, np.bool_(True), todo)
                 elif heads.mode[h] == BY_OFFSET:
                     todo = _select_by_offset(contents, segments, heads, h, lanes, memory, batch, s, todo)
                 elif not _read_codes(contents, heads, h, lanes, batch, s):
@@ -362,7 +363,7 @@ def _select_by_offset(contents, segments, heads, h, lanes, memory, batch, s, tod
         if everywhere and i > begin:
             picked[i] = DONE - 1  # the same as the first
             continue
-        count, best = 0, NOTHING
+        count, best = np.int64(0), NOTHING
         low = begin if allowed[0] else max(begin, i - reach + 1)
         high = end if allowed[-1] else min(end, i + reach)
         for j in range(low, min(high, i + 1) if causal else high):
@@ -377,7 +378,7 @@ def _select_by_offset(contents, segments, heads, h, lanes, memory, batch, s, tod
             todo = _put_average(contents, segments, heads, h, lanes, batch, i, count, todo)
             if todo < 0:
                 return todo
-    return _put_picked(h, lanes, memory, batch, s, False, todo)
+    return _put_picked(h, lanes, memory, batch, s, np.bool_(False), todo)
 
 
 @njit(cache=True, nogil=True)
@@ -409,7 +410,7 @@ def _select_by_key(contents, segments, heads, h, lanes, memory, batch, s, todo):
             if r < i and queries[r] == query:
                 picked[i] = picked[r] if picked[r] != DONE else DONE - 1 - r
                 continue
-        count, best = 0, NOTHING
+        count, best = np.int64(0), NOTHING
         first, last = (0, 1) if by_word else (match_ptr[base + query], match_ptr[base + query + 1])
         for m in range(first, last):
             key = query if by_word else matches[m]
@@ -427,7 +428,7 @@ def _select_by_key(contents, segments, heads, h, lanes, memory, batch, s, todo):
             todo = _put_average(contents, segments, heads, h, lanes, batch, begin + i, count, todo)
             if todo < 0:
                 return todo
-    return _put_picked(h, lanes, memory, batch, s, False, todo)
+    return _put_picked(h, lanes, memory, batch, s, np.bool_(False), todo)
 
 
 @njit(cache=True, nogil=True)
@@ -450,7 +451,7 @@ def _select_by_order(heads, h, lanes, memory, batch, s, todo):  # type: ignore[n
             if j >= 0 and (best < 0 or (j > best) == latest):
                 best = j
         picked[i] = begin + best if best >= 0 else NOTHING
-    return _put_picked(h, lanes, memory, batch, s, False, todo)
+    return _put_picked(h, lanes, memory, batch, s, np.bool_(False), todo)
 
 
 # --- units ------------------------------------------------------------------------------------------------

@@ -148,14 +148,20 @@ def _selections_and_copies(
     for h in range(len(block.heads)):
         one = {name: tensor[h] for name, tensor in tensors.items()}
         selections.append(_selection(one, segments))
-        through = one["out"] @ one["value"]
-        targets, sources = np.nonzero(through)
-        copies.append(np.stack([sources, targets, through[targets, sources]], axis=1))
-        if selections[-1].tied and len(sources):
+        copies.append(_copied(one["out"], one["value"]))
+        if selections[-1].tied and len(copies[-1]):
             raise NotSparse("a head that averages its null value with others")
         null = one["out"] @ one["null_value"]
         nulls.append(np.stack([np.nonzero(null)[0], null[np.nonzero(null)]], axis=1))
     return selections, copies, nulls
+
+
+def _copied(out: Array, value: Array) -> Array:
+    """What a head copies: rows of source, target, weight, sorted by target. Only dimensions in use are multiplied."""
+    written, read = np.flatnonzero(out.any(axis=1)), np.flatnonzero(value.any(axis=0))
+    through = out[written] @ value[:, read]
+    targets, sources = np.nonzero(through)
+    return np.stack([read[sources], written[targets], through[targets, sources]], axis=1)
 
 
 def flat_heads(

@@ -8,7 +8,7 @@ its values that hold the end. A word is accepted where it may end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,7 +108,7 @@ def decide(net: Transformer, word: Word, max_steps: int) -> Decision:
     """Run a Turing machine's network on a word: a layer per step, and one in which every cell hears of the end."""
     tape = net.description.get("tape")
     if isinstance(net.description.get("chain"), dict):
-        return _decide_by_tokens(net, net.description["chain"], word, max_steps)
+        return decide_by_tokens(net.run, net.config.name, net.description["chain"], word, max_steps)
     if not isinstance(tape, dict):
         raise NotSupported(f"{net.config.name}: it was not compiled from a Turing machine; use run")
     try:
@@ -120,12 +120,14 @@ def decide(net: Transformer, word: Word, max_steps: int) -> Decision:
     return Decision("accept" if output[0] == 2 else "reject", output.layers - 1)
 
 
-def _decide_by_tokens(net: Transformer, chain: dict[str, Any], word: Word, max_steps: int) -> Decision:
+def decide_by_tokens(
+    run: Callable[[list[int]], Sequence[int]], name: str, chain: dict[str, Any], word: Word, max_steps: int
+) -> Decision:
     """Run a decoder whose tokens are the steps of a Turing machine: those before its answer are counted."""
     codes, _ = encode_batch([word], tuple(chain["alphabet"]))
     if len(word) + 1 > chain["length"]:
-        raise InputError(f"word of {len(word):,} symbols: {net.config.name} reads up to {chain['length'] - 1:,}")
-    made = net.run([*codes.tolist(), len(chain["alphabet"])])
+        raise InputError(f"word of {len(word):,} symbols: {name} reads up to {chain['length'] - 1:,}")
+    made = run([*codes.tolist(), len(chain["alphabet"])])
     answers: dict[int, Answer] = {chain["accept"]: "accept", chain["reject"]: "reject"}
     for steps, token in enumerate(made[: chain["length"] - len(word) - 1]):
         if token in answers:

@@ -33,6 +33,11 @@ function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** A sentence in which `…` is code. */
+function withCode(text) {
+  return text.split("`").map((part, k, all) => k % 2 && k < all.length - 1 ? make("code", {}, part) : k % 2 ? `\`${part}` : part);
+}
+
 /** The top of a page: its name, its input, and facts about it. */
 function pageHeader(title, text, facts) {
   return make("header", { class: "top" },

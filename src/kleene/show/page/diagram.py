@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from typing import Any
 
 from kleene.show.automata import MAX_DRAWN, SPELLED, Graph
@@ -12,6 +13,7 @@ from kleene.show.diagram import RADIUS, Point, lay_out
 
 SCALE = 72.0  # pixels for an inch of Graphviz, and for a unit of our layout
 PATIENCE = 10  # seconds for Graphviz
+MANY_ARROWS = 3  # from as many states on, arrows to a dead state are left out
 
 
 def diagram_data(graph: Graph, graphviz: bool | None = None) -> dict[str, Any] | None:
@@ -21,6 +23,9 @@ def diagram_data(graph: Graph, graphviz: bool | None = None) -> dict[str, Any] |
     """
     if len(graph.names) > MAX_DRAWN:
         return None
+    dead = dead_state(graph)
+    if dead is not None:  # drawn by itself: arrows to it would cover the others
+        graph = replace(graph, edges={pair: text for pair, text in graph.edges.items() if pair[1] != dead})
     found = _by_graphviz(graph) if graphviz is not False else None
     if found is None and graphviz:
         return None
@@ -32,7 +37,19 @@ def diagram_data(graph: Graph, graphviz: bool | None = None) -> dict[str, Any] |
     return {"width": made["width"], "height": made["height"], "radius": made["radius"], "states": states} | {
         "arrows": [{"from": i, "to": j, **arrow} for (i, j), arrow in zip(graph.edges, made["arrows"])],
         "by": made["by"],
+        "dead": None if dead is None else graph.names[dead],
     }
+
+
+def dead_state(graph: Graph) -> int | None:
+    """The state that is never left and does not accept, if at least MANY_ARROWS others lead to it."""
+    before: dict[int, set[int]] = {}
+    after: dict[int, set[int]] = {}
+    for i, j in graph.edges:
+        before.setdefault(j, set()).add(i)
+        after.setdefault(i, set()).add(j)
+    found = (q for q in after if after[q] == {q} and q not in graph.accepting and q not in graph.starts)
+    return next((q for q in found if len(before[q]) > MANY_ARROWS), None)
 
 
 def _by_ourselves(graph: Graph) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class View {
     }, label));
     page.replaceChildren(
       make("header", { class: "top" },
-        make("div", { class: "name" }, make("h1", {}, data.title), data.about ? make("p", { class: "about" }, data.about) : null),
+        make("div", { class: "name" }, make("h1", {}, data.title), data.about ? make("p", { class: "about" }, withCode(data.about)) : null),
         this.badge, this.facts),
       this.form(), this.broken,
       make("div", { class: "tabs" }, make("div", { role: "tablist", "aria-label": "views" }, tabs), this.only),
@@ -83,7 +83,7 @@ class View {
 
   appendToken() {
     const last = this.run.outputs?.at(-1) ?? this.data.kinds[this.data.output].texts.indexOf(this.run.outputTexts.at(-1)), ids = [...this.run.ids, last];
-    this.field.value = `[${ids}]`;
+    this.field.value = this.alphabet.exactly(ids);
     return this.start(ids);
   }
 
@@ -366,6 +366,7 @@ class View {
       const texts = numbers.map((n) => source.lines[n]), filled = texts.filter((text) => text.trim());
       const indent = Math.min(...filled.map((text) => text.length - text.trimStart().length));
       this.sourceLines = new Map(numbers.map((n, i) => [n, make("span", { class: i && numbers[i - 1] !== n - 1 ? "gap" : null, "data-line": n }, make("i", {}, String(n)), texts[i].slice(indent), "\n")]));
+      numbers.forEach((n, i) => this.sourceLines.get(n).style.setProperty("--indent", Math.max(0, texts[i].length - texts[i].trimStart().length - indent)));
       this.sourceBox.replaceChildren(make("h2", {}, source.file), make("pre", { class: "source", tabindex: 0, "aria-label": "source of the step" }, [...this.sourceLines.values()]));
     }
     const lit = new Set(this.layer ? this.run.lines(this.layer).map(({ line }) => line) : []);

@@ -55,6 +55,13 @@ class Alphabet {
     return names.join(this.spaced ? " " : "");
   }
 
+  /** Tokens as they are typed; as a list where `encode` would complete the text. */
+  exactly(tokens) {
+    const typed = this.written(tokens);
+    try { if (String(this.encode(typed)) === String(tokens)) return typed; } catch { /* a list, then */ }
+    return `[${tokens}]`;
+  }
+
   /** The answer that outputs spell; null where nothing says how. */
   answer(outputs) {
     if (!this.text) return null;

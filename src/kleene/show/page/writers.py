@@ -140,7 +140,9 @@ class Writers:
             said = "A saved network has no source text; of lines that write the same it has the first."
             return {"file": None, "lines": {}, "why": said}
         filename = step.__code__.co_filename
-        shown = {n for line in wanted for n in range(max(1, line - AROUND), line + AROUND + 1)} | _lines_of(step)
+        own = _lines_of(step)
+        others = [line for line in wanted if line not in own]  # of functions that step calls
+        shown = {n for line in others for n in range(max(1, line - AROUND), line + AROUND + 1)} | own
         texts = {n: linecache.getline(filename, n).rstrip("\n") for n in sorted(shown)}
         if not any(texts.values()):
             return {"file": Path(filename).name, "lines": {}, "why": "The source text is not available."}
