@@ -497,3 +497,18 @@ def test_a_text_contains_a_text_that_depends_on_variables():
 def test_what_step_may_not_do_is_said(source, words):
     with pytest.raises(KleeneError, match=words):
         kl.compile(program(written(source)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "z.x = len({z.a, z.b, z.c})",
+        "z.x = [z.a, z.b, z.c].count(z.a)",
+        "counts = [0] * 4\n    for v in (z.a, z.b, z.c):\n        counts[v] += 1\n    z.x = max(counts)",
+    ],
+)
+def test_updates_of_one_variable_share_the_units_that_clear_it(body):
+    wide = {"x": kl.cat(60)}
+    step = written(f"def step(z):\n    {body}\n")
+    everywhere(step, **wide)
+    assert kl.explain_size(program(step, **wide)).hidden <= 60 + 64  # once for each old value, and what is written

@@ -96,6 +96,9 @@ class Bits(kl.Program):
     bit = kl.cat(2)
     ring = kl.array(4, kl.cat(10))
     left = kl.array([kl.relative(one, -1, default=0) for one in ring])
+    words = kl.array(2, kl.word(8))
+    low_parts = kl.array([kl.relative(word[0:4], -1, default=0) for word in words])
+    looked = kl.attend(ring[0], ring[1], words[0], default=0)
     output = low
 
     def step(z) -> None:
@@ -105,6 +108,8 @@ class Bits(kl.Program):
         z.low = ~z.state[0:8] << 3 | kl.extend(z.state[0:4], 8)
         z.low = ((z.state + 9) % 2**32)[0:8] // 4
         z.bit = z.state[5] if z.low < 3 else z.ring[1] % 2
+        assert_type(z.left[1], int)
+        assert_type(z.low_parts[0], int)
         z.ring = [max(z.ring), *z.left[1:]]
         z.ring[z.bit] = sum(z.ring) % 10
 

@@ -16,10 +16,12 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any, TypeVar
 
+import numpy as np
+
 from kleene.common.residual import Layout
 from kleene.errors import NotSupported, ProgramError
 from kleene.lowering.bit_functions import BitFunction, cubes, literal
-from kleene.lowering.forms import Form, Number
+from kleene.lowering.forms import Form, Grid, Number
 from kleene.lowering.guarding import merged
 from kleene.lowering.layout import build_layout
 from kleene.lowering.rules import Rules
@@ -35,6 +37,7 @@ Weights = tuple[tuple[Dim, int], ...]  # what a unit reads or writes, sorted
 Column = dict[Dim, int]  # what a unit adds to the residual stream when it is on
 
 MAX_CUBES = 200_000
+MOST_SHARING = 500  # updates of a variable for which a common clearing is tried
 
 # the ways of lowering an update
 WRITE = "write, then clear"
@@ -761,6 +764,67 @@ class UpdateLowering:
                 self.builder.conjunction([*others, *here], dict(column), 2, self.name, why)
 
 
+@dataclass(frozen=True)
+class PlannedUpdate:
+    """An update, the ways to lower it, and the units of each."""
+
+    update: GuardedUpdate
+    lowering: UpdateLowering
+    ways: dict[str, list[Piece]]
+    costs: dict[str, int]
+
+    @classmethod
+    def of(cls, builder: UnitBuilder, update: GuardedUpdate) -> PlannedUpdate:
+        lowering = UpdateLowering(builder, update)
+        ways = lowering.ways() if lowering.domains[lowering.name] else {TRANSITIONS: []}
+        return cls(update, lowering, ways, {way: _cost(lowering, update, way, pieces) for way, pieces in ways.items()})
+
+    @property
+    def best(self) -> str:
+        """The cheapest way for this update alone."""
+        return min(self.costs, key=lambda way: self.costs[way])
+
+    @property
+    def blank(self) -> GuardedUpdate:
+        """Where the update holds; what it writes is left out."""
+        return GuardedUpdate(self.update.variable, self.update.guard, Form(0, ()), ((0, 0),))
+
+    def units(self, way: str) -> int:
+        """The units of a way, without clearing units that other updates may share."""
+        shared = way == WRITE and not self.lowering.cleared
+        return self.costs[way] - (len(self.lowering.domains[self.update.variable]) if shared else 0)
+
+
+def _clearing(builder: UnitBuilder, blanks: list[GuardedUpdate]) -> list[GuardedUpdate]:
+    """Where a variable is cleared: everywhere, or where one of its updates holds, with as few guards as are found."""
+    made = merged(builder.spec, blanks)
+    names = {name for blank in made for test in blank.guard for name in test.form.variables}
+    domains = {name: frozenset(range(builder.size(name))) for name in names}
+    if len(made) < 2 or prod(map(len, domains.values())) > MAX_CUBES:
+        return made
+    grid = Grid(names, domains)
+    holds = np.zeros(grid.shape, dtype=bool)
+    for blank in made:
+        holds |= grid.where((test.form, test.allowed) for test in blank.guard)
+    return [replace(made[0], guard=())] if holds.all() else made
+
+
+def _shares_clearing(plans: Sequence[PlannedUpdate]) -> bool:
+    """Whether a variable takes fewer units if all its updates write, since one clearing then serves many of them."""
+    if not 2 <= len(plans) <= MOST_SHARING or not any(plan.best != WRITE and WRITE in plan.ways for plan in plans):
+        return False
+    builder = plans[0].lowering.builder
+
+    def total(ways: Sequence[str]) -> int:
+        blanks = [plan.blank for plan, way in zip(plans, ways) if way == WRITE and not plan.lowering.cleared]
+        cleared = [UpdateLowering(builder, one) for one in _clearing(builder, blanks)]
+        clearing = sum(one.plan(piece)[0] for one in cleared for piece in one.clears())
+        return clearing + sum(plan.units(way) for plan, way in zip(plans, ways))
+
+    together = total([WRITE if WRITE in plan.ways else plan.best for plan in plans])
+    return together < total([plan.best for plan in plans])
+
+
 def _frozen(column: Column) -> Weights:
     return tuple(sorted((dim, w) for dim, w in column.items() if w))
 
@@ -770,19 +834,22 @@ def lower_to_thresholds(updates: Updates, written: Iterable[str] = ()) -> Lowere
 
     `written`: variables that an earlier step of the layer writes."""
     builder = UnitBuilder(updates, written)
+    parts = [
+        part for one in updates for given in on_cubes(builder, one) for part in _without_tied_averages(builder, given)
+    ]
+    planned = [PlannedUpdate.of(builder, update) for update in parts]
+    writing = {
+        name for name in updates.variables if _shares_clearing([p for p in planned if p.update.variable == name])
+    }
     clearing: dict[str, list[GuardedUpdate]] = {}
-    for given in (part for one in updates for part in on_cubes(builder, one)):
-        for update in _without_tied_averages(builder, given):
-            lowering = UpdateLowering(builder, update)
-            ways = lowering.ways() if lowering.domains[lowering.name] else {TRANSITIONS: []}
-            costs = {way: _cost(lowering, update, way, pieces) for way, pieces in ways.items()}
-            best = min(costs, key=lambda way: costs[way])
-            builder.costs.append((update.variable, _described(update), {best: costs[best], **costs}))
-            for piece in ways[best]:
-                lowering.emit(piece, best)
-            if best == WRITE and not lowering.cleared:
-                blank = GuardedUpdate(update.variable, update.guard, Form(0, ()), ((0, 0),))
-                clearing.setdefault(update.variable, []).append(blank)
+    for plan in planned:
+        update, ways, costs, lowering = plan.update, plan.ways, plan.costs, plan.lowering
+        best = WRITE if update.variable in writing and WRITE in ways else plan.best
+        builder.costs.append((update.variable, _described(update), {best: costs[best], **costs}))
+        for piece in ways[best]:
+            lowering.emit(piece, best)
+        if best == WRITE and not lowering.cleared:
+            clearing.setdefault(update.variable, []).append(plan.blank)
     words = [part for given in updates.words for part in on_cubes(builder, given)]
     for word in (part for given in words for part in _without_tied_averages(builder, given)):
         before = len(builder.units)
@@ -790,7 +857,7 @@ def lower_to_thresholds(updates: Updates, written: Iterable[str] = ()) -> Lowere
         cost = sum(unit.half == 2 for unit in builder.units[before:])
         builder.costs.append((word.variable, word.assignment.describe(), {"adder": cost}))
     for blanks in clearing.values():  # updates whose guards differ in one test share their clearing units
-        for blank in merged(updates.spec, blanks):
+        for blank in _clearing(builder, blanks):
             lowering = UpdateLowering(builder, blank)
             for piece in lowering.clears():
                 lowering.emit(piece, "clear")

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from kleene.common.tokens import as_int
 from kleene.errors import ProgramError
-from kleene.machines.declarations import Head, Variable
+from kleene.machines.declarations import Head, Variable, WordVariable
 
 T = TypeVar("T")
+D = TypeVar("D")  # the declaration of an element
 
 MOST_ELEMENTS = 10_000
 
 
-class Array(Generic[T]):
-    """A declared array, made by `kl.array`. In the class it is a sequence of declarations, in `step` of values."""
+class Array(Generic[D, T]):
+    """A declared array, made by `kl.array`. In the class it is a sequence of declarations D, in `step` of values T."""
 
     def __init__(self, elements: Iterable[Any]) -> None:
         self.elements: tuple[Any, ...] = tuple(elements)
@@ -28,16 +29,20 @@ class Array(Generic[T]):
     def __len__(self) -> int:
         return len(self.elements)
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: int) -> D: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[D, ...]: ...
+    def __getitem__(self, key: int | slice) -> Any:
         return self.elements[key]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[D]:
         return iter(self.elements)
 
     if TYPE_CHECKING:
 
         @overload
-        def __get__(self, instance: None, owner: Any) -> Array[T]: ...
+        def __get__(self, instance: None, owner: Any) -> Array[D, T]: ...
         @overload
         def __get__(self, instance: object, owner: Any) -> ArrayView[T]: ...
         def __get__(self, instance: object, owner: Any) -> Any: ...
@@ -45,12 +50,18 @@ class Array(Generic[T]):
 
 
 @overload
-def array(
-    size: int, declaration: Variable[T] | Head[T] | Callable[[int], Variable[T]] | Callable[[int], Head[T]]
-) -> Array[T]: ...
+def array(size: int, declaration: WordVariable | Callable[[int], WordVariable]) -> Array[WordVariable, int]: ...
 @overload
-def array(size: Iterable[Variable[T]] | Iterable[Head[T]]) -> Array[T]: ...
-def array(size: Any, declaration: Any = None) -> Array[Any]:
+def array(size: int, declaration: Variable[T] | Callable[[int], Variable[T]]) -> Array[Variable[T], T]: ...
+@overload
+def array(size: int, declaration: Head[T] | Callable[[int], Head[T]]) -> Array[Head[T], T]: ...
+@overload
+def array(size: Iterable[WordVariable]) -> Array[WordVariable, int]: ...
+@overload
+def array(size: Iterable[Variable[T]]) -> Array[Variable[T], T]: ...
+@overload
+def array(size: Iterable[Head[T]]) -> Array[Head[T], T]: ...
+def array(size: Any, declaration: Any = None) -> Array[Any, Any]:
     """Declare an array of variables or heads; `step` reads and writes `z.x[k]`.
 
     - `size`: how many elements; or the elements themselves, as a list.
@@ -73,8 +84,8 @@ def array(size: Any, declaration: Any = None) -> Array[Any]:
     return _checked(declaration(k) for k in range(int(size)))
 
 
-def _checked(elements: Any) -> Array[Any]:
-    made: Array[Any] = Array(elements)
+def _checked(elements: Any) -> Array[Any, Any]:
+    made: Array[Any, Any] = Array(elements)
     if not made.elements or not all(isinstance(one, Variable | Head) for one in made):
         raise ProgramError("array: the elements must be declarations such as kl.cat(10) or kl.relative(x, −1)")
     return made

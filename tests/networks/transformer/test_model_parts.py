@@ -31,6 +31,22 @@ def test_a_call_with_something_else():
         net([2, 1, 0])
 
 
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (torch.zeros(1, 4), r"of shape \(1, 4\) and float32"),
+        (torch.zeros(4, dtype=torch.int64), r"of shape \(4,\) and int64"),
+        (torch.full((1, 4), 7), "tokens are 0 … 1"),
+        (torch.zeros(1, 9, dtype=torch.int64), "9 tokens; it has 5 positions"),
+    ],
+)
+def test_a_wrong_tensor_is_named(tokens, said):
+    net = kl.compile(kl.library.parity_absolute(5))
+    with pytest.raises(InputError, match=said):
+        net(tokens)
+    assert net(torch.zeros(1, 5, dtype=torch.int32)).shape[:2] == (1, 5)
+
+
 def test_parts_are_found_by_name():
     net = kl.compile(kl.library.parity_relative)
     names = dict(net.named_modules())

@@ -364,10 +364,22 @@ class Transformer(nn.Module):
             raise InputError(
                 f"{self.config.name}: net(x) takes a tensor of tokens (batch, position); net.run takes lists"
             )
+        if tokens.ndim != 2 or tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+            raise InputError(
+                f"{self.config.name}: net(x) takes a tensor of whole numbers (batch, position), "
+                f"not of shape {tuple(tokens.shape)} and {str(tokens.dtype).removeprefix('torch.')}"
+            )
+        if self.config.positions is not None and tokens.shape[1] > self.config.positions:
+            raise InputError(
+                f"{self.config.name}: {tokens.shape[1]:,} tokens; it has {self.config.positions:,} positions"
+            )
         mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         check_transformer(self)
         count = self._count(layers)
-        x = self.embed(tokens)
+        try:
+            x = self.embed(tokens)
+        except IndexError:
+            raise InputError(f"{self.config.name}: tokens are 0 … {self.config.tokens - 1}") from None
         if count is None:
             return self.logits(self._until_halted(x, mask))
         for layer in range(count):

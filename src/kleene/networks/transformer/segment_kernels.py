@@ -1,8 +1,8 @@
 """The kernels of the sparse evaluator: layers over numbered contents of segments (see segment_tables.py).
 
 Numba counts references to the arrays that it passes to a function. So the functions called for every position are
-inlined, or take few arrays; the others run once per layer. Numba also compiles a function once more for each literal that
-it is given, so numbers are given as `np.int64(1)`.
+inlined, or take few arrays; the others run once per layer. Numba also compiles a function once more for each literal
+that it is given, so numbers are given as `np.int64(1)`.
 """
 
 from __future__ import annotations
