@@ -220,3 +220,16 @@ def test_counted_positions_run_on_every_evaluator(evaluator):
     assert net.run_batch(batch, evaluator=evaluator) == [Placed.run(row) for row in batch]
     decoder = kl.compile(Continues)
     assert decoder.run([3, 3], evaluator=evaluator) == Continues.run([3, 3]) == [6, 7, 8]
+
+
+@pytest.mark.parametrize("evaluator", ["dense", "sparse", "rows", "lookup", "generated"])
+def test_evaluators_run_a_program_without_heads(evaluator):
+    class Alone(kl.Program):
+        tokens, layers = 8, 3
+        w = kl.word(3, token=lambda t: t)
+        output = w
+
+        def step(z):
+            z.w = (z.w + 3) % 8
+
+    assert kl.compile(Alone).run([0, 5, 7], evaluator=evaluator) == [1, 6, 0]

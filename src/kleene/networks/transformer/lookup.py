@@ -103,6 +103,12 @@ def written_dims(block: Any, lookups: Sequence[LookupHead]) -> list[int]:
     return sorted(by_heads | set(torch.nonzero(by_units).flatten().tolist()))
 
 
+def flat_table(rows: Sequence[Any], columns: int) -> Array:
+    """Whole numbers as an array: a list, or a table of so many columns, also where it has no row."""
+    made = np.array(rows, dtype=np.int64)
+    return made.reshape(len(rows), columns) if columns else made
+
+
 class LookupRun(WholeNumberRun):
     """Attention as exact lookup, units without their zeros, for the rows that can change."""
 
@@ -157,8 +163,8 @@ class LookupRun(WholeNumberRun):
                 copies += list(zip(head.copies.sources, head.copies.targets, head.copies.weights))
             written += sorted({int(t) for head in lookups for t in head.copies.targets})
             starts.append((len(heads), len(written)))
-        parts = (starts, heads, looking, dims, copies, written)
-        return FlatHeads(*(np.array(part, dtype=np.int64) for part in parts))
+        parts = ((starts, 2), (heads, 13), (looking, 0), (dims, 0), (copies, 3), (written, 0))
+        return FlatHeads(*(flat_table(part, columns) for part, columns in parts))
 
     def _flat_units(self) -> FlatUnits:
         """The units of both halves of all blocks: for each what it reads and writes, without the zeros."""
