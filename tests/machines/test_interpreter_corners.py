@@ -344,8 +344,10 @@ def test_the_size_report_is_the_networks_size():
 
 def test_tokens_may_be_a_tensor():
     assert kl.compile(PARITY).run(torch.tensor([2, 1, 1])) == [0, 1, 0]
-    with pytest.raises(InputError, match="outside 0 … 2"):
-        kl.compile(PARITY).run([2.0, 1])
+    for run in (PARITY.run, kl.compile(PARITY).run):
+        assert run([2.0, 1]) == [0, 1]  # whole numbers of any type are tokens
+        with pytest.raises(InputError, match="outside the alphabet 0 … 2"):
+            run([2.5, 1])
 
 
 def test_a_sum_may_have_thousands_of_digits():
