@@ -323,7 +323,7 @@ def test_float64_resolves_what_float32_cannot():
 def test_a_network_refuses_inputs_longer_than_it_resolves():
     made = kl.compile(kl.library.parity_sum(50), length=20)
     assert made.run(ones(19, 19)) == [1] * 20
-    with pytest.raises(kl.InputError, match="at most 20"):
+    with pytest.raises(kl.InputError, match="the longest allowed has 20"):
         made.run(ones(20, 20))
 
 

@@ -101,7 +101,7 @@ def test_it_has_what_the_program_has():
 
 
 def test_what_cannot_be_done_is_said():
-    with pytest.raises(kl.NotSupported, match="no definition 'tiny'"):
+    with pytest.raises(kl.NotSupported, match="unknown definition 'tiny'; choose one of published, full"):
         kl.minimal(parity_relative, BITS, definition="tiny")
     with pytest.raises(kl.InputError):
         kl.minimal(parity_relative, [[7]])

@@ -417,7 +417,7 @@ def test_demo_of_one_program(kleene, monkeypatch):
         (["run", "sort", "1", "99"], ["sort", "token 99", "0 … 19"]),
         (["run", "parity_relative", "[2,7]"], ["token 7", "0 … 2"]),
         (["run", "parity_relative", "102"], ["'2'", "not 0 or 1"]),
-        (["run", "sort:length=3", "1", "2", "1", "0"], ["4 tokens", "at most 3"]),
+        (["run", "sort:length=3", "1", "2", "1", "0"], ["4 tokens", "the longest allowed has 3"]),
         (["run", "sort", ""], ["sort", "empty"]),
         (["run", "sort", "[]"], ["sort", "empty"]),
         (["trace", "sort", ""], ["sort", "empty"]),

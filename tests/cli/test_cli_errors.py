@@ -135,7 +135,7 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
     "compile": [
         *PROGRAMS,
         ("type", ["parity_relative", "--to", "llama"]),
-        ("type", ["dfa.json", "--to", "gpt2"]),
+        ("type", ["dfa.json", "--to", "bert"]),
         ("type", ["nets/rnn"]),
         ("type", ["dfa.json", "--dtype", "float64"]),
         ("missing", ["nowhere.json"]),

@@ -294,7 +294,7 @@ def test_parity_takes_the_tasks_of_one_part(tmp_path):
 
     result = parity("tiny", folder=tmp_path, progress=False, plan=Plan(only=("relative-seed-0",), workers=1))
     assert list(result.runs) == ["parity-trace: relative-seed-0"]
-    with pytest.raises(InputError, match="no task is so called"):
+    with pytest.raises(InputError, match="no task has such a name"):
         parity("tiny", folder=tmp_path / "none", progress=False, plan=Plan(only=("x*",)))
     assert not (tmp_path / "none").exists()
 

@@ -57,7 +57,7 @@ def test_an_experiment_records_its_criteria_and_derives_its_rows(tmp_path: Path)
     assert "holds" not in result.rows[1], "no verdict where the paper claims nothing"
     assert result.runs["b"]["criteria"] == [ABOVE.digest, ABOVE.digest]
     assert "papers/tasks.py" in result.runs["a"]["code"]
-    with pytest.raises(InputError, match="no task is so called"):
+    with pytest.raises(InputError, match="no task has such a name"):
         small.run("tiny", folder=tmp_path / "x", progress=False, plan=Plan(workers=1, only=("z*",)))
 
 

@@ -206,6 +206,9 @@ OUTSIDE = {
     "two steps at once": "block 0",
     "a bit of a complement": "block 0",
     "scores beyond 64 bits": "move 0/left",
+    "an old word not cleared": "block 0",
+    "cleared where a head says so later": "block 0",
+    "cleared where a step says so later": "block 0",
 }
 
 

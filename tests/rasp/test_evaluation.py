@@ -78,7 +78,7 @@ def test_names_and_annotations():
     assert sop.name == "is_a" and rasp.is_numerical(sop) and rasp.is_categorical(tokens)
     assert rasp.Map(str, tokens).name == "map" and sop.label.startswith("is_a_")
     assert rasp.annotate(sop, colour="red").annotations["colour"] == "red" and sop.name == "is_a"
-    with pytest.raises(KeyError, match="no annotation 'weight'"):
+    with pytest.raises(KeyError, match="unknown annotation 'weight'"):
         sop.annotations["weight"]
 
 

@@ -32,7 +32,7 @@ def read_machine(path: str | Path) -> Machine:
         return _from_json(path)
     if path.suffix in jflap.SUFFIXES:
         return _from_jflap(path)
-    if path.suffix == ".txt" and BBCHALLENGE.match(read_automaton_text(path).lstrip()):
+    if path.suffix == ".txt" and is_bbchallenge(path):
         return TuringMachine.load(path)
     if path.suffix in (".att", ".fst", ".txt"):
         file = text_formats.parse_att(read_automaton_text(path), str(path))
@@ -41,6 +41,11 @@ def read_machine(path: str | Path) -> Machine:
         if file.weighted:
             return WeightedAutomaton.load(path)
     return deterministic_if_possible(read(path))
+
+
+def is_bbchallenge(path: Path) -> bool:
+    """Whether a text file begins with a Turing machine in bbchallenge's text."""
+    return BBCHALLENGE.match(read_automaton_text(path).lstrip()) is not None
 
 
 def _from_json(path: Path) -> Machine:
