@@ -338,18 +338,25 @@ class Program:
         for name, index in self.halt.items():
             need(self._variable(name).name == "cat", f"halt waits for '{name}', which is no cat")
             integer(index, 0, self.kinds[name].size - 1, "a halt value")
-        cycle = data["cycle"]
         clears = {name: self._clear(name, clear) for name, clear in data.get("clears", {}).items()}
         need(not {*clears} & {*self.kinds, *heads, *moves}, "a name is used twice")
+        self.layers = self._layers(description, heads, moves, clears)
+
+    def _layers(
+        self, description: Any, heads: dict[str, Head], moves: dict[str, Head], clears: dict[str, Any]
+    ) -> list[Layer]:
+        """The layers of the cycle, or the one layer of a program without a cycle."""
+        cycle = self.data["cycle"]
         need(("cycle" in description) == bool(cycle), "the layers that are described are not the program's")
         parts = description["cycle"] if cycle else [description]
         need(len(parts) == max(1, len(cycle)), "the cycle has another number of layers than are described")
-        self.layers = []
+        layers = []
         for place, part in enumerate(parts):
             names = {*cycle[place][1]} if cycle else {*heads, *moves}
             need(names <= {*heads, *moves, *clears}, "the cycle names a head that there is not")
             here = {n: h for n, h in heads.items() if n in names}, {n: h for n, h in moves.items() if n in names}
-            self.layers.append(self._layer(*here, self._cleared([clears[n] for n in clears if n in names]), part))
+            layers.append(self._layer(*here, self._cleared([clears[n] for n in clears if n in names]), part))
+        return layers
 
     def _variable(self, name: Any) -> Kind:
         need(isinstance(name, str) and name in self.variables, f"there is no variable {name!r}")

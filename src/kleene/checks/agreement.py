@@ -252,7 +252,7 @@ def compare(
     """Count on how many inputs a network agrees with a reference in outputs and layers."""
     if isinstance(lengths, int):
         raise InputError(f"verify: lengths={lengths}; give several, as in lengths=range(1, {lengths + 1})")
-    sample = getattr(reference, "sample", None)
+    sample, run = getattr(reference, "sample", None), run or {}
     exact = isinstance(network, Transformer)  # of learned and stock networks only the outputs are compared
     if not exact and (run or evaluator not in (None, "dense")):
         raise NotSupported(
@@ -264,18 +264,13 @@ def compare(
     evaluator = evaluator or ("dense" if few else network.preferred_evaluator())
     # an encoder has its own number of layers, so only outputs are compared
     halts_alone = exact and network.config.shape == "encoder" and bool(reference.spec.halt)
-    counted = exact and (not halts_alone or "layers" in (run or {}))
+    counted = exact and (not halts_alone or "layers" in run)
     tally = _Tally(counted)
-    work = _Comparison(reference, network, evaluator, run or {}, counted)
+    work = _Comparison(reference, network, evaluator, run, counted)
     for counts in _counted(work, chosen, cluster_of(cluster)):
         tally.add(counts)
         if progress is not None:
             progress(tally.checked)
-    counterexample = None
-    if tally.worst is not None:
-        (_, shortest), wanted, given = tally.worst
-        where = _first_difference(reference, network, shortest, run or {}) if exact else None
-        counterexample = Disagreement(shortest, _told(wanted), _told(given), where)
     return Report(
         reference.spec.name,
         tally.checked,
@@ -286,10 +281,20 @@ def compare(
         if isinstance(network, SequenceRNN)
         else f"{evaluator}, {str(next(network.parameters()).dtype).removeprefix('torch.')}",
         described,
-        counterexample,
+        _counterexample(reference, network, tally, run),
         layers=counted,
         left_out=tally.left_out,
     )
+
+
+def _counterexample(reference: Any, network: Any, tally: _Tally, run: dict[str, Any]) -> Disagreement | None:
+    """The shortest input on which both sides differ, with what each says; None if they agree."""
+    if tally.worst is None:
+        return None
+    (_, shortest), wanted, given = tally.worst
+    exact = isinstance(network, Transformer)
+    where = _first_difference(reference, network, shortest, run) if exact else None
+    return Disagreement(shortest, _told(wanted), _told(given), where)
 
 
 def _counted(work: _Comparison, inputs: Iterable[list[int]], cluster: Cluster | None) -> Iterator[_Tally]:

@@ -78,20 +78,12 @@ def certify_memoriser(
     name = net.dtype if dtype is None else str(dtype).removeprefix("torch.")
     if name not in FORMATS:
         raise NotSupported(f"certify: a memoriser cannot be in {name}; it is in {' or '.join(FORMATS)}")
+    wanted, misfit = _wanted(net, table)
+    if misfit:
+        return TableCertificate(False, name, 0, 0.0, (misfit,))
     program = np.repeat(np.arange(len(net.names)), net.lengths)
     instruction = np.concatenate([np.arange(length) for length in net.lengths])
-    wanted = None if net.table is None else net.table.cpu().numpy()
-    if len(net.fields) != len(net.networks):
-        return TableCertificate(False, name, 0, 0.0, ("there is not one network for each operand",))
-    if table is not None:
-        if tuple(table.names) != net.names or tuple(map(len, table.programs)) != net.lengths:
-            return TableCertificate(False, name, 0, 0.0, ("the table has other programs or lengths",))
-        if tuple(table.fields) != net.fields:
-            return TableCertificate(False, name, 0, 0.0, ("the table has other operands, or in another order",))
-        wanted = table.entries()[2]
     inputs = np.stack([instruction, program], axis=-1).astype(np.float64)
-    if wanted is not None and wanted.shape != (len(inputs), len(net.fields)):
-        return TableCertificate(False, name, 0, 0.0, ("the table that it holds has another size",))
     margin, exact = float("inf"), True
     for column, (field, network) in enumerate(zip(net.fields, net.networks)):
         layers = [layer for layer in network.children() if isinstance(layer, torch.nn.Linear)]
@@ -102,11 +94,7 @@ def certify_memoriser(
             if not np.isfinite(error).all():
                 why = f"'{field}' has a sum that is not a number, or that {name} cannot hold"
                 return TableCertificate(False, name, 0, 0.0, (why,))
-            best = logits.argmax(axis=1)
-            where = np.arange(len(best))
-            ahead = logits[where, best][:, None] - logits - (error[where, best][:, None] + error)
-            ahead[where, best] = np.inf
-            least = ahead.min(axis=1)
+            best, least = _leads(logits, error)
             for row in np.nonzero(~(least > 0))[0][:1]:
                 at = f"'{field}' of instruction {instruction[begin + row]} of program {net.names[program[begin + row]]}"
                 why = f"{name} does not decide {at}: two logits are closer than the rounding error"
@@ -125,6 +113,31 @@ def certify_memoriser(
         "no table to compare with: pass table=" if wanted is None else "they are the operands of the table",
     )
     return TableCertificate(True, name, count, margin, shown)
+
+
+def _wanted(net: Memoriser, table: InstructionTable | None) -> tuple[Any, str]:
+    """The operands to compare with, None without a table; and why they cannot be those of the network, or nothing."""
+    wanted = None if net.table is None else net.table.cpu().numpy()
+    if len(net.fields) != len(net.networks):
+        return None, "there is not one network for each operand"
+    if table is not None:
+        if tuple(table.names) != net.names or tuple(map(len, table.programs)) != net.lengths:
+            return None, "the table has other programs or lengths"
+        if tuple(table.fields) != net.fields:
+            return None, "the table has other operands, or in another order"
+        wanted = table.entries()[2]
+    if wanted is not None and wanted.shape != (sum(net.lengths), len(net.fields)):
+        return None, "the table that it holds has another size"
+    return wanted, ""
+
+
+def _leads(logits: Any, error: Any) -> tuple[Any, Any]:
+    """The place of the largest logit of each row, and its lead over the next beyond the bounds on rounding."""
+    best = logits.argmax(axis=1)
+    where = np.arange(len(best))
+    ahead = logits[where, best][:, None] - logits - (error[where, best][:, None] + error)
+    ahead[where, best] = np.inf
+    return best, ahead.min(axis=1)
 
 
 def _bounded(layers: list[torch.nn.Linear], values: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray, bool]:

@@ -377,6 +377,11 @@ def masks_of(focus: Tensor | Iterable[Any] | slice | int, length: int) -> Tensor
         return torch.stack([masks_of(entry, length) for entry in positions])
     if positions and all(isinstance(entry, (bool, np.bool_)) for entry in positions):
         return masks_of(torch.tensor([bool(entry) for entry in positions]), length)
+    return _mask_at(positions, length)
+
+
+def _mask_at(positions: Iterable[Any], length: int) -> Tensor:
+    """The mask of some positions, each of which must be inside the sentence."""
     mask = torch.zeros(length, dtype=torch.bool)
     for position in positions:
         if not isinstance(position, (int, np.integer)) or not 0 <= position < length:

@@ -850,18 +850,23 @@ def lower_to_thresholds(updates: Updates, written: Iterable[str] = ()) -> Lowere
             lowering.emit(piece, best)
         if best == WRITE and not lowering.cleared:
             clearing.setdefault(update.variable, []).append(plan.blank)
-    words = [part for given in updates.words for part in on_cubes(builder, given)]
-    for word in (part for given in words for part in _without_tied_averages(builder, given)):
-        before = len(builder.units)
-        builder.word_update(word)
-        cost = sum(unit.half == 2 for unit in builder.units[before:])
-        builder.costs.append((word.variable, word.assignment.describe(), {"adder": cost}))
+    _lower_words(builder, updates)
     for blanks in clearing.values():  # updates whose guards differ in one test share their clearing units
         for blank in _clearing(builder, blanks):
             lowering = UpdateLowering(builder, blank)
             for piece in lowering.clears():
                 lowering.emit(piece, "clear")
     return finish(builder, updates)
+
+
+def _lower_words(builder: UnitBuilder, updates: Updates) -> None:
+    """Lower the updates of words to adders, and note their costs."""
+    words = [part for given in updates.words for part in on_cubes(builder, given)]
+    for word in (part for given in words for part in _without_tied_averages(builder, given)):
+        before = len(builder.units)
+        builder.word_update(word)
+        cost = sum(unit.half == 2 for unit in builder.units[before:])
+        builder.costs.append((word.variable, word.assignment.describe(), {"adder": cost}))
 
 
 # --- guards and tables on bits: cubes ---------------------------------------------------------------------

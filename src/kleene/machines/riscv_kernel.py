@@ -65,6 +65,12 @@ def _multiply(f3, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
+def _in_m(opcode, bit25, bit30):  # type: ignore[no-untyped-def]
+    """Whether an instruction is a multiplication or division."""
+    return opcode == OP and bit25 == 1 and bit30 == 0
+
+
+@njit(cache=True, nogil=True, inline="always")
 def _in_a(f3, kind):  # type: ignore[no-untyped-def]
     """Whether an instruction with the opcode AMO is known."""
     return f3 == 2 and (kind < 5 or (kind & 3 == 0))
@@ -171,6 +177,25 @@ def _result(opcode, f3, bit30, a, b, pc, offset):  # type: ignore[no-untyped-def
     return np.uint32(pc + (offset if opcode == AUIPC else np.uint32(4)))
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _fetch(cells, place):  # type: ignore[no-untyped-def]
+    """The instruction at a place of memory."""
+    i = np.uint32(0)
+    for k in range(4):
+        i |= np.uint32(cells[16 + place + k]) << np.uint32(8 * k)
+    return i
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _following(opcode, f3, a, b, pc, offset):  # type: ignore[no-untyped-def]
+    """The address of the instruction after a branch, a jump or an arithmetic instruction."""
+    if opcode == JAL or (opcode == BRANCH and _branches(f3, a, b)):
+        return np.uint32(pc + offset)
+    if opcode == JALR:
+        return np.uint32((a + offset) & np.uint32(0xFFFFFFFE))
+    return np.uint32(pc + np.uint32(4))
+
+
 @njit(cache=True, nogil=True)
 def _atomic(cells, values, size, i):  # type: ignore[no-untyped-def]
     """Run an atomic instruction; its address is in memory, and a multiple of four."""
@@ -201,12 +226,10 @@ def run(cells, values, size, most, beyond, multiplies=False, atomics=False):  # 
         place = np.int64(pc) - BASE
         if not 0 <= place <= size - 4:
             return done, FETCH_FAULT
-        i = np.uint32(0)
-        for k in range(4):
-            i |= np.uint32(cells[16 + place + k]) << np.uint32(8 * k)
+        i = _fetch(cells, place)
         opcode, f3, rd = _bits(i, 0, 7), _bits(i, 12, 3), _bits(i, 7, 5)
         bit30 = _bits(i, 30, 1)
-        if opcode == OP and multiplies and _bits(i, 25, 1) and not bit30:
+        if multiplies and _in_m(opcode, _bits(i, 25, 1), bit30):
             if rd:
                 values[rd] = _multiply(f3, values[_bits(i, 15, 5)], values[_bits(i, 20, 5)])
             values[32] = np.uint32(pc + np.uint32(4))
@@ -221,23 +244,17 @@ def run(cells, values, size, most, beyond, multiplies=False, atomics=False):  # 
         if not _in_rv32i(opcode, f3, _bits(i, 25, 1), bit30):
             return done, STOPPED
         a, b, offset = values[_bits(i, 15, 5)], values[_bits(i, 20, 5)], _offset(i, opcode)
-        address, following = np.uint32(a + offset), np.uint32(pc + np.uint32(4))
         if opcode in (LOAD, STORE):
+            address = np.uint32(a + offset)
             if not beyond and not 0 <= np.int64(address) - BASE < size:
                 return done, DEVICE
             if opcode == STORE:
                 _store(cells, size, address, f3, b)
             elif rd:
                 values[rd] = _load(cells, size, address, f3)
-        elif opcode == BRANCH:
-            if _branches(f3, a, b):
-                following = np.uint32(pc + offset)
-        elif opcode != FENCE:
-            if rd:
-                values[rd] = _result(opcode, f3, bit30, a, b, pc, offset)
-            if opcode == JAL:
-                following = np.uint32(pc + offset)
-            elif opcode == JALR:
-                following = np.uint32(address & np.uint32(0xFFFFFFFE))
-        values[32] = following
+            values[32] = np.uint32(pc + np.uint32(4))
+            continue
+        if rd and opcode != BRANCH and opcode != FENCE:
+            values[rd] = _result(opcode, f3, bit30, a, b, pc, offset)
+        values[32] = _following(opcode, f3, a, b, pc, offset)
     return most, RAN

@@ -187,7 +187,23 @@ def parameters(sizes: Sequence[int]) -> int:
 
 def load(folder: Path) -> Memoriser:
     """Read a memoriser; check sizes before taking memory."""
-    path = folder / "kleene.json"
+    described = _described(folder / "kleene.json")
+    net = Memoriser(described.pop("widths"), **described)
+    path = folder / "weights.safetensors"
+    try:
+        tensors = load_file(path)
+        if (table := tensors.get("table")) is not None:  # networks that were saved without one have none
+            if table.dtype != torch.int32 or table.shape != (sum(net.lengths), len(net.fields)):
+                raise FileError(f"{path}: 'table' is not one of whole numbers for each instruction")
+            net.table = torch.zeros_like(table)
+        net.load_state_dict(tensors)
+    except (RuntimeError, OSError, SafetensorError) as error:
+        raise FileError(f"{path}: does not fit ({str(error).splitlines()[0]})") from None
+    return net
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """The arguments of the memoriser that a file describes; their sizes fit together and are not too large."""
     content = read_json(path)
     try:
         widths = [[int(size) for size in sizes] for sizes in content["widths"]]
@@ -205,16 +221,5 @@ def load(folder: Path) -> Memoriser:
     total = sum(map(parameters, widths))
     if total > MAX_PARAMETERS:
         raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that Kleene loads")
-    net = Memoriser(widths, method=method, names=names, lengths=lengths, fields=fields, dtype=dtype)
-    try:
-        tensors = load_file(folder / "weights.safetensors")
-        if (table := tensors.get("table")) is not None:  # networks that were saved without one have none
-            if table.dtype != torch.int32 or table.shape != (sum(lengths), len(fields)):
-                raise FileError(
-                    f"{folder / 'weights.safetensors'}: 'table' is not one of whole numbers for each instruction"
-                )
-            net.table = torch.zeros_like(table)
-        net.load_state_dict(tensors)
-    except (RuntimeError, OSError, SafetensorError) as error:
-        raise FileError(f"{folder / 'weights.safetensors'}: does not fit ({str(error).splitlines()[0]})") from None
-    return net
+    described = {"widths": widths, "names": names, "lengths": lengths, "fields": fields}
+    return described | {"method": method, "dtype": dtype}
