@@ -65,6 +65,15 @@ def sparse(row: np.ndarray) -> Text:
     return listed([int(d), int(row[d])] for d in np.nonzero(row)[0])
 
 
+def changed(description: Any, program: Any) -> set[str]:
+    """The variables that some step, some head or some clearing changes."""
+    parts = [p["updates"] for p in description.get("cycle", [description])]
+    steps = [step for part in parts for step in (part, part.get("second", {}))]
+    names = {u["variable"] for step in steps for u in step.get("updates", [])}
+    names |= {m["into"] for m in program["moves"].values()}
+    return names | {name for clear in program.get("clears", {}).values() for name in clear["variables"]}
+
+
 class Block:
     """One block of the network, with the part of the program that it is for."""
 
@@ -80,11 +89,7 @@ class Block:
         self.layout = {s["name"]: s for s in description["layout"]}
         self.dim, self.gap = content["config"]["dim"], GAPS[content["dtype"]]
         self.shape = content["config"]["cycle"][number % len(content["config"]["cycle"])]
-        parts = [p["updates"] for p in description.get("cycle", [description])]
-        steps = [step for part in parts for step in (part, part.get("second", {}))]
-        self.changed = {u["variable"] for step in steps for u in step.get("updates", [])}
-        self.changed |= {m["into"] for m in program["moves"].values()}
-        self.changed |= {name for clear in program.get("clears", {}).values() for name in clear["variables"]}
+        self.changed = changed(description, program)
         self.clears = "second" in self.part["updates"] or any(name in names for name in program.get("clears", {}))
         self.left_out: list[tuple[str, str]] = []
         if self.clears:
@@ -276,23 +281,16 @@ class Block:
         sides, limits = [], []
         read: list[list[str]] = []
         for tensor, own, limit in (("query", query, where), ("key", key, among)):
-            rows, bias = whole(self.tensor(tensor)[h]), whole(self.tensor(f"{tensor}_bias")[h])
-            used = (rows != 0).any(axis=0)
-            names = [n for n in self.variables if n == own or n in dict(limit) or used[self.dims(n)].any()]
+            names = self.names_read(h, tensor, {own, *dict(limit)})
             if any(self.variables[n]["kind"] == "word" for n in names):
                 self.leave_out("head", label)
                 return None
-            places = listed([*sparse(row), int(b)] for row, b in zip(rows, bias))
             read.append(names)
             limits.append([[names.index(n), i] for n, i in limit])
-            dims = listed(listed(listed([d]) for d in self.dims(n)) for n in names)
-            sides.append([*places, *dims, *listed(limits[-1])])
+            sides.append(self.side(h, tensor, names, limits[-1]))
+        table = [] if query is None else self.codes(query)
         matched: Text = [0]
-        table: list[list[int]] = []
         if query is not None:
-            asked = self.variables[query]
-            sets = asked["values"] if asked["kind"] == "subset" else [[v] for v in range(asked["range"])]
-            table = [sorted(members) for members in sets]
             matched = [1, read[0].index(query), read[1].index(key), *listed(map(listed, table))]
         window = self.shape["window"]
         scores = whole(self.tensor("relative")[h])
@@ -311,6 +309,24 @@ class Block:
             *matched,
             *distances,
         ]
+
+    def names_read(self, h: int, tensor: str, own: set[str]) -> list[str]:
+        """The variables that one side of a head reads, or is to read."""
+        used = (self.tensor(tensor)[h] != 0).any(axis=0)
+        return [n for n in self.variables if n in own or used[self.dims(n)].any()]
+
+    def side(self, h: int, tensor: str, names: list[str], limits: list[list[int]]) -> Text:
+        """One side of a head: its rows with their biases, the dimensions that they read, and what limits it."""
+        rows, bias = whole(self.tensor(tensor)[h]), whole(self.tensor(f"{tensor}_bias")[h])
+        places = listed([*sparse(row), int(b)] for row, b in zip(rows, bias))
+        dims = listed(listed(listed([d]) for d in self.dims(n)) for n in names)
+        return [*places, *dims, *listed(limits)]
+
+    def codes(self, query: str) -> list[list[int]]:
+        """The keys that each value of a query matches."""
+        asked = self.variables[query]
+        sets = asked["values"] if asked["kind"] == "subset" else [[v] for v in range(asked["range"])]
+        return [sorted(members) for members in sets]
 
     def best(self, h: int, read: Any, limits: Any, match: Any, scores: np.ndarray, allowed: list[bool]) -> int | None:
         """The score of one selected position: a claim, which the checker compares with all others."""
