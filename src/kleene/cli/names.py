@@ -189,7 +189,7 @@ def find_machine(name: str) -> Any:
     A nondeterministic automaton is made deterministic: everything that takes a machine's name can take it then.
     """
     path = Path(name)
-    if path.suffix not in MACHINES and not _holds_bbchallenge(path):
+    if path.suffix not in MACHINES and not _is_text_of_machine(path):
         return None if path.exists() else turing_machine(name) or _automaton_of_pattern(name)
     from kleene.machines.automata.nfa import NFA
     from kleene.machines.files import read_machine
@@ -198,11 +198,11 @@ def find_machine(name: str) -> Any:
     return machine.determinise().minimise() if isinstance(machine, NFA) else machine
 
 
-def _holds_bbchallenge(path: Path) -> bool:
-    """Whether this is a text file with a Turing machine in bbchallenge's text; any other text could be anything."""
-    from kleene.machines.files import is_bbchallenge
+def _is_text_of_machine(path: Path) -> bool:
+    """Whether this is a text file that holds a machine; another text could be anything."""
+    from kleene.machines.files import text_has_machine
 
-    return path.suffix == ".txt" and path.is_file() and is_bbchallenge(path)
+    return path.suffix == ".txt" and path.is_file() and text_has_machine(path)
 
 
 def _automaton_of_pattern(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from kleene.errors import FileError, a_type
@@ -46,6 +47,11 @@ def read_machine(path: str | Path) -> Machine:
 def is_bbchallenge(path: Path) -> bool:
     """Whether a text file begins with a Turing machine in bbchallenge's text."""
     return BBCHALLENGE.match(read_automaton_text(path).lstrip()) is not None
+
+
+def text_has_machine(path: Path) -> bool:
+    """Whether a text file begins as bbchallenge's text, or as AT&T's with a move between numbered states."""
+    return is_bbchallenge(path) or re.match(r"\s*\d+\s+\d+\s+\S", read_automaton_text(path)) is not None
 
 
 def _from_json(path: Path) -> Machine:
