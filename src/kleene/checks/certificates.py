@@ -18,7 +18,7 @@ from kleene.checks.steps import StepStatement, certify_step
 from kleene.common.alphabet import show_word
 from kleene.decompilers.transformer_to_dfa import read_automaton
 from kleene.decompilers.transformer_to_turing import check_steps, read_turing
-from kleene.errors import DidNotHalt, FileError, InputError, NotExact, NotSupported
+from kleene.errors import DidNotHalt, FileError, InputError, NotExact, NotSupported, counted
 from kleene.lowering.updates import Cycle, Updates
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.program import ProgramClass
@@ -137,7 +137,10 @@ def _about_automaton(net: Transformer | StockModel) -> tuple[bool, str]:
     if word is not None:
         return False, f"the network and its machine differ on {show_word(word)}"
     length = "every length" if words["length"] is None else f"up to {words['length']:,} symbols"
-    return True, f"these updates accept the words of the machine's {len(machine):,} states, for words of {length}"
+    return (
+        True,
+        f"these updates accept the words of the machine's {counted(len(machine), 'state')}, for words of {length}",
+    )
 
 
 def _about_tape(net: Transformer | StockModel) -> tuple[bool, str]:

@@ -107,10 +107,10 @@ def certify_gated(
     if problem is not None:
         return WordCertificate(False, saturated.name, (problem,))
     reasons: tuple[str, ...] = (
-        f"{len(found):,} hidden vectors are closed under {counted(len(net.alphabet), 'symbol')}",
+        f"{counted(len(found), 'hidden vector')} are closed under {counted(len(net.alphabet), 'symbol')}",
         f"every gate is saturated in each of them, {saturated.margin:.1f} beyond what {saturated.name} needs, with any "
         "rounding of the sums",
-        f"their automaton accepts the words of the machine's {len(wanted):,} states",
+        f"their automaton accepts the words of the machine's {counted(len(wanted), 'state')}",
     )
     if "turing" in net.about:
         about = net.about["turing"]
@@ -168,10 +168,10 @@ def certify_linear(
     if problem is not None:
         return WordCertificate(False, name, (problem,))
     reasons = (
-        f"{len(found):,} hidden vectors are closed under {counted(len(net.alphabet), 'symbol')}",
+        f"{counted(len(found), 'hidden vector')} are closed under {counted(len(net.alphabet), 'symbol')}",
         f"all numbers are whole, and no sum is above {whole.largest:,}, which {name} holds exactly",
         "the kinds of the steps are closed under composition, so a parallel scan rounds nothing either",
-        f"their automaton accepts the words of the machine's {len(wanted):,} states",
+        f"their automaton accepts the words of the machine's {counted(len(wanted), 'state')}",
     )
     return WordCertificate(True, name, reasons)
 
@@ -194,7 +194,7 @@ def certify_acceptor(net: StockAcceptor, *, machine: DFA | None = None, limit: i
         f"{len(found):,} caches are closed under {counted(len(net.alphabet), 'symbol')}, number for number",
         f"they were computed by the stock model itself, token by token, in this machine's {net.dtype}"
         + (", all symbols in one batch" if net.batched else ""),
-        f"their automaton accepts the words of the machine's {len(wanted):,} states",
+        f"their automaton accepts the words of the machine's {counted(len(wanted), 'state')}",
     )
     return WordCertificate(True, net.dtype, reasons)
 

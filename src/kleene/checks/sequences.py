@@ -10,7 +10,7 @@ from kleene.common.alphabet import show_word
 from kleene.common.text import Text
 from kleene.decompilers.linear_to_dfa import Whole
 from kleene.decompilers.sequence_to_transducer import read_machine
-from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type
+from kleene.errors import DidNotHalt, InputError, NotExact, NotSupported, a_type, counted
 from kleene.machines.automata.transducer import Transducer
 from kleene.machines.automata.transducer import from_json as transducer_from_json
 from kleene.machines.left_to_right import transducer_of
@@ -57,7 +57,9 @@ def certify_sequence(
     word = machine.distinguish(found)
     if word is not None:
         return WordCertificate(False, name, (f"the network and its machine differ on {show_word(word)}",))
-    reasons.append(f"{len(found):,} hidden vectors write what the machine's {len(machine):,} states write")
+    reasons.append(
+        f"{counted(len(found), 'hidden vector')} write what the machine's {counted(len(machine), 'state')} write"
+    )
     if "program" in net.about and net.alphabet != machine.alphabet:
         return WordCertificate(False, name, ("the network numbers its symbols in another way than its machine",))
     if program is not None:

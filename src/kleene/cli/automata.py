@@ -13,7 +13,7 @@ import typer
 from kleene.cli import AsJson, app, busy, each_line, finish, print_json, show
 from kleene.cli.names import MACHINES, find_machine, find_source, is_folder, read_word, turing_machine
 from kleene.cli.words import complete_anything, complete_machine
-from kleene.errors import FileError, InputError, NotSupported, a_type
+from kleene.errors import FileError, InputError, NotSupported, a_type, counted
 from kleene.files import read_json
 
 TRACED = 500  # steps of a Turing machine on a page
@@ -423,7 +423,7 @@ def convert(
     kind = type(machine).__name__
     if as_json:
         return print_json({"file": file, "kind": kind, "saved": [str(target) for target in output]})
-    print(f"{file}: a {kind} of {len(getattr(machine, 'states', machine))} states")
+    print(f"{file}: a {kind} of {counted(len(getattr(machine, 'states', machine)), 'state')}")
     for target in output:
         print(f"saved {target}")
 

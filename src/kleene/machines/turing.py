@@ -11,7 +11,7 @@ import numpy as np
 
 from kleene.common.alphabet import Word, check_alphabet, encode
 from kleene.common.decision import Answer, Decision, trimmed
-from kleene.errors import InputError, a_type
+from kleene.errors import InputError, a_type, counted
 
 MAX_CELLS = 1_000_000_000
 MOVES = {"L": -1, "S": 0, "R": 1}
@@ -118,7 +118,8 @@ class TuringMachine:
     def __str__(self) -> str:
         way = "two-way" if self.two_way else "one-way"
         lines = [
-            f"{self.name}: {len(self.working)} states, {len(self.symbols)} symbols, {way} tape, starts in {self.start}"
+            f"{self.name}: {counted(len(self.working), 'state')}, {counted(len(self.symbols), 'symbol')}, {way} tape, "
+            f"starts in {self.start}"
         ]
         letters = {-1: "L", 0: "S", 1: "R"}
         for q, row in self.transitions.items():

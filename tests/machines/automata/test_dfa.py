@@ -326,7 +326,7 @@ def test_files_are_utf_8_whatever_they_say_and_a_byte_order_mark_is_no_text(tmp_
     [
         (lambda: kl.DFA([[0, 0]], [0], "a"), kl.InputError, "one row per state and 1 columns"),
         (lambda: kl.DFA([[0]], [0], "a", start=2), kl.InputError, "start state 2 is outside"),
-        (lambda: kl.DFA([[0]], [0], "a", names=["p", "q"]), kl.InputError, "2 names for 1 states"),
+        (lambda: kl.DFA([[0]], [0], "a", names=["p", "q"]), kl.InputError, "2 names for 1 state"),
         (lambda: kl.DFA.build("p", ["x"], {"p": {"a": "p"}}), kl.InputError, "'x' has no row"),
         (lambda: kl.DFA.build("p", [], {"p": {"a": "x"}}), kl.InputError, "goes to 'x', which has no row"),
         (lambda: kl.DFA.build("p", [], {"p": {"a": "p", "b": "p"}}, "a"), kl.InputError, "reads 'b', which is not"),

@@ -91,7 +91,7 @@ def test_errors() -> None:
     [
         (lambda: kl.Transducer([[0]], [["x"]], "ab"), "one row per state and 2 columns"),
         (lambda: kl.Transducer([[0]], [["x"]], "a", start=3), "start state 3 is outside"),
-        (lambda: kl.Transducer([[0]], [["x"]], "a", last=["", ""]), "2 last outputs for 1 states"),
+        (lambda: kl.Transducer([[0]], [["x"]], "a", last=["", ""]), "2 last outputs for 1 state"),
     ],
 )
 def test_a_wrong_part_is_named(work, said):

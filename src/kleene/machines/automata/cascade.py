@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kleene.errors import NotSupported
+from kleene.errors import NotSupported, counted
 from kleene.machines.automata.dfa import DFA
 from kleene.machines.automata.monoid import components
 from kleene.machines.automata.permutations import Permutation, coprime_triple, derived, generated, inverse, power, times
@@ -80,7 +80,7 @@ class Cascade:
 
     def __str__(self) -> str:
         shown = ", ".join(f"{level.kind} {level.size}" for level in self.levels)
-        return f"cascade of {len(self.levels)} levels: {shown}"
+        return f"cascade of {counted(len(self.levels), 'level')}: {shown}"
 
 
 def cascade(dfa: DFA) -> Cascade:

@@ -532,7 +532,7 @@ def _flags(given: object, states: int) -> np.ndarray:
         flags = np.zeros(states, dtype=bool)
         flags[chosen] = True
     if flags.shape != (states,):
-        raise InputError(f"DFA: {flags.size} accepting flags for {states} states")
+        raise InputError(f"DFA: {counted(flags.size, 'accepting flag')} for {counted(states, 'state')}")
     return flags
 
 
@@ -541,7 +541,7 @@ def _checked_names(names: Iterable[str] | None, states: int) -> tuple[str, ...] 
         return None
     found = tuple(names)
     if len(found) != states:
-        raise InputError(f"DFA: {len(found)} names for {states} states")
+        raise InputError(f"DFA: {counted(len(found), 'name')} for {counted(states, 'state')}")
     for name in found:
         if not isinstance(name, str):
             raise InputError(f"DFA: state {name!r} is {a_type(name)}; a name is a string")

@@ -72,7 +72,7 @@ class NFA:
             if part.size and (int(part.min()) < 0 or int(part.max()) >= count):
                 raise InputError(f"NFA: {what} names a state outside 0…{count - 1}")
         if listed is not None and len(listed) != count:
-            raise InputError(f"NFA: {len(listed)} names for {count} states")
+            raise InputError(f"NFA: {counted(len(listed), 'name')} for {counted(count, 'state')}")
         flags = np.zeros(count, dtype=bool)
         flags[final] = True
         self._set(table[:, 0], table[:, 1], table[:, 2], flags, symbols, begins, listed)

@@ -77,7 +77,7 @@ class Transducer:
             raise InputError(f"Transducer: start state {start!r} is outside 0…{states - 1}")
         ends: Sequence[Word | None] = [()] * states if last is None else last
         if len(ends) != states:
-            raise InputError(f"Transducer: {len(ends)} last outputs for {states} states")
+            raise InputError(f"Transducer: {counted(len(ends), 'last output')} for {counted(states, 'state')}")
         for key, value in (
             ("table", rows.astype(np.int32)),
             ("outputs", tuple(tuple(tuple(word) for word in row) for row in outputs)),
