@@ -148,7 +148,7 @@ def random_program(chance: Random) -> Any:
     """A decoder of one layer with up to four random heads, whose outputs it adds up."""
     tokens, bits = chance.choice([2, 3, 4, 7, 12]), chance.choice([2, 4, 6, 8])
     wide = chance.choice([tokens, 40])
-    sizes = {"token": tokens, "odd": 2, "square": 3}
+    sizes = {"token": tokens, "odd": 2, "square": 3, "single": 1}
     body: dict[str, Any] = {
         "tokens": tokens,
         "max_tokens": chance.choice([1, 3]),
@@ -157,12 +157,13 @@ def random_program(chance: Random) -> Any:
         "odd": kl.cat(2, token=lambda t: t % 2),
         "square": kl.cat(3, token=lambda t: (t * t + 1) % 3),
         "one": kl.cat(2, default=1),
+        "single": kl.cat(1),
         "low": kl.word(bits, token=lambda t: (5 * t + 1) % (1 << bits)),
         "high": kl.word(bits, token=lambda t: 3 * t % (1 << bits)),
         "wide": kl.cat(wide, token=lambda t: t),
         "next": kl.cat(wide, token=lambda t: (t + 1) % tokens),
     }
-    pairs = ["odd odd", "square square", "one odd", "low high", "low low", "wide next", "wide wide"]
+    pairs = ["odd odd", "square square", "one odd", "low high", "low low", "wide next", "wide wide", "single single"]
     names = [f"head_{number}" for number in range(chance.randrange(1, 5))]
     for name in names:
         value = chance.choice([*sizes])

@@ -290,6 +290,16 @@ def test_an_automaton_becomes_a_language_model(family: Any, tmp_path: Any) -> No
     assert not kl.verify(kl.regex("(ab|ba)*c?", alphabet="abc"), loaded).holds
 
 
+@pytest.mark.parametrize("accepting", [[0], []], ids=["all", "none"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_machine_of_one_state(family: Any, accepting: list[int]) -> None:
+    dfa = kl.DFA([[0, 0]], accepting, "ab")
+    net = kl.compile(dfa, to=family, length=9)
+    assert kl.certify(net).holds and kl.verify(dfa, net, lengths=range(5)).holds
+    assert net.accepts_batch(["", "a", "ba"]) == [bool(accepting)] * 3
+    assert kl.decompile(net, to="dfa") == dfa
+
+
 def test_allowed_tokens_keep_a_match_possible() -> None:
     dfa = kl.regex("a(;|b){2}", alphabet="ab;")  # `;` is a symbol here, so another one ends a word
     net = kl.compile(dfa.to_nfa() if hasattr(dfa, "to_nfa") else dfa, to="llama", length=6)

@@ -163,11 +163,12 @@ def centre(plan: Plan, weights: Array, constant: Array, sink: Array) -> None:
     """Take the median of the weights on each variable away, and add it to the constant: one of its values is on.
 
     The same for each head with a default. Weights are smaller then, and so are the sums that float32 has to hold. At
-    the first token heads have their defaults, and no variable has a value: its weight keeps the sums there."""
+    the first token heads have their defaults, and no variable has a value: its weight keeps the sums there. A single
+    value keeps its weight: the unit that clears it reads it."""
     for segment in plan.layout:
         head = plan.spec.heads.get(segment.name)
         always = segment.name in plan.spec.variables or (head is not None and head.default is not None)
-        if segment.coding == "one-hot" and always:
+        if segment.coding == "one-hot" and always and segment.size > 1:
             middle = np.sort(weights[:, segment.slice], axis=1)[:, (segment.size - 1) // 2]
             weights[:, segment.slice] -= middle[:, None]
             constant += middle
