@@ -280,6 +280,18 @@ class Subwords:
         return self.names[ids] if isinstance(ids, int) else [self.names[i] for i in ids]
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_padding_that_a_tokenizer_masks_is_not_read(kind):
+    model = hugging_face(kind).eval()
+    given = {"input_ids": torch.tensor([[3, 1, 4, 0, 0]]), "attention_mask": torch.tensor([[1, 1, 1, 0, 0]])}
+    found = kl.contributions(model, given, target="all", read=2)
+    logits = model(**given).logits.detach()[0]
+    assert torch.allclose(found.whole, logits[2] if logits.dim() > 1 else logits, atol=1e-6)
+    if kind == "bert":
+        assert found.parts[3:].abs().max() == 0 < found.parts[0].abs().max()
+        assert not torch.allclose(found.whole, kl.contributions(model, [3, 1, 4, 0, 0], target="all").whole, atol=1e-6)
+
+
 def test_subwords_form_words():
     model = hugging_face("bert")
     found = kl.contributions(model, "good films last", tokenizer=Subwords(), target="LABEL_1")

@@ -124,8 +124,8 @@ def contributions(
       and any other functions of torch. It runs in evaluation mode, and stays as it was.
     - `input`: one sentence: text (with `tokenizer`), token numbers, what a tokenizer returns, or vectors (time ×
       features).
-    - `focus`: the foci, each a position, a slice, a list of positions, a mask, or words of the sentence; by default
-      each word.
+    - `focus`: the foci, each a position, a slice, words of the sentence, a list of these, or a mask; by default each
+      word.
     - `tokenizer`: makes token numbers from text; that of Hugging Face, one with `encode`, or any function. Its subwords
       form words again.
     - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.

@@ -19,7 +19,7 @@ class Sentence:
     - `tokens`: their numbers (time), or vectors (time, features).
     - `names`: one for each token.
     - `groups`: the positions of each word; special tokens are in none.
-    - `arguments`: what a tokenizer gives beside the numbers, such as token types, each with a batch axis of one.
+    - `arguments`: the token types and the mask of padding that a tokenizer gives, each with a batch axis of one.
     """
 
     tokens: Tensor
@@ -61,6 +61,9 @@ class Sentence:
                 raise InputError(f"focus: a mask of {len(places)} for {length} tokens")
             return torch.tensor([bool(place) for place in places])
         for place in places:
+            if isinstance(place, (str, slice)):
+                mask |= self._mask(place)
+                continue
             number = place if isinstance(place, bool) else listed(place)
             if isinstance(number, bool) or not isinstance(number, int) or not -length <= number < length:
                 raise InputError(f"focus: position {place!r} is outside the sentence; use 0 to {length - 1}")
@@ -89,7 +92,7 @@ def read_sentence(given: Any, tokenizer: Any = None, words: Sequence[str] | None
     if hasattr(made, "keys"):
         if "input_ids" not in made:
             raise InputError("contributions: the tokenizer's result has no input_ids; give token numbers")
-        arguments = {name: torch.as_tensor(made[name]) for name in ("token_type_ids",) if name in made}
+        arguments = {name: torch.as_tensor(made[name]) for name in ("token_type_ids", "attention_mask") if name in made}
         arguments = {name: value.reshape(1, -1) for name, value in arguments.items()}
         tokens = _numbers(made["input_ids"])
     else:
@@ -160,10 +163,12 @@ def _word_groups(made: Any, length: int) -> list[list[int]] | None:
         numbers = numbers() if callable(numbers) else numbers
     except (ValueError, IndexError):
         return None
-    groups: dict[int, list[int]] = {}
-    for place, number in enumerate(numbers[:length]):
+    sequences = getattr(made, "sequence_ids", None)  # each of two texts counts its words from 0
+    sequences = (sequences() if callable(sequences) else sequences) or [0] * len(numbers)
+    groups: dict[tuple[Any, int], list[int]] = {}
+    for place, (sequence, number) in enumerate(zip(sequences[:length], numbers)):
         if number is not None:
-            groups.setdefault(number, []).append(place)
+            groups.setdefault((sequence, number), []).append(place)
     return list(groups.values())
 
 
