@@ -69,7 +69,7 @@ def test_two_texts_have_words_of_their_own(kind):
     given = {"word_ids": numbers, "sequence_ids": sequences}
     if kind == "method":
         given = {name: staticmethod(lambda values=values: values) for name, values in given.items()}
-    made = type("Encoding", (), {"ids": list(range(7)), "tokens": [*"[a"] + ["##b", "|", *"cd]"], **given})()
+    made = type("Encoding", (), {"ids": list(range(7)), "tokens": ["[", "a", "##b", "|", "c", "d", "]"], **given})()
     sentence = read_sentence("ab c d", lambda text: made)
     assert sentence.words == ["ab", "c", "d"]
 
