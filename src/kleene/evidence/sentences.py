@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from kleene.errors import InputError, a_type
+
+
+def joined(names: list[str]) -> str:
+    """One word of the names of its subwords."""
+    return "".join(name.replace("##", "").strip("Ġ▁ ") for name in names)
 
 
 @dataclass(frozen=True)
@@ -20,12 +25,14 @@ class Sentence:
     - `names`: one for each token.
     - `groups`: the positions of each word; special tokens are in none.
     - `arguments`: the token types and the mask of padding that a tokenizer gives, each with a batch axis of one.
+    - `join`: makes a word of the names of its tokens.
     """
 
     tokens: Tensor
     names: list[str]
     groups: list[list[int]]
     arguments: dict[str, Tensor] = field(default_factory=dict)
+    join: Callable[[list[str]], str] = joined
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -33,7 +40,10 @@ class Sentence:
     @property
     def words(self) -> list[str]:
         """The words, each joined from the names of its tokens."""
-        return _joined(self.names, self.groups)
+        return self._joined(self.groups)
+
+    def _joined(self, groups: Sequence[Sequence[int]]) -> list[str]:
+        return [self.join([self.names[place] for place in group]) for group in groups]
 
     def called(self, mask: Tensor) -> str:
         """The words of a focus."""
@@ -41,7 +51,7 @@ class Sentence:
         if not mask[[place for group in groups for place in group]].any():
             groups = [[place] for place in range(len(self))]  # special tokens alone
         inside = [[place for place in group if mask[place]] for group in groups if bool(mask[group].any())]
-        return " ".join(_joined(self.names, inside)) or "nothing"
+        return " ".join(self._joined(inside)) or "nothing"
 
     def masks(self, focus: Any) -> list[Tensor]:
         """The foci that a user names, as masks over tokens; by default each word."""
@@ -103,7 +113,11 @@ def read_sentence(given: Any, tokenizer: Any = None, words: Sequence[str] | None
         if len(words) != len(tokens):
             raise InputError(f"words: {len(words)} names for {len(tokens)} tokens")
         names = [str(word) for word in words]
-    return Sentence(tokens, names, groups or [[place] for place in range(len(tokens))], arguments)
+    found = Sentence(tokens, names, groups or [[place] for place in range(len(tokens))], arguments)
+    convert = getattr(tokenizer, "convert_tokens_to_string", None)
+    if convert is None or groups is None or words is not None:
+        return found
+    return replace(found, join=lambda subwords: str(convert(subwords)).strip())
 
 
 def _tokenized(text: str, tokenizer: Any) -> Any:
@@ -170,10 +184,6 @@ def _word_groups(made: Any, length: int) -> list[list[int]] | None:
         if number is not None:
             groups.setdefault((sequence, number), []).append(place)
     return list(groups.values())
-
-
-def _joined(names: Sequence[str], groups: Sequence[Sequence[int]]) -> list[str]:
-    return ["".join(names[place].replace("##", "").strip("Ġ▁ ") for place in group) for group in groups]
 
 
 def _entries(focus: Any) -> list[Any]:
