@@ -70,6 +70,20 @@ def test_interchanges_do_what_the_program_says(level):
         assert float(moved) == pytest.approx(effects.get(name, 0.0), abs=1e-6), name
 
 
+def test_rotation_changes_no_interchange():
+    """What each source leaves changes from input to input as in the compiled network, in every dimension."""
+    program, _ = drawn_program(0, 0, Size(), 5)
+    tables, wide = Tables.of([program], 5), kl.compile(program).double()
+    narrow, _, basis = superposed(wide, np.random.default_rng(0), 5)
+    assert narrow.config.dim < wide.config.dim
+    graphs = [CircuitGraph(parts_of(net, tables.names), *pairs_of(tables, 40), 3) for net in (narrow, wide)]
+    for small, large in zip(*([b - a for a, b in zip(g.clean.left, g.other.left)] for g in graphs)):
+        assert large.abs().max() > 0.5 and torch.allclose(small @ basis, large, atol=1e-9)
+    for name in ("activation patching", "acdc"):
+        scores = [EDGES[name](g, np.random.default_rng(0)) for g in graphs]
+        assert np.abs(scores[0] - scores[1]).max() < 1e-9 and np.ptp(scores[1]) > 0.01
+
+
 def test_a_small_network_interchanges_like_its_stack():
     """Nodes of a small network are the stack's: the same masks give the same logits."""
     net, found = small(), graph(small())
