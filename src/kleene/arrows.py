@@ -14,6 +14,7 @@ from kleene.errors import NotSupported, a_type
 
 # classes, by their full names
 PROGRAM, SOP = "kleene.machines.program.ProgramClass", "kleene.rasp.expressions.SOp"
+SELECTOR = "kleene.rasp.expressions.Selector"
 UPDATES, CYCLE = "kleene.lowering.updates.Updates", "kleene.lowering.updates.Cycle"
 DETERMINISTIC, NONDETERMINISTIC = "kleene.machines.automata.dfa.DFA", "kleene.machines.automata.nfa.NFA"
 ALTERNATING = "kleene.machines.automata.alternating.AFA"
@@ -231,6 +232,8 @@ def find_arrow(verb: str, thing: Any, options: dict[str, Any], arrows: dict[str,
     other = "" if why is None else f". {why[0].upper()}{why[1:]}"
     if verb == "explain" and any(cls.__module__.startswith("torch.nn.") for cls in type(thing).__mro__):
         other = "; kl.contributions takes any model of torch"
+    if verb == "compile" and SELECTOR in (f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__):
+        other = "; rasp.SelectorWidth and rasp.Aggregate make an SOp of a selector"
     raise NotSupported(f"{verb}: cannot take {a_type(thing).removesuffix('Class')}; it takes: {kinds}{other}")
 
 

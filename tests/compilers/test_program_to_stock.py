@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import kleene as kl
-from stock_programs import FAMILIES, PROGRAMS, Recall, Sums, random_program
+from stock_programs import FAMILIES, PROGRAMS, Line, Recall, Sums, random_program
 
 
 def prompts(program: Any, count: int, longest: int, seed: int = 0) -> list[list[int]]:
@@ -90,6 +90,12 @@ def test_a_length_of_thousands() -> None:
     (tokens,) = prompts(Recall, 1, 9, seed=1)
     far = [4, 2, *[0, 1] * 3500, 4]  # 4 was followed by 2, 7,000 tokens before
     assert net.run_batch([tokens, far])[1][0] == 2
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_scores_stay_small_enough_for_float32(family: Any) -> None:
+    """Earliest matches of words of 8 bits: some ratios of frequencies make scores of millions."""
+    assert kl.certify(kl.compile(Line, to=family, length=3000)).holds
 
 
 def test_bfloat16_where_the_certificate_allows() -> None:

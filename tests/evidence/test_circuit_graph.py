@@ -70,6 +70,20 @@ def test_interchanges_do_what_the_program_says(level):
         assert float(moved) == pytest.approx(effects.get(name, 0.0), abs=1e-6), name
 
 
+def test_rotation_changes_no_interchange():
+    """What each source leaves changes from input to input as in the compiled network, in every dimension."""
+    program, _ = drawn_program(0, 0, Size(), 5)
+    tables, wide = Tables.of([program], 5), kl.compile(program).double()
+    narrow, _, basis = superposed(wide, np.random.default_rng(0), 5)
+    assert narrow.config.dim < wide.config.dim
+    graphs = [CircuitGraph(parts_of(net, tables.names), *pairs_of(tables, 40), 3) for net in (narrow, wide)]
+    for small, large in zip(*([b - a for a, b in zip(g.clean.left, g.other.left)] for g in graphs)):
+        assert large.abs().max() > 0.5 and torch.allclose(small @ basis, large, atol=1e-9)
+    for name in ("activation patching", "acdc"):
+        scores = [EDGES[name](g, np.random.default_rng(0)) for g in graphs]
+        assert np.abs(scores[0] - scores[1]).max() < 1e-9 and np.ptp(scores[1]) > 0.01
+
+
 def test_a_small_network_interchanges_like_its_stack():
     """Nodes of a small network are the stack's: the same masks give the same logits."""
     net, found = small(), graph(small())
@@ -92,6 +106,23 @@ def test_attributions_are_first_order():
         moved = (found.with_edges(weights) - found.clean.logits).gather(-1, chosen).sum() / len(found.inputs) / tiny
         assert abs(float(moved)) == pytest.approx(slope_of[edge], rel=1e-3, abs=1e-6)
     assert np.abs(EDGES["eap"](near, np.random.default_rng(0))).max() == 0
+
+
+def test_slopes_are_the_networks_own():
+    """Units that clear old values pass on the derivative that torch gives them."""
+    net = compiled()
+    found, slopes = graph(net, 30), []
+    for taken in (lambda x: found.run(found.inputs, given=x).logits, lambda x: net.logits(through(net, x))):
+        leaf = net.embed(found.inputs).detach().requires_grad_()
+        logits = taken(leaf).gather(-1, found.clean.logits.argmax(-1, keepdim=True))
+        slopes += torch.autograd.grad(logits.sum(), leaf)
+    assert slopes[1].abs().max() > 0.5 and torch.allclose(*slopes, atol=1e-9)
+
+
+def through(net, x):
+    for layer in range(net.config.layers):
+        x = net.block(layer)(x, torch.ones(x.shape[:2], dtype=torch.bool))
+    return x
 
 
 def test_methods_find_the_circuit_of_a_compiled_network():

@@ -280,6 +280,18 @@ class Subwords:
         return self.names[ids] if isinstance(ids, int) else [self.names[i] for i in ids]
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_padding_that_a_tokenizer_masks_is_not_read(kind):
+    model = hugging_face(kind).eval()
+    given = {"input_ids": torch.tensor([[3, 1, 4, 0, 0]]), "attention_mask": torch.tensor([[1, 1, 1, 0, 0]])}
+    found = kl.contributions(model, given, target="all", read=2)
+    logits = model(**given).logits.detach()[0]
+    assert torch.allclose(found.whole, logits[2] if logits.dim() > 1 else logits, atol=1e-6)
+    if kind == "bert":
+        assert found.parts[3:].abs().max() == 0 < found.parts[0].abs().max()
+        assert not torch.allclose(found.whole, kl.contributions(model, [3, 1, 4, 0, 0], target="all").whole, atol=1e-6)
+
+
 def test_subwords_form_words():
     model = hugging_face("bert")
     found = kl.contributions(model, "good films last", tokenizer=Subwords(), target="LABEL_1")
@@ -287,6 +299,67 @@ def test_subwords_form_words():
     phrase = kl.contributions(model, "good films last", tokenizer=Subwords(), focus=["good films"], target=1)
     by_hand = kl.contributions(model, list(range(9)), focus=[range(1, 6)], target=1)
     assert torch.allclose(phrase.parts, by_hand.parts, atol=1e-6) and phrase.foci == ["good films"]
+
+
+def byte_level():
+    """A byte-level tokenizer such as GPT-2's."""
+    tokenizers, transformers = pytest.importorskip("tokenizers"), pytest.importorskip("transformers")
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=270, special_tokens=["<end>"], initial_alphabet=alphabet)
+    made.train_from_iterator(["not so good, not so bad"] * 9, trainer)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>")
+
+
+def test_byte_level_tokens_are_shown_as_text():
+    transformers, tokenizer = pytest.importorskip("transformers"), byte_level()
+    config = transformers.GPT2Config(vocab_size=len(tokenizer), n_positions=32, n_embd=8, n_layer=1, n_head=1)
+    model = transformers.GPT2LMHeadModel(config)
+    ask = {"tokenizer": tokenizer, "focus": ["café", ["not", "élan"]]}
+    found = kl.contributions(model, "not so café élan", **ask, target=[" so", "Ġso"])
+    assert found.words == ["not", "so", "café", "élan"] and found.foci == ["café", "not élan"]
+    assert found.outputs == ["Ġso", "Ġso"] and torch.equal(found.parts[:, 0], found.parts[:, 1])
+    with pytest.raises(kl.InputError, match=r"target 'xyz': 3 tokens \(x, y, z\); name one of them"):
+        kl.contributions(model, "not so", tokenizer=tokenizer, target="xyz")
+
+
+def test_an_unknown_word_is_no_target():
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {"[UNK]": 0, "good": 1, "bad": 2}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]")
+    config = transformers.GPT2Config(vocab_size=3, n_positions=8, n_embd=8, n_layer=1, n_head=1)
+    model, ask = transformers.GPT2LMHeadModel(config), {"tokenizer": tokenizer}
+    assert kl.contributions(model, "good bad", **ask, target=["bad", "[UNK]"]).outputs == ["bad", "[UNK]"]
+    with pytest.raises(kl.InputError, match="target 'badd': not among the 3 outputs"):
+        kl.contributions(model, "good bad", **ask, target="badd")
+
+
+class FromState(Embedded):
+    """Its initial state is an argument: (layer, batch, feature)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.out = nn.GRU(8, 5, 2, batch_first=True), nn.Linear(5, 2)
+
+    def forward(self, tokens, h0):
+        return self.out(self.rnn(self.embed(tokens), h0)[0][:, -1])
+
+
+def test_initial_states_as_arguments():
+    torch.manual_seed(0)
+    model, state = FromState().eval(), torch.randn(2, 1, 5)
+    given = {"h0": lambda rows: state.expand(-1, rows, -1).contiguous()}
+    found = kl.contributions(model, [3, 1, 4], focus=[slice(None), 0], target="all", arguments=given)
+    whole = model(torch.tensor([[3, 1, 4]]), state)[0].detach()
+    assert torch.allclose(found.whole, whole, atol=1e-6)
+    assert torch.allclose(found.parts[0] + found.base[0], whole, atol=1e-6) and found.parts[1].abs().max() > 1e-4
+    with pytest.raises(kl.InputError, match="with a batch axis of their own as functions of its size"):
+        kl.contributions(model, [3, 1, 4], arguments={"h0": state})
 
 
 def test_tables(model, tmp_path):

@@ -55,6 +55,25 @@ def test_subwords_and_special_tokens():
     assert sentence.called(special) == "[CLS]" and sentence.called(first) == "not"
 
 
+def test_a_list_of_words_is_one_focus():
+    sentence = read_sentence("not at all bad", numbers)
+    several = sentence.masks(["not", ["not", "bad"], ["at all", -1], [slice(2), 3]])
+    assert [sentence.called(mask) for mask in several] == ["not", "not bad", "at all bad", "not at bad"]
+    with pytest.raises(kl.InputError, match="focus 'good': not in the sentence 'not at all bad'"):
+        sentence.masks([["not", "good"]])
+
+
+@pytest.mark.parametrize("kind", ["method", "attribute"])
+def test_two_texts_have_words_of_their_own(kind):
+    numbers, sequences = [None, 0, 0, None, 0, 1, None], [None, 0, 0, None, 1, 1, None]
+    given = {"word_ids": numbers, "sequence_ids": sequences}
+    if kind == "method":
+        given = {name: staticmethod(lambda values=values: values) for name, values in given.items()}
+    made = type("Encoding", (), {"ids": list(range(7)), "tokens": ["[", "a", "##b", "|", "c", "d", "]"], **given})()
+    sentence = read_sentence("ab c d", lambda text: made)
+    assert sentence.words == ["ab", "c", "d"]
+
+
 def test_what_a_tokenizer_returns_is_an_input():
     sentence = read_sentence({"input_ids": torch.tensor([[3, 5]]), "token_type_ids": [[0, 1]]})
     assert sentence.tokens.tolist() == [3, 5] and sentence.arguments["token_type_ids"].tolist() == [[0, 1]]

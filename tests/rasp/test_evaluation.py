@@ -99,3 +99,10 @@ def test_deep_programs_do_not_recurse():
         sop = rasp.SequenceMap(lambda x, y: x, sop, indices)
     assert sop("ab") == [0, 1]
     assert kl.compile(sop, vocab="a", max_seq_len=2).apply("aa").decoded == [0, 1]
+
+
+def test_selectors_have_no_truth_value():
+    same, earlier = rasp.Select(tokens, tokens, Comparison.EQ), rasp.Select(indices, indices, Comparison.LT)
+    for mistake in (lambda: same and earlier, lambda: not same, lambda: earlier if same else None):
+        with pytest.raises(kl.ProgramError, match=r"a choice of positions.*use &, \| and ~ instead"):
+            mistake()

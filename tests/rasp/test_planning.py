@@ -7,14 +7,17 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kleene as kl
 from kleene.rasp import (
     Aggregate,
+    AggregateFirst,
     AggregateLast,
     AggregateMax,
     Comparison,
+    Full,
     Map,
     Select,
     SelectorAnd,
@@ -201,6 +204,59 @@ PROGRAMS: dict[str, tuple[Any, Any, Oracle]] = {
         "abcd",
         lambda x: [t if i % 2 == 0 else "_" for i, t in enumerate(x)],
     ),
+    "the token that a token points at": (
+        at(tokens, at(tokens)),
+        range(4),
+        lambda x: [_at(x, y) if (y := t) < len(x) and x[y] < len(x) else None for t in x],
+    ),
+    "moving average": (
+        Aggregate(Select(indices, indices, lambda key, query: 0 <= query - key < 3), numerical(Map(float, tokens))),
+        range(4),
+        lambda x: [sum(x[max(0, i - 2) : i + 1]) / min(i + 1, 3) for i in range(len(x))],
+    ),
+    "selectors in selectors": (
+        SelectorWidth(~((same & so_far) | ~(Select(indices, indices, Comparison.NEQ) | Select(tokens, Full("a"), EQ)))),
+        "abc",
+        lambda x: [
+            sum(not ((u == t and j <= i) or not (i != j or u == "a")) for j, u in enumerate(x)) for i, t in enumerate(x)
+        ],
+    ),
+    "kinds in order": (
+        Aggregate(
+            Select(
+                SequenceMap(
+                    lambda new, place: place if new else -1,
+                    first,
+                    SelectorWidth(Select(SequenceMap(lambda new, t: t if new else 9, first, tokens), tokens, LT)),
+                ),
+                indices,
+                EQ,
+            ),
+            tokens,
+        ),
+        range(4),
+        lambda x: [*sorted(set(x)), *[None] * len(x)][: len(x)],
+    ),
+    "next larger token": (
+        AggregateFirst(Select(tokens, tokens, GT) & after, tokens, default=-1),
+        range(4),
+        lambda x: [next((u for u in x[i + 1 :] if u > t), -1) for i, t in enumerate(x)],
+    ),
+    "from both ends in turn": (
+        at(SequenceMap(lambda i, n: i // 2 if i % 2 == 0 else n - 1 - i // 2, indices, length)),
+        "abc",
+        lambda x: [x[i // 2] if i % 2 == 0 else x[-1 - i // 2] for i in range(len(x))],
+    ),
+    "letters since the last stop": (
+        indices - AggregateLast(Select(tokens, Full("."), EQ) & before, indices, default=-1) - 1,
+        "ab.",
+        lambda x: [next((i - j - 1 for j in range(i - 1, -1, -1) if x[j] == "."), i) for i in range(len(x))],
+    ),
+    "values of NumPy": (
+        Map(np.sqrt, Map(np.int64, tokens)),
+        range(4),
+        lambda x: [t**0.5 for t in x],
+    ),
     "fraction so far": (
         Aggregate(so_far, numerical(Map(lambda t: int(t == "a"), tokens)), default=0),
         "ab",
@@ -208,6 +264,10 @@ PROGRAMS: dict[str, tuple[Any, Any, Oracle]] = {
     ),
 }
 LONGEST = {"fraction so far": 12, "trigrams counted": 20}  # many fractions, many kinds: large networks
+
+
+def _at(x: list[Any], place: int) -> Any:
+    return x[x[place]]
 
 
 def _grams(x: list[Any]) -> list[str]:

@@ -111,6 +111,49 @@ def test_a_map_that_always_raises_is_an_error():
         kl.compile(rasp.Map(lambda x: x + 1, tokens), vocab="ab", max_seq_len=3)
 
 
+@pytest.mark.parametrize(
+    "predicate, words",
+    [
+        (lambda key: True, "raises TypeError.* for every key and query"),
+        (lambda key, query: key < 3, "'<' not supported"),
+        (Comparison.LT, "'<' not supported"),
+        (lambda key, query: tokens == key, "'map' is an s-op, a different value at each position"),
+    ],
+)
+def test_a_predicate_that_always_raises_is_an_error(predicate, words):
+    with pytest.raises(kl.ProgramError, match=words):
+        kl.compile(rasp.SelectorWidth(rasp.Select(tokens, indices, predicate)), vocab="ab", max_seq_len=3)
+
+
+def test_a_map_to_an_s_op_is_an_error():
+    with pytest.raises(kl.ProgramError, match="has to return values"):
+        kl.compile(rasp.Map(lambda t: indices, tokens), vocab="ab", max_seq_len=3)
+
+
+def test_verify_leaves_out_where_the_s_op_raises():
+    inverse = rasp.Map(lambda t: 1 / t, tokens)
+    net = kl.compile(inverse, vocab=[0, 1, 2], max_seq_len=3)
+    report = kl.verify(inverse, net, lengths=range(1, 3))
+    assert (report.checked, report.left_out, report.raised, report.mismatches) == (6, 6, 0, 0)
+    with pytest.raises(kl.InputError, match="with its network, not with a NoneType"):
+        kl.verify(inverse, None)  # type: ignore[call-overload]
+
+
+def test_what_is_no_sequence_is_an_error():
+    for run in (rasp.tokens, kl.compile(tokens == "a", vocab="ab", max_seq_len=3).apply):
+        with pytest.raises(kl.InputError, match=r"5 is not a sequence of tokens such as \['a', 'b'\]"):
+            run(5)  # type: ignore[arg-type]
+
+
+def test_a_selector_is_no_s_op():
+    same = rasp.Select(tokens, tokens, Comparison.EQ)
+    with pytest.raises(kl.NotSupported, match=r"rasp\.SelectorWidth and rasp.Aggregate make an SOp"):
+        kl.compile(same, vocab="ab", max_seq_len=3)  # type: ignore[call-overload]
+    for function in (kl.guarded_updates, kl.rules, kl.explain_size, kl.to_rasp, lambda s: kl.minimal(s, [[0]])):
+        with pytest.raises(kl.NotSupported, match=r"takes an attention program; rasp\.to_program"):
+            function(rasp.SelectorWidth(same))  # type: ignore[arg-type]
+
+
 def test_a_causal_network_cannot_know_the_length():
     with pytest.raises(kl.ProgramError, match="length"):
         kl.compile(rasp.length, vocab="ab", max_seq_len=3, causal=True)

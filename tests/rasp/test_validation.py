@@ -61,3 +61,11 @@ def test_findings_read_as_text():
     (finding,) = rasp.validate(rasp.length.named("length"), vocab="a", max_seq_len=2)
     assert str(finding).startswith("length: Tracr has no compiled length") and isinstance(finding, rasp.Finding)
     assert isinstance(finding.expr, kl.rasp.SOp)
+
+
+def test_no_width_is_zero_where_positions_select_themselves():
+    same = rasp.SelectorWidth(rasp.Select(tokens, tokens, Comparison.EQ))
+    for divisor in (same, rasp.length, rasp.SelectorWidth(rasp.Select(indices, indices, Comparison.LEQ))):
+        assert not reasons(1 / divisor, of="program")
+    others = rasp.SelectorWidth(rasp.Select(tokens, tokens, Comparison.NEQ))
+    assert reasons(1 / others, of="program") == ["raises ZeroDivisionError: division by zero for 0"]

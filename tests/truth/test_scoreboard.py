@@ -143,6 +143,15 @@ def test_scoring_goes_on(models, tmp_path):
         del TOKENS["counted"]
 
 
+def test_some_kinds_only(models, tmp_path):
+    """A method of several kinds scores the kinds that are named; a later call adds the others."""
+    for only in (["pairs"], ["tokens", "pairs"]):
+        board = score(["random", "nearness"], models, only=only, limit=1, keep=tmp_path)
+        assert {entry["kind"] for entry in board.entries} == set(only)
+    with pytest.raises(kl.InputError, match="only 'words': unknown; choose some of tokens, pairs, nodes, edges"):
+        score(["random"], models, only=["words"])
+
+
 def test_measures():
     assert auroc(np.array([1.0, 1.0]), np.array([True, False])) == 0.5
     truth = np.array([0.5, -0.25, 0.0, 0.1])

@@ -36,7 +36,7 @@ from kleene.lowering.rules import Rules, lower_to_rules, one_step
 from kleene.lowering.updates import GuardedUpdate, Updates, index_test
 from kleene.machines.arrays import view
 from kleene.machines.interpreter import PositionState, checked_write
-from kleene.machines.program import ProgramClass, step_of
+from kleene.machines.program import ProgramClass, check_program, step_of
 from kleene.machines.spec import Spec, VariableSpec
 from kleene.machines.written_rules import Rule, show_state
 
@@ -95,6 +95,7 @@ def minimal(
     >>> small.run([2, 1, 1]), small.run([2, 1, 0]), len(small.seen.rules)
     ([0, 1, 0], [0, 1, 0], 2)
     """
+    check_program("minimal", program)
     if definition not in DEFINITIONS:
         raise NotSupported(f"minimal: unknown definition {definition!r}; choose one of {', '.join(DEFINITIONS)}")
     given = program.spec.check_inputs(inputs)

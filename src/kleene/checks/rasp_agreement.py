@@ -8,7 +8,7 @@ from itertools import islice, product
 from typing import Any
 
 from kleene.checks.agreement import CHUNK, MAX_EXHAUSTIVE, Disagreement, Report
-from kleene.errors import InputError
+from kleene.errors import InputError, a_type
 from kleene.networks.transformer.model import Transformer
 from kleene.rasp.evaluation import evaluate, evaluate_causally
 from kleene.rasp.expressions import SOp
@@ -25,7 +25,7 @@ def verify_sop(
     evaluator: Any = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
-    """Compare a network with its s-op. An input on which the s-op raises is counted, not compared.
+    """Compare a network with its s-op. An input on which the s-op raises is left out.
 
     - `inputs`: sequences of tokens.
     - `lengths`: every sequence of these lengths, or the lengths of the random ones.
@@ -34,28 +34,32 @@ def verify_sop(
     - `evaluator`: which evaluator runs the network.
     - `progress`: called with the number of inputs checked so far.
     """
+    if not isinstance(network, Transformer):
+        raise InputError(f"verify: compares {sop.name} with its network, not with {a_type(network)}")
     chosen, what = _inputs(network, inputs, lengths, random, seed)
     meaning = evaluate_causally if network.config.causal else evaluate
-    checked = mismatches = raised = 0
+    checked = mismatches = left_out = 0
     worst: Disagreement | None = None
     while batch := list(islice(chosen, CHUNK)):
         outputs = network.run_batch([network.encode(one) for one in batch], evaluator=evaluator)
         for one, output in zip(batch, outputs):
-            checked += 1
             try:
                 expected = meaning(sop, one)
             except Exception:
-                raised += 1
+                left_out += 1
                 continue
+            checked += 1
             found = network.decode(output)
             if found != expected:
                 mismatches += 1
                 if worst is None or len(one) < len(worst.input):
                     worst = Disagreement(tuple(one), expected, found, None)
         if progress is not None:
-            progress(checked)
+            progress(checked + left_out)
     name = evaluator or network.preferred_evaluator()
-    return Report(sop.name, checked, mismatches, raised, "the s-op in Python", name, what, worst, layers=False)
+    return Report(
+        sop.name, checked, mismatches, 0, "the s-op in Python", name, what, worst, layers=False, left_out=left_out
+    )
 
 
 def _inputs(

@@ -128,6 +128,9 @@ def score(
         typer.Argument(help="Names of methods; all: every one; exact: the planted one; module:function: one of yours."),
     ],
     models: Annotated[Path, typer.Option(help="A folder that kleene factory made, or one of several such.")],
+    only: Annotated[
+        list[str] | None, typer.Option(help="Score only these: tokens, pairs, nodes or edges; may be repeated.")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of methods that draw at random.")] = 5,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many models of each folder of models.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
@@ -151,7 +154,8 @@ def score(
     started = time.time()
     with busy("scoring", as_json) as progress:
         keep = None if output is None else output / "models"
-        board = run(names, models, seeds=seeds, limit=limit, workers=workers, keep=keep, progress=progress)
+        asked: dict[str, Any] = {"only": only or (), "seeds": seeds, "limit": limit, "workers": workers, "keep": keep}
+        board = run(names, models, **asked, progress=progress)
     board.about = {
         "command": command(),
         "commit": commit(),

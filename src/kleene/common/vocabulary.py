@@ -29,6 +29,8 @@ class Vocabulary:
 
     def encode(self, sequence: Iterable[Any]) -> list[int]:
         """The tokens of a sequence, the beginning first. A text is read as its characters, or its words."""
+        if not isinstance(sequence, Iterable):
+            raise InputError(f"{sequence!r} is not a sequence of tokens such as {list(self.tokens[:2])!r}")
         given = self.read(sequence) if isinstance(sequence, str) else list(sequence)
         given = given[1:] if given and given[0] == self.bos else given
         given = given[: len(given) - self.padding(given)]

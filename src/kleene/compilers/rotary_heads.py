@@ -23,6 +23,7 @@ SIZES = (16, 32, 64, 128, 256)
 RATIOS = (1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 MAX_THETA = 1e30  # float32 holds it
 LEAST_MARGIN = 0.2
+SMALL_ERROR = GAP / 8  # of scores: those of two positions may be off in opposite directions
 LEAST_KEPT = 0.25  # what a mismatch loses at least, by the strength of a bit
 
 
@@ -62,14 +63,19 @@ class Rotary:
 
 
 def choose_rotary(plan: Plan, size: int | None = None) -> Rotary:
-    """The smallest head size with enough slow frequencies for every head, and the ratio with the largest margin."""
+    """The smallest head size with enough slow frequencies for every head, and the ratio with the largest margin.
+
+    Scores are large where the latest match wins over many positions: a ratio that keeps them small enough for float32
+    comes first."""
     length = plan.length + 1
     heads = {head.selection: head for layer in plan.layers for head in layer.heads}
     for candidate in SIZES if size is None else (size,):
         found = [scheme(candidate, ratio, length) for ratio in RATIOS]
-        fitting = [r for r in found if r is not None and all(fits(plan, r, head) for head in heads.values())]
+        errors = {r: max((error_of(plan, r, head) for head in heads.values()), default=0.0) for r in found if r}
+        fitting = [r for r, error in errors.items() if np.isfinite(error)]
         if fitting:
-            return max(fitting, key=lambda r: r.margin)
+            exact = [r for r in fitting if errors[r] <= SMALL_ERROR]
+            return max(exact, key=lambda r: r.margin) if exact else min(fitting, key=lambda r: errors[r])
     needed = max([1, *(slow_places(plan, head) for head in heads.values())])
     raise NotSupported(
         f"{plan.spec.name}: no head size up to {SIZES[-1] if size is None else size} has {needed} slow frequencies "
@@ -77,16 +83,16 @@ def choose_rotary(plan: Plan, size: int | None = None) -> Rotary:
     )
 
 
-def fits(plan: Plan, rotary: Rotary, head: PlannedHead) -> bool:
-    """Whether a head finds enough frequencies, and these are slow enough."""
+def error_of(plan: Plan, rotary: Rotary, head: PlannedHead) -> float:
+    """About how far float32 rounds the scores of a head; infinite where frequencies are too few or too fast for it."""
     if len(rotary.free) < max(1, slow_places(plan, head)):
-        return False
+        return float("inf")
     made = _Head(plan, rotary, head, normed=False)
     try:
         made.rows()
     except NotSupported:
-        return False
-    return made.separation >= GAP
+        return float("inf")
+    return made.best * (rotary.size + 64) * 2.0**-24 if made.separation >= GAP else float("inf")
 
 
 def scheme(size: int, ratio: float, length: int) -> Rotary | None:

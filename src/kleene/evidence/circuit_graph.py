@@ -187,9 +187,10 @@ class CompiledParts:
         return self.network.block(layer).second_half(stream)
 
     def clear(self, layer: int, stream: Tensor, written: Tensor) -> Tensor:
+        """A unit at 0 clears with slope 1, too, so that it clears alike in every run where values are from 0 to 1."""
         block, units = self.network.block(layer), self.clearing
         full = stream @ block.in2[units].T  # a clearing unit has no bias
-        slope = torch.where(full.abs() > 1e-9, full.clamp(0, 1) / torch.where(full == 0, 1.0, full), 0.0).detach()
+        slope = torch.where(full.abs() > 1e-9, full.clamp(0, 1) / torch.where(full == 0, 1.0, full), 1.0).detach()
         parts = written @ block.in2[units].T * slope[:, None]
         return written + parts @ block.out2[:, units].T
 

@@ -124,8 +124,8 @@ def contributions(
       and any other functions of torch. It runs in evaluation mode, and stays as it was.
     - `input`: one sentence: text (with `tokenizer`), token numbers, what a tokenizer returns, or vectors (time ×
       features).
-    - `focus`: the foci, each a position, a slice, a list of positions, a mask, or words of the sentence; by default
-      each word.
+    - `focus`: the foci, each a position, a slice, words of the sentence, a list of these, or a mask; by default each
+      word.
     - `tokenizer`: makes token numbers from text; that of Hugging Face, one with `encode`, or any function. Its subwords
       form words again.
     - `target`: the outputs to keep, by number or label; by default the largest one, "all" for all.
@@ -135,7 +135,8 @@ def contributions(
     - `output`: takes the tensor of outputs from what the model returns; by default its `logits`, or its first tensor.
     - `words`: the names of the words, one a token.
     - `batch_first`: False for a model that takes time × batch.
-    - `arguments`: what else the model's forward takes, by name; a tensor with a batch axis of one serves every focus.
+    - `arguments`: what else the model's forward takes, by name. A tensor whose first axis is a batch of one serves
+      every focus; a function gives the value for a number of sentences: `{"h0": lambda rows: torch.zeros(2, rows, 5)}`.
     - `rows`: how many foci to run at once, which bounds the memory; by default 64, and fewer where outputs are large.
 
     A model whose output for a sentence depends on the other sentences of a batch, or whose parts do not add up, is an
@@ -214,7 +215,7 @@ class _Asked:
         except Exception as error:
             raise InputError(
                 f"contributions: {self.name} fails on {what} ({type(error).__name__}: {error}); wrap it in a module "
-                "that does not, or give arguments="
+                "that does not, or give arguments=, those with a batch axis of their own as functions of its size"
             ) from error
         if not isinstance(found, Tensor):
             raise InputError(
@@ -224,16 +225,18 @@ class _Asked:
 
     def _run(self, batch: Tensor) -> Any:
         rows = len(batch)
-        others = {
-            name: self.batch(value).expand(rows, *value.shape[1:])
-            if isinstance(value, Tensor) and value.shape[:1] == (1,)
-            else value
-            for name, value in self.arguments.items()
-        }
+        others = {name: self._for(rows, value) for name, value in self.arguments.items()}
         if not self.embeds:
             return self.model(batch if self.batch_first else batch.transpose(0, 1), **others)
         others.setdefault("attention_mask", torch.ones(batch.shape[:2], dtype=torch.long, device=batch.device))
         return self.model(**{"input_ids" if batch.dim() == 2 else "inputs_embeds": batch}, **others)
+
+    def _for(self, rows: int, value: Any) -> Any:
+        """An argument for a number of sentences."""
+        if callable(value) and not isinstance(value, (Tensor, nn.Module)):
+            return value(rows)
+        one = isinstance(value, Tensor) and value.shape[:1] == (1,)
+        return self.batch(value).expand(rows, *value.shape[1:]) if one else value
 
     def outputs(self, found: Tensor, rows: int) -> Tensor:
         """What is read of the outputs for some sentences: (sentence, output)."""
@@ -350,7 +353,8 @@ def _run_on(asked: _Asked, given: Parted | Tokens, alone: Tensor) -> Parted:
             f"contributions: {asked.name} gives another output for its embeddings than for the tokens; padding "
             "tokens in the sentence may be the cause"
             if asked.embeds
-            else f"contributions: {asked.name} gives another output where its input is taken apart"
+            else f"contributions: {asked.name} gives another output where its input is taken apart; it keeps a state "
+            "from call to call, or looks at its tokens in a way that is not followed"
         )
     if not (made.part.isfinite().all() and made.base.isfinite().all()):
         raise NotSupported(
@@ -408,8 +412,25 @@ def _targets(model: nn.Module, target: Any, whole: Tensor, tokenizer: Any) -> tu
 
 def _number(one: Any, by_label: dict[str, int], tokenizer: Any, count: int) -> int:
     """The index of an output, from its number, label or token."""
-    convert = getattr(tokenizer, "convert_tokens_to_ids", None)
-    number = by_label.get(one, convert(one) if convert else one) if isinstance(one, str) else one
+    number = one
+    if isinstance(one, str):
+        number = by_label[one] if one in by_label else _token(one, tokenizer)
     if not isinstance(number, int) or not 0 <= number < count:
         raise InputError(f"target {one!r}: not among the {count} outputs")
     return number
+
+
+def _token(name: str, tokenizer: Any) -> int | None:
+    """The number of a token, from its name or the text that it stands for; None if it has none."""
+    convert, cut = (getattr(tokenizer, method, None) for method in ("convert_tokens_to_ids", "tokenize"))
+    if convert is None:
+        return None
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    number = convert(name)
+    if number in (None, unknown) and name != getattr(tokenizer, "unk_token", None):
+        pieces = cut(name) if cut is not None else []
+        if len(pieces) > 1:
+            raise InputError(f"target {name!r}: {len(pieces)} tokens ({', '.join(pieces)}); name one of them")
+        number = convert(pieces[0]) if pieces else None
+        number = None if number == unknown else number
+    return number  # type: ignore[no-any-return]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from kleene.errors import InputError, a_type
+
+
+def joined(names: list[str]) -> str:
+    """One word of the names of its subwords."""
+    return "".join(name.replace("##", "").strip("Ġ▁ ") for name in names)
 
 
 @dataclass(frozen=True)
@@ -19,13 +24,15 @@ class Sentence:
     - `tokens`: their numbers (time), or vectors (time, features).
     - `names`: one for each token.
     - `groups`: the positions of each word; special tokens are in none.
-    - `arguments`: what a tokenizer gives beside the numbers, such as token types, each with a batch axis of one.
+    - `arguments`: the token types and the mask of padding that a tokenizer gives, each with a batch axis of one.
+    - `join`: makes a word of the names of its tokens.
     """
 
     tokens: Tensor
     names: list[str]
     groups: list[list[int]]
     arguments: dict[str, Tensor] = field(default_factory=dict)
+    join: Callable[[list[str]], str] = joined
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -33,7 +40,10 @@ class Sentence:
     @property
     def words(self) -> list[str]:
         """The words, each joined from the names of its tokens."""
-        return _joined(self.names, self.groups)
+        return self._joined(self.groups)
+
+    def _joined(self, groups: Sequence[Sequence[int]]) -> list[str]:
+        return [self.join([self.names[place] for place in group]) for group in groups]
 
     def called(self, mask: Tensor) -> str:
         """The words of a focus."""
@@ -41,7 +51,7 @@ class Sentence:
         if not mask[[place for group in groups for place in group]].any():
             groups = [[place] for place in range(len(self))]  # special tokens alone
         inside = [[place for place in group if mask[place]] for group in groups if bool(mask[group].any())]
-        return " ".join(_joined(self.names, inside)) or "nothing"
+        return " ".join(self._joined(inside)) or "nothing"
 
     def masks(self, focus: Any) -> list[Tensor]:
         """The foci that a user names, as masks over tokens; by default each word."""
@@ -61,6 +71,9 @@ class Sentence:
                 raise InputError(f"focus: a mask of {len(places)} for {length} tokens")
             return torch.tensor([bool(place) for place in places])
         for place in places:
+            if isinstance(place, (str, slice)):
+                mask |= self._mask(place)
+                continue
             number = place if isinstance(place, bool) else listed(place)
             if isinstance(number, bool) or not isinstance(number, int) or not -length <= number < length:
                 raise InputError(f"focus: position {place!r} is outside the sentence; use 0 to {length - 1}")
@@ -89,7 +102,7 @@ def read_sentence(given: Any, tokenizer: Any = None, words: Sequence[str] | None
     if hasattr(made, "keys"):
         if "input_ids" not in made:
             raise InputError("contributions: the tokenizer's result has no input_ids; give token numbers")
-        arguments = {name: torch.as_tensor(made[name]) for name in ("token_type_ids",) if name in made}
+        arguments = {name: torch.as_tensor(made[name]) for name in ("token_type_ids", "attention_mask") if name in made}
         arguments = {name: value.reshape(1, -1) for name, value in arguments.items()}
         tokens = _numbers(made["input_ids"])
     else:
@@ -100,7 +113,11 @@ def read_sentence(given: Any, tokenizer: Any = None, words: Sequence[str] | None
         if len(words) != len(tokens):
             raise InputError(f"words: {len(words)} names for {len(tokens)} tokens")
         names = [str(word) for word in words]
-    return Sentence(tokens, names, groups or [[place] for place in range(len(tokens))], arguments)
+    found = Sentence(tokens, names, groups or [[place] for place in range(len(tokens))], arguments)
+    convert = getattr(tokenizer, "convert_tokens_to_string", None)
+    if convert is None or groups is None or words is not None:
+        return found
+    return replace(found, join=lambda subwords: str(convert(subwords)).strip())
 
 
 def _tokenized(text: str, tokenizer: Any) -> Any:
@@ -160,15 +177,13 @@ def _word_groups(made: Any, length: int) -> list[list[int]] | None:
         numbers = numbers() if callable(numbers) else numbers
     except (ValueError, IndexError):
         return None
-    groups: dict[int, list[int]] = {}
-    for place, number in enumerate(numbers[:length]):
+    sequences = getattr(made, "sequence_ids", None)  # each of two texts counts its words from 0
+    sequences = (sequences() if callable(sequences) else sequences) or [0] * len(numbers)
+    groups: dict[tuple[Any, int], list[int]] = {}
+    for place, (sequence, number) in enumerate(zip(sequences[:length], numbers)):
         if number is not None:
-            groups.setdefault(number, []).append(place)
+            groups.setdefault((sequence, number), []).append(place)
     return list(groups.values())
-
-
-def _joined(names: Sequence[str], groups: Sequence[Sequence[int]]) -> list[str]:
-    return ["".join(names[place].replace("##", "").strip("Ġ▁ ") for place in group) for group in groups]
 
 
 def _entries(focus: Any) -> list[Any]:

@@ -25,13 +25,15 @@ from kleene.lowering.updates import (
 from kleene.lowering.value_sets import ValueSets, seen_values
 from kleene.lowering.words import WordAssignment, normalised
 from kleene.machines.kinds import Word
-from kleene.machines.program import LayerProgram, ProgramClass
+from kleene.machines.program import LayerProgram, ProgramClass, check_program
 from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule
 
 
 def guarded_updates(program: ProgramClass) -> Updates | Cycle:
     """The updates that `step` makes, by symbolic execution: `Updates`, or a `Cycle` of them."""
+    if not isinstance(program, LayerProgram):
+        check_program("guarded_updates", program)
     cached: Updates | Cycle | None = vars(program).get("_updates")
     if cached is None:
         failed: KleeneError | None = None

@@ -17,7 +17,7 @@ from kleene.lowering.forms import Grid
 from kleene.lowering.guarding import guarded_updates, updates_from_rules
 from kleene.lowering.updates import Cycle, GuardedUpdate, Updates
 from kleene.machines.kinds import Word
-from kleene.machines.program import ProgramClass
+from kleene.machines.program import ProgramClass, check_program
 from kleene.machines.spec import Spec
 from kleene.machines.written_rules import Rule, RuleRecorder
 
@@ -64,6 +64,7 @@ def rules(program: ProgramClass) -> Rules:
     >>> len(kl.rules(kl.library.parity_relative))
     7
     """
+    check_program("rules", program)
     return lower_to_rules(guarded_updates(program))
 
 

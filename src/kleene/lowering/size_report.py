@@ -10,7 +10,7 @@ from kleene.lowering.averages import clearing_scale
 from kleene.lowering.guarding import guarded_updates
 from kleene.lowering.rules import lower_to_rules
 from kleene.lowering.thresholds import LoweredStep, lower_to_thresholds
-from kleene.machines.program import ProgramClass
+from kleene.machines.program import ProgramClass, check_program
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ def explain_size(program: ProgramClass) -> SizeReport:
       done := a constant: 1 by 'old to new' (write, then clear 2)
       clearing heads: 4
     """
+    check_program("explain_size", program)
     updates = guarded_updates(program)
     lowered = [lower_to_thresholds(part) for part in updates.by_layer]
     try:

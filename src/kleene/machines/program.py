@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from kleene.common.output import Output
 from kleene.common.text import Text
 from kleene.common.tokens import Tokens
-from kleene.errors import ProgramError
+from kleene.errors import NotSupported, ProgramError, a_type
 from kleene.machines.arrays import expanded, is_array
 from kleene.machines.declarations import Clear, CycleLayer, Head, Variable
 from kleene.machines.spec import Spec, second_spec
@@ -156,6 +156,14 @@ class Program(metaclass=ProgramClass):
     if TYPE_CHECKING:
 
         def step(z) -> None: ...
+
+
+def check_program(where: str, thing: Any) -> None:
+    """Check that something is an attention program. `where`: the name of the function that needs one."""
+    if not isinstance(thing, ProgramClass):
+        of_rasp = type(thing).__module__.startswith("kleene.rasp.")
+        hint = "; rasp.to_program(sop, vocab=…, max_seq_len=…) makes one of an s-op" if of_rasp else ""
+        raise NotSupported(f"{where}: cannot take {a_type(thing)}; it takes an attention program{hint}")
 
 
 def sent_program(program: ProgramClass) -> tuple[Callable[..., ProgramClass], tuple[Any, ...]]:

@@ -149,6 +149,11 @@ class Domain:
         self.what, self.values, self._places = what, list[Any](), dict[Any, int]()
 
     def place(self, value: Any) -> int:
+        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, RASPExpr):
+            raise ProgramError(
+                f"'{self.what}' gives {value!r}; its function gets values of positions, and has to return values"
+            )
         try:
             found = self._places.setdefault(value, len(self.values))
         except TypeError:
@@ -413,7 +418,9 @@ class Analysis:
 
     def _select(self, selector: Select) -> Family:
         keys, queries = self.of(selector.keys), self.of(selector.queries)
-        match = relation(selector.predicate, keys.domain, queries.domain, lambda what: self.note(selector, what))
+        match = relation(
+            selector.name, selector.predicate, keys.domain, queries.domain, lambda what: self.note(selector, what)
+        )
         if any(None in values.domain for values in (keys, queries)):
             self.note(selector, "a key or query can be None, where Tracr's evaluator raises; here it is not selected")
         return self._taken_apart(match, keys.function, queries.function)
@@ -507,7 +514,22 @@ class Analysis:
             atom.order = self._order(family)
             atom.ranks = atom.order is not None and not self._ties(atom.order).any()
             self._made[key] = self._add(atom)
-        return self._atom(self._made[key])
+        width = self._atom(self._made[key])
+        return self._without_zero(width) if self._selects_itself(family) else width
+
+    def _selects_itself(self, family: Family) -> bool:
+        """Whether every position selects at least itself, so that no width is zero."""
+        match = next(found for low, high, found in family.runs if low <= 0 <= high)
+        atoms = union(family.keys, family.queries)
+        if match.all() or size_of(atoms) > MAX_TABLE:
+            return bool(match.all())
+        keys, queries = family.keys.over(atoms), family.queries.over(atoms)
+        possible_there = (keys >= 0) & (queries >= 0)
+        return bool(match[keys[possible_there], queries[possible_there]].all())
+
+    def _without_zero(self, width: Values) -> Values:
+        places = np.arange(-1, len(width.domain) - 1)  # 0 is impossible
+        return Values(width.function.mapped(places), width.domain[1:])
 
     def _counts(self, family: Family) -> list[tuple[int, Selection]]:
         """A count as counts up to a distance, each of which can include the beginning of the sequence.

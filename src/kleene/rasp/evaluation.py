@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
 
 from kleene.common.means import is_number, mean
@@ -43,6 +43,8 @@ class DefaultRASPEvaluator:
     def evaluate(self, expr: RASPExpr, xs: Sequence[Value]) -> Any:
         if not isinstance(expr, RASPExpr):
             raise InputError(f"evaluate: {expr!r} is not an s-op or a selector")
+        if not isinstance(xs, Iterable):
+            raise InputError(f"{expr.name}: {xs!r} is not a sequence of tokens such as ['a', 'b']")
         return _Run(list(xs), self.causal).value(expr)
 
 

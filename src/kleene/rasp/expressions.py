@@ -420,6 +420,12 @@ class Selector(RASPExpr):
     def __invert__(self) -> Selector:
         return selector_not(self)
 
+    def __bool__(self) -> bool:
+        raise ProgramError(
+            f"'{self.name}' is a selector, a choice of positions; Python's if, and, or and not need one value: use "
+            "&, | and ~ instead"
+        )
+
 
 def _check_selector(where: str, thing: Any) -> None:
     if not isinstance(thing, Selector):

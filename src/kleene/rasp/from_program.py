@@ -13,7 +13,7 @@ from kleene.common.means import exact
 from kleene.errors import NotSupported
 from kleene.machines.interpreter import RunningLayer, run_step
 from kleene.machines.kinds import Numerical, Subset, Word
-from kleene.machines.program import ProgramClass
+from kleene.machines.program import ProgramClass, check_program
 from kleene.machines.spec import HeadSpec, Spec
 from kleene.machines.trace import HeadOutput
 from kleene.rasp.expressions import SOp
@@ -40,6 +40,7 @@ def to_rasp(program: ProgramClass, *, layers: int | None = None, module: ModuleT
     """
     if module is None:
         from kleene import rasp as module
+    check_program("to_rasp", program)
     return _Writer(program, module).write(layers)
 
 

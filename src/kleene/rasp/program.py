@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from kleene.common.vocabulary import Vocabulary
 from kleene.errors import InputError
 from kleene.machines.program import ProgramClass
@@ -63,7 +65,7 @@ def analyse(sop: SOp, vocab: Iterable[Any], max_seq_len: int, causal: bool, bos:
 def check_vocabulary(name: str, vocab: Iterable[Any], bos: Any) -> Sequence[Any]:
     """The tokens in a fixed order: numbers and texts ascending."""
     try:
-        given = list(dict.fromkeys(vocab))
+        given = list(dict.fromkeys(v.item() if isinstance(v, np.generic) else v for v in vocab))
     except TypeError:
         raise InputError(f"{name}: vocab={vocab!r} is not a set of tokens such as {{'a', 'b'}}") from None
     if not given:

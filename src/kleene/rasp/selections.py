@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kleene.errors import ProgramError
 from kleene.rasp.expressions import COMPARISONS, Comparison
 from kleene.rasp.functions import Func, check_size
 
@@ -68,8 +69,10 @@ def _first(classes: np.ndarray) -> np.ndarray:
     return np.unique(classes, return_index=True)[1]
 
 
-def relation(predicate: Any, keys: Sequence[Any], queries: Sequence[Any], note: Callable[[str], None]) -> np.ndarray:
-    """Which keys match which queries. `note` is told where the predicate raises."""
+def relation(
+    what: str, predicate: Any, keys: Sequence[Any], queries: Sequence[Any], note: Callable[[str], None]
+) -> np.ndarray:
+    """Which keys match which queries. `note` is told where the predicate raises; it may not raise everywhere."""
     if predicate in (Comparison.TRUE, Comparison.FALSE):
         return np.full((len(keys), len(queries)), predicate is Comparison.TRUE)
     if isinstance(predicate, Comparison):
@@ -83,13 +86,20 @@ def relation(predicate: Any, keys: Sequence[Any], queries: Sequence[Any], note: 
         predicate = _unless_none(COMPARISONS[predicate])
     check_size("a predicate", len(keys) * len(queries), 20_000_000)
     match = np.zeros((len(keys), len(queries)), dtype=bool)
+    raised, why = 0, ""
     for row, key in enumerate(keys):
         for column, query in enumerate(queries):
             try:
                 match[row, column] = bool(predicate(key, query))
+            except ProgramError:
+                raise
             except Exception as error:
                 if key is not None and query is not None:
-                    note(f"raises {type(error).__name__}: {error} for the key {key!r} and the query {query!r}")
+                    raised += 1
+                    why = f"raises {type(error).__name__}: {error} for the key {key!r} and the query {query!r}"
+                    note(why)
+    if raised == sum(key is not None for key in keys) * sum(query is not None for query in queries) > 0:
+        raise ProgramError(f"{what}: the predicate {why}: it raises for every key and query")
     return match
 
 

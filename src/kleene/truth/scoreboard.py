@@ -116,8 +116,11 @@ def _interchanges(kind: str) -> Method:
     return lambda graph, rng: interchanged(graph, kind)
 
 
-def chosen(names: Iterable[str]) -> list[tuple[str, str, Method]]:
-    """(kind, name, method) of the requested methods; "exact" is the planted one."""
+def chosen(names: Iterable[str], only: Sequence[str] = ()) -> list[tuple[str, str, Method]]:
+    """(kind, name, method) of the requested methods, of some kinds only if any is named; "exact" is the planted one."""
+    for kind in only:
+        if kind not in TITLES:
+            raise InputError(f"only {kind!r}: unknown; choose some of {', '.join(TITLES)}")
     found = []
     for name in names:
         if name == "exact":
@@ -125,7 +128,7 @@ def chosen(names: Iterable[str]) -> list[tuple[str, str, Method]]:
             found += [(kind, name, _interchanges(kind)) for kind in ("nodes", "edges")]
         else:
             found += [(kind, name, method) for kind, method in method_named(name)]
-    return found
+    return [one for one in found if not only or one[0] in only]
 
 
 def every_method() -> list[str]:
@@ -331,7 +334,9 @@ def _runs(name: str, seeds: int) -> int:
     return seeds if is_foreign(name) or any(part in name for part in DRAWING) else 1
 
 
-def _score_folder(folder: Path, root: Path, names: list[str], seeds: int, keep: Path | None) -> list[dict[str, Any]]:
+def _score_folder(
+    folder: Path, root: Path, names: list[str], only: Sequence[str], seeds: int, keep: Path | None
+) -> list[dict[str, Any]]:
     """The entries of the model in one folder; what is kept from another run is not measured again."""
     place = str(folder.relative_to(root))
     file = None if keep is None else keep / f"{place.replace('/', '_') or 'model'}.json"
@@ -339,22 +344,24 @@ def _score_folder(folder: Path, root: Path, names: list[str], seeds: int, keep: 
     if file is not None and file.is_file():
         content = read_json(file)
         known = content["methods"] if content.get("of") == _key(seeds) else {}
-    missing = [name for name in names if _kept_as(name) not in known]
+    methods = chosen(names, only)
+    missing = [method for method in methods if _kept_as(*method[:2]) not in known]
     if missing:
         (model,) = models_in(folder)
-        for name in missing:
-            known[_kept_as(name)] = [{**entry, "model": place} for entry in score_model(model, chosen([name]), seeds)]
+        for method in missing:
+            entries = score_model(model, [method], seeds)
+            known[_kept_as(*method[:2])] = [{**entry, "model": place} for entry in entries]
         if file is not None:
             write_json(file, {"of": _key(seeds), "methods": known}, indent=None)
-    return [entry for name in names for entry in known[_kept_as(name)]]
+    return [entry for kind, name, _ in methods for entry in known[_kept_as(kind, name)]]
 
 
-def _kept_as(name: str) -> str:
+def _kept_as(kind: str, name: str) -> str:
     """The name of a method among kept entries: a user's has the fingerprint of its file."""
     if not is_foreign(name) or any(name in methods for _, methods in KINDS):
-        return name
+        return f"{kind}: {name}"
     file = getattr(foreign_module(name.rpartition(":")[0]), "__file__", None)
-    return name if file is None else f"{name} {sha256(Path(file).read_bytes()).hexdigest()[:12]}"
+    return f"{kind}: {name}" + ("" if file is None else f" {sha256(Path(file).read_bytes()).hexdigest()[:12]}")
 
 
 def _key(seeds: int) -> dict[str, Any]:
@@ -373,6 +380,7 @@ def score(
     methods: Iterable[str],
     folder: str | Path,
     *,
+    only: Sequence[str] = (),
     seeds: int = 1,
     limit: int | None = None,
     workers: int = 1,
@@ -383,6 +391,7 @@ def score(
 
     - `methods`: names (`kleene.evidence.methods`), and "exact" for the planted one.
     - `folder`: what `kleene factory` made; folders in it may be of several levels.
+    - `only`: some of "tokens", "pairs", "nodes" and "edges"; a method such as "exact" scores several of them.
     - `seeds`: how often methods that draw at random are run; methods for nodes and edges get other inputs each time.
     - `limit`: at most this many models of each folder of models.
     - `workers`: processes.
@@ -392,9 +401,10 @@ def score(
     if seeds < 1:
         raise InputError(f"seeds {seeds}: give at least one")
     names, root = list(dict.fromkeys(methods)), Path(folder)
-    chosen(names)  # refuse unknown names before any work
+    chosen(names, only)  # refuse unknown names before any work
     places = [place for group in folders_in(root).values() for place in group[:limit]]
-    job = partial(_score_folder, root=root, names=names, seeds=seeds, keep=None if keep is None else Path(keep))
+    kept = None if keep is None else Path(keep)
+    job = partial(_score_folder, root=root, names=names, only=tuple(only), seeds=seeds, keep=kept)
     board = Board()
     if workers > 1:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=one_thread) as pool:
