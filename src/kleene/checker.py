@@ -541,7 +541,7 @@ class Program:
         if "functions" in entry:
             need(not terms and not constant and modulus is None, "an assignment is both a sum and bitwise")
             need(len(entry["functions"]) <= kind.size, f"'{entry['variable']}' has fewer bits than are assigned")
-            functions = tuple(self._function(*one, known) for one in entry["functions"])
+            functions = tuple(self._function(atoms, table, known) for atoms, table in entry["functions"])
         return Update(entry["variable"], guard, terms=terms, constant=constant, modulus=modulus, functions=functions)
 
     def _function(self, names: Any, table: Any, known: Kinds) -> tuple[tuple[Atom, ...], int]:
