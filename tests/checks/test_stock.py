@@ -149,7 +149,11 @@ def test_the_folder_proves_itself(tmp_path: Any, capsys: pytest.CaptureFixture[s
     for name, key, value in (
         ("generation_config.json", "do_sample", True),
         ("generation_config.json", "eos_token_id", 1),
+        ("generation_config.json", "num_beams", 2),
+        ("config.json", "pad_token_id", 1000),
         ("tokenizer.json", "model", {"type": "WordLevel", "vocab": {"1": 0, "0": 1}}),
+        ("tokenizer.json", "normalizer", {"type": "Lowercase"}),
+        ("tokenizer.json", "pre_tokenizer", {"type": "Whitespace"}),
     ):
         path = tmp_path / "sums" / name
         text = path.read_text(encoding="utf-8")

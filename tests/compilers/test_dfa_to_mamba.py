@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import kleene as kl
 from kleene.common.alphabet import all_words
@@ -92,3 +93,27 @@ def test_planted_bugs_are_found():
         net.model.backbone.layers[0].mixer.dt_proj.bias.fill_(0.0)  # it forgets where no rule fires
     assert not kl.certify(net, limit=200).holds
     assert not kl.certify(kl.compile(dfa, to="mamba"), machine=dfa.complement()).holds
+
+
+def test_two_words_with_one_cache_and_two_answers_are_two_states():
+    """The logits depend on the last symbol, too, not on the cache after it alone."""
+    dfa = kl.regex("(a|b)*bb(a|b)*", alphabet="ab")
+    net = kl.compile(dfa, to="mamba")
+    with torch.no_grad():
+        net.model.backbone.layers[0].mixer.dt_proj.weight.view(-1)[1] = 2.0
+    assert not net.accepts("bbab")
+    assert "on bbab the machine accepts" in str(kl.certify(net))
+
+
+@pytest.mark.parametrize(("changed", "says"), [("gone", "missing keys"), ("more", "unexpected keys")])
+def test_a_folder_with_other_weights_is_refused(changed, says, tmp_path: Path):
+    """transformers would make up what is missing, at random."""
+    kl.compile(LANGUAGES["tomita 2"], to="mamba").save(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    if changed == "gone":
+        del tensors["backbone.layers.0.mixer.in_proj.weight"]
+    else:
+        tensors["backbone.layers.0.mixer.more"] = torch.zeros(4)
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(kl.FileError, match=says):
+        kl.load(tmp_path)

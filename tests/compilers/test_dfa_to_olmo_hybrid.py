@@ -108,6 +108,7 @@ def test_planted_bugs_are_found():
         "decay": lambda model: model.model.layers[1].linear_attn.dt_bias.fill_(-1.0),  # it forgets slowly
         "attention": lambda model: model.model.layers[-1].self_attn.v_proj.weight.fill_(1.0),
         "answer": lambda model: model.lm_head.weight.neg_(),
+        "not a number": lambda model: model.model.layers[-1].self_attn.q_norm.weight.fill_(float("nan")),
     }
     for change in changes.values():
         net = kl.compile(counter(2), to="olmo_hybrid")
@@ -115,3 +116,20 @@ def test_planted_bugs_are_found():
             change(net.model)
         assert not kl.certify(net, limit=40).holds
     assert not kl.certify(kl.compile(S3, to="olmo_hybrid"), machine=S3.complement()).holds
+
+
+def test_a_key_that_is_kept_is_seen():
+    net = kl.compile(counter(2), to="olmo_hybrid")
+    with torch.no_grad():
+        net.model.model.layers[-1].self_attn.k_norm.weight.fill_(1.0)
+        net.model.model.layers[-1].self_attn.k_proj.weight.fill_(1.0)
+    assert "its cache has no end" in str(kl.certify(net))
+
+
+def test_two_words_with_one_cache_and_two_answers_are_two_states():
+    dfa = kl.regex("(b|ab*a)*", alphabet="ab")
+    net = kl.compile(dfa, to="olmo_hybrid")
+    with torch.no_grad():
+        net.model.model.embed_tokens.weight.view(-1)[19] = 1e30
+    assert not net.accepts("b")
+    assert "on b the machine accepts" in str(kl.certify(net))

@@ -108,6 +108,23 @@ def test_attributions_are_first_order():
     assert np.abs(EDGES["eap"](near, np.random.default_rng(0))).max() == 0
 
 
+def test_slopes_are_the_networks_own():
+    """Units that clear old values pass on the derivative that torch gives them."""
+    net = compiled()
+    found, slopes = graph(net, 30), []
+    for taken in (lambda x: found.run(found.inputs, given=x).logits, lambda x: net.logits(through(net, x))):
+        leaf = net.embed(found.inputs).detach().requires_grad_()
+        logits = taken(leaf).gather(-1, found.clean.logits.argmax(-1, keepdim=True))
+        slopes += torch.autograd.grad(logits.sum(), leaf)
+    assert slopes[1].abs().max() > 0.5 and torch.allclose(*slopes, atol=1e-9)
+
+
+def through(net, x):
+    for layer in range(net.config.layers):
+        x = net.block(layer)(x, torch.ones(x.shape[:2], dtype=torch.bool))
+    return x
+
+
 def test_methods_find_the_circuit_of_a_compiled_network():
     found, rng = graph(compiled()), np.random.default_rng(0)
     inside = effects_of(TABLES)[0].numpy() > 0

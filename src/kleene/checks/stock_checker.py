@@ -891,13 +891,19 @@ def prove_choices(model: Model, found: Linear, choices: str, s: checker.Segment)
     return {"values": s.size, "sets": kind.size, "margin": least, "allowed lead by": gap}
 
 
+GENERATION = {"do_sample", "max_new_tokens", "bos_token_id", "pad_token_id", "eos_token_id", "transformers_version"}
+
+
 def prove_files(model: Model) -> dict[str, Any]:
     """Generation is greedy and stops where the program does; the tokenizer has its symbols and the first token."""
     files, program = model.saved.files, model.description["program"]
     need(model.saved.config.get("eos_token_id") == program["stop"], "the config has another token for the end")
+    for end in ("bos_token_id", "pad_token_id"):
+        need((model.saved.config.get(end) or 0) < model.tokens + 2, f"the config's {end} is no token")
     if files is None:
         return {"files": 0}
     made, tokenizer = files["generation_config.json"], files["tokenizer.json"]
+    need(made.keys() <= GENERATION, f"generation_config.json says {[*made.keys() - GENERATION][:1]}, not known here")
     need(
         made["do_sample"] is False and made["max_new_tokens"] == (program["max_tokens"] or 1),
         "generation is not greedy",
@@ -908,6 +914,13 @@ def prove_files(model: Model) -> dict[str, Any]:
     need(len(wanted) == model.tokens + 2, "a symbol appears twice")
     need(
         tokenizer["model"]["type"] == "WordLevel" and tokenizer["model"]["vocab"] == wanted, "it has another vocabulary"
+    )
+    plain = all(tokenizer[part] is None for part in ("normalizer", "truncation", "padding"))
+    words = any(len(symbol) > 1 for symbol in model.saved.content["symbols"])
+    split = {"type": "Split", "pattern": {"Regex": "[\\s\\S]"}, "behavior": "Isolated", "invert": False}
+    need(
+        plain and tokenizer["pre_tokenizer"] == ({"type": "WhitespaceSplit"} if words else split),
+        "the tokenizer splits texts in another way",
     )
     front = tokenizer["post_processor"]["single"][0].get("SpecialToken", {}).get("id")
     need(front == "<s>", "the tokenizer does not put the first token in front")

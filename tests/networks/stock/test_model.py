@@ -119,6 +119,18 @@ def test_changed_folders_are_refused_in_one_line(tmp_path: Path) -> None:
         with pytest.raises(kl.FileError, match="not a description of a stock model"):
             kl.load(tmp_path / "parity")
         path.write_text(text, encoding="utf-8")
+    for name, key, value in (
+        ("generation_config.json", "num_beams", 2),
+        ("generation_config.json", "max_new_tokens", 9),
+        ("tokenizer.json", "normalizer", {"type": "Lowercase"}),
+        ("tokenizer_config.json", "padding_side", "right"),
+    ):
+        path = tmp_path / "parity" / name
+        text = path.read_text(encoding="utf-8")
+        path.write_text(json.dumps({**json.loads(text), key: value}), encoding="utf-8")
+        with pytest.raises(kl.FileError, match="differs from what is saved with this program"):
+            kl.load(tmp_path / "parity")
+        path.write_text(text, encoding="utf-8")
     assert kl.load(tmp_path / "parity", kl.StockModel).run("011=").text == "0"
 
 

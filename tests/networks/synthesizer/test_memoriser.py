@@ -108,6 +108,9 @@ def test_saved_and_loaded(tmp_path):
     (tmp_path / "grid" / "kleene.json").write_text(description.replace('"widths": [[2', '"widths": [[2000000'))
     with pytest.raises(FileError, match="not a description of a memoriser"):
         kl.load(tmp_path / "grid")
+    (tmp_path / "grid" / "kleene.json").write_text(description.replace('["a", "b"]', '["a", "a"]'))
+    with pytest.raises(FileError, match="two programs or operands of one name"):
+        kl.load(tmp_path / "grid")
     (tmp_path / "yun" / "weights.safetensors").write_bytes(b"no")
     with pytest.raises(FileError, match="does not fit"):
         kl.load(tmp_path / "yun")

@@ -122,7 +122,7 @@ class StockAcceptor:
                 yield key, partial(_rows, new, [row]), answer
 
     def recurrent_layers(self) -> list[int]:
-        """The layers that keep something of a word. NotExact where a layer keeps more than a state."""
+        """The layers that keep a state of a word."""
         return list(range(self.model.config.num_hidden_layers))
 
     def convolution(self, layer: int) -> Any:
@@ -133,11 +133,12 @@ class StockAcceptor:
         """Every number of each row of a cache that the next token's step reads.
 
         A convolution over K positions keeps K of them. It reads K − 1 beside the new one, where its weight is not 0.
+        (0 times a number that is not finite is none.)
         """
         parts = []
         for layer in self.recurrent_layers():
-            weight = self.convolution(layer).weight[:, 0, :-1]
-            kept = torch.where(weight != 0, cache.get_conv_state(layer, state_idx=0)[..., 1:], 0.0)
+            weight, held = self.convolution(layer).weight[:, 0, :-1], cache.get_conv_state(layer, state_idx=0)[..., 1:]
+            kept = torch.where((weight != 0) | ~held.isfinite(), held, 0.0)
             for held in (kept, cache.get_recurrent_state(layer, state_idx=0)):
                 parts.append((held + 0.0).flatten(1))  # + 0.0 makes −0 be 0
         return [row.tobytes() for row in torch.cat(parts, dim=1).numpy()]
@@ -165,10 +166,13 @@ class StockAcceptor:
             raise FileError(f"{path}: needs an 'alphabet' of symbols and 'about'")
         stock = getattr(transformers_model(cls.family), cls.class_name)
         try:
-            model = stock.from_pretrained(folder, local_files_only=True)
+            model, found = stock.from_pretrained(folder, local_files_only=True, output_loading_info=True)
         except Exception as error:  # transformers raises errors of its own, of many classes
             said = (str(error).splitlines() or [type(error).__name__])[0]
             raise FileError(f"{folder}: not a {cls.class_name} ({said})") from None
+        for what in ("missing_keys", "unexpected_keys", "mismatched_keys"):  # transformers makes up what is missing
+            if found[what]:
+                raise FileError(f"{folder}: {what.replace('_', ' ')} in its weights, such as {sorted(found[what])[0]}")
         if model.config.vocab_size != len(alphabet) + 3:
             raise FileError(
                 f"{path}: {len(alphabet)} symbols, and the model has {model.config.vocab_size} tokens, not 3 more"

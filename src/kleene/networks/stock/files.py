@@ -23,18 +23,9 @@ def save_stock(net: StockModel, folder: str | Path, certificate: Any = None) -> 
     """Write config, weights, tokenizer, generation config, model card and kleene.json, atomically."""
     weights = save({name: tensor.contiguous().cpu() for name, tensor in net.tensors.items()}, {"format": "pt"})
     dtype = str(net.dtype).removeprefix("torch.")
-    stop = net.program["stop"]
     texts: dict[str, Any] = {
         "config.json": {**net.config, "dtype": dtype},
-        "generation_config.json": {
-            "do_sample": False,
-            "max_new_tokens": net.max_tokens,
-            "bos_token_id": net.first,
-            "pad_token_id": net.first + 1,
-            "eos_token_id": stop,
-        },
-        "tokenizer.json": tokenizer_json(net.symbols),
-        "tokenizer_config.json": tokenizer_config(net.symbols, stop, net.length),
+        **_generation(net),
         "special_tokens_map.json": {"bos_token": FIRST, "pad_token": PADDING},
         "kleene.json": content_of(net, hashlib.sha256(weights).hexdigest()),
     }
@@ -46,6 +37,22 @@ def save_stock(net: StockModel, folder: str | Path, certificate: Any = None) -> 
         for name, content in texts.items():
             (beside / name).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
         (beside / "README.md").write_text(model_card(net, certificate), encoding="utf-8")
+
+
+def _generation(net: StockModel) -> dict[str, Any]:
+    """The files that say how the model generates, and what its tokens are."""
+    stop = net.program["stop"]
+    return {
+        "generation_config.json": {
+            "do_sample": False,
+            "max_new_tokens": net.max_tokens,
+            "bos_token_id": net.first,
+            "pad_token_id": net.first + 1,
+            "eos_token_id": stop,
+        },
+        "tokenizer.json": tokenizer_json(net.symbols),
+        "tokenizer_config.json": tokenizer_config(net.symbols, stop, net.length),
+    }
 
 
 def content_of(net: StockModel, weights: str) -> dict[str, Any]:
@@ -87,6 +94,9 @@ def load_stock(folder: Path) -> StockModel:
         )
         if config["architectures"] != [CLASSES[family]] or not (net.length >= 1 and net.sizes.heads >= 1):
             raise ValueError(f"config.json is not that of a {CLASSES[family]}")
+        for name, wanted in _generation(net).items():
+            if read_json(folder / name) != json.loads(json.dumps(wanted)):
+                raise FileError(f"{folder / name}: differs from what is saved with this program; save the model again")
         return net
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, InputError) as error:
         raise FileError(f"{path}: not a description of a stock model ({error})") from None

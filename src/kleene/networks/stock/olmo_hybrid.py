@@ -21,15 +21,19 @@ class OlmoHybridAcceptor(StockAcceptor):
     batched = True  # all numbers are whole, or halves and quarters of them: no sum is rounded, in whatever order
 
     def recurrent_layers(self) -> list[int]:
-        """The DeltaNet layers. NotExact where an attention layer adds to the residual: its cache grows."""
-        kinds = self.model.config.layer_types
-        for number, kind in enumerate(kinds):
-            layer = self.model.model.layers[number]
-            if kind != "linear_attention":
-                matrices = [weight for weight in layer.parameters() if weight.dim() == 2]
-                if any(bool(weight.any()) for weight in matrices):  # where all are 0, it adds 0 at every position
-                    raise NotExact(f"the attention of layer {number} adds to the residual, and its cache has no end")
-        return [number for number, kind in enumerate(kinds) if kind == "linear_attention"]
+        """The DeltaNet layers."""
+        return [number for number, kind in enumerate(self.model.config.layer_types) if kind == "linear_attention"]
+
+    def keys(self, cache: Any) -> list[bytes]:
+        """Every number that the next step reads. NotExact where attention keeps a number of a word: its cache grows.
+
+        Where all its keys and values are 0, attention adds the same at every position.
+        """
+        for number in set(range(self.model.config.num_hidden_layers)) - set(self.recurrent_layers()):
+            kept = cache.layers[number]
+            if bool(kept.keys.any()) or bool(kept.values.any()):  # NaN is not 0
+                raise NotExact(f"the attention of layer {number} keeps numbers of the word, and its cache has no end")
+        return super().keys(cache)
 
     def convolution(self, layer: int) -> Any:
         """The convolution of a DeltaNet layer."""

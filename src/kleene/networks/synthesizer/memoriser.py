@@ -213,6 +213,8 @@ def _described(path: Path) -> dict[str, Any]:
         good = good and len(widths) == len(fields) > 0 and all(len(sizes) > 1 and min(sizes) > 0 for sizes in widths)
         if not good or min(lengths) < 1 or any(sizes[0] != 2 for sizes in widths):
             raise ValueError("sizes that do not fit together")
+        if len({*names}) < len(names) or len({*fields}) < len(fields):
+            raise ValueError("two programs or operands of one name")
         method, dtype = str(content["method"]), content["dtype"]
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a description of a memoriser ({error!r})") from None
