@@ -402,7 +402,7 @@ class SegmentTables:
         return FINE
 
     def _renew(self, batch: Batch) -> Batch:
-        """Let all positions of sequences that have not halted change in the next layer. There may be more groups now."""
+        """Let all positions of sequences that have not halted change next. There may be more groups than before."""
         groups = max(len(groups.key_ptr) for groups in self.groups)
         if batch.last.shape[1] < groups:
             batch = batch._replace(last=_whole(len(batch.last), groups))
