@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import kleene as kl
 from benchmarks.measure import Row, cpu_seconds
 from benchmarks.programs import DEFAULT_SIZE
+from kleene import checker
 
 
 def rows() -> Iterator[Row]:
@@ -32,7 +34,37 @@ def rows() -> Iterator[Row]:
         program = thing if isinstance(thing, type) else thing()
         seconds = cpu_seconds(lambda program=program: kl.certify(program))
         yield {"name": f"certify the step of {name}", "ours": seconds, "unit": "CPU s"}
+    for name in ("parity_relative", "dyck2", "scan"):
+        yield {"name": f"lines of the checker that prove {name}", "ours": lines_run(compiled(name)), "unit": "lines"}
+    every = [compiled(name) for name in DEFAULT_SIZE] + [kl.compile(kl.library.computer(16))]
+    yield {"name": "lines of the checker that prove these programs", "ours": lines_run(*every), "unit": "lines"}
     yield from growth()
+
+
+def compiled(name: str) -> Any:
+    """The network of a program of the library, at its default size."""
+    thing = getattr(kl.library, name)
+    return kl.compile(thing if isinstance(thing, type) else thing())
+
+
+def lines_run(*nets: Any) -> int:
+    """How many lines of the checker's functions run when it proves these networks."""
+    seen: set[int] = set()
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != checker.__file__:
+            return None
+        if event == "line":
+            seen.add(frame.f_lineno)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        for net in nets:
+            assert kl.certify(net).holds
+    finally:
+        sys.settrace(None)
+    return len(seen)
 
 
 def decompiled() -> Iterator[tuple[str, Any, str | None]]:

@@ -102,16 +102,24 @@ class Saved:
 
 def read_folder(folder: str | Path) -> Saved:
     """A saved transformer, its tensors decoded from their bytes."""
-    folder = Path(folder)
-    content = json.loads((folder / "kleene.json").read_text(encoding="utf-8"), object_pairs_hook=single_keys)
+    return Saved(read_json(Path(folder) / "kleene.json"), read_tensors(Path(folder) / "weights.safetensors"))
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=single_keys)
+
+
+def read_tensors(path: Path) -> dict[str, Array]:
+    """The tensors of a file, in float64."""
     tensors = {}
     raw_tensors: Any = deserialize  # it has no types
-    for name, entry in raw_tensors((folder / "weights.safetensors").read_bytes()):
+    for name, entry in raw_tensors(path.read_bytes()):
         need(entry["dtype"] in TENSOR_TYPES, f"the tensor '{name}' has the type {entry['dtype']}")
         raw = np.frombuffer(bytes(entry["data"]), dtype=TENSOR_TYPES[entry["dtype"]]).reshape(entry["shape"])
         raw = (raw.astype(np.uint32) << 16).view(np.float32) if entry["dtype"] == "BF16" else raw
         tensors[name] = raw.astype(np.float64)
-    return Saved(content, tensors)
+    return tensors
 
 
 def single_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -241,6 +249,19 @@ def base_of(name: str | None) -> str | None:
     return name if found is None else found[0]
 
 
+def sizes_of(kinds: dict[str, Kind]) -> dict[Atom, int]:
+    """Every atom of variables and heads, of a word its bits, with its number of values."""
+    found: dict[Atom, int] = {}
+    for name, kind in kinds.items():
+        found |= {(name, bit): 2 for bit in range(kind.size)} if kind.name == "word" else {name: kind.size}
+    return found
+
+
+def names_of(atoms: Iterable[Atom]) -> set[str]:
+    """The variables, heads and comparisons whose atoms these are."""
+    return {atom[0] if isinstance(atom, tuple) else atom for atom in atoms}
+
+
 class Kinds(dict[str, Kind]):
     """Kinds by name; a part of a word is a word."""
 
@@ -280,7 +301,7 @@ class Update:
     guard: tuple[Test, ...]
     form: Form | None = None
     table: dict[int, int] = field(default_factory=dict)
-    terms: dict[Atom, int] = field(default_factory=dict)  # words, or bits of words
+    terms: dict[Atom, int] = field(default_factory=dict)  # bit → what it adds
     constant: int = 0
     modulus: int | None = None
     functions: tuple[tuple[tuple[Atom, ...], int], ...] | None = None  # of a word: each bit a table of a few bits
@@ -288,7 +309,7 @@ class Update:
 
     @cached_property
     def mentions(self) -> frozenset[Atom]:
-        """Every atom or word that it depends on."""
+        """Every atom that it depends on, and the head that it reads."""
         bits = (atom for atoms, _ in self.functions or () for atom in atoms)
         names: set[Atom] = {
             *bits,
@@ -307,7 +328,7 @@ class Layer:
     moves: dict[str, Head]
     updates: tuple[Update, ...]
     reads: tuple[tuple[str, tuple[Test, ...]], ...]
-    predicates: dict[str, tuple[dict[Atom, int], str, int]]  # name → (words with factors, relation, threshold)
+    predicates: dict[str, tuple[dict[Atom, int], str, int]]  # name → (what each bit adds, relation, threshold)
     described: Any
     clears: dict[str, tuple[tuple[str, int], ...]]  # variable → where heads clear it, before the updates
     second: tuple[Update, ...] | None  # of a layer with two steps: what the second one does, in the second half
@@ -322,7 +343,6 @@ class Program:
         self.tokens = integer(data["tokens"], 1, what="tokens")
         self.positions = None if data["positions"] is None else integer(data["positions"], 1, what="positions")
         need(data["stop"] is None or integer(data["stop"], 0, self.tokens - 1, "the stop token") >= 0, "no stop token")
-        self.seen: dict[str, Head] = {}  # the heads of the layer that is read
         self.kinds = Kinds({name: read_kind(v) for name, v in data["variables"].items()})
         self.variables = dict(self.kinds)
         heads = {name: self._head(name, head) for name, head in data["heads"].items()}
@@ -461,47 +481,36 @@ class Program:
 
     def _step(self, data: Any, heads: dict[str, Head]) -> tuple[tuple[Update, ...], Any, Any]:
         """The updates of one step, where it reads heads, and its comparisons."""
-        self.seen = heads
-        predicates = self._predicates(data["predicates"], heads)
-        sizes = {name: kind.size for name, kind in self.variables.items() if kind.name != "word"}
-        sizes |= {name: head.kind.size for name, head in heads.items() if head.kind.name != "word"}
-        sizes |= dict.fromkeys(predicates, 2)
+        known = Kinds(self.variables | {name: head.kind for name, head in heads.items()})
+        predicates = self._predicates(data["predicates"], known)
+        sizes = sizes_of(known) | dict.fromkeys(predicates, 2)
         forms = [self._form(constant, terms, sizes) for constant, terms in data["forms"]]
         updates = [self._table_update(entry, forms) for entry in data["updates"]]
-        updates += [self._word_update(entry, forms, heads) for entry in data["words"]]
+        updates += [self._word_update(entry, forms, known) for entry in data["words"]]
         reads = tuple((entry["head"], self._tests(entry["guard"], forms)) for entry in data["reads"])
         need(all(name in heads for name, _ in reads), "a read names a head that its layer does not have")
         return tuple(updates), reads, predicates
 
-    def _predicates(self, listed: Any, heads: dict[str, Head]) -> dict[str, tuple[dict[Atom, int], str, int]]:
+    def _predicates(self, listed: Any, known: Kinds) -> dict[str, tuple[dict[Atom, int], str, int]]:
         """The comparisons of words, by the names that forms call them."""
         predicates = {}
         for terms, relation, threshold in listed:
-            factors = self._terms(terms, heads)
             need(relation in ("≥", "="), f"there is no relation {relation!r}")
             shown = " ".join(f"{'−' if c < 0 else '+'} {n if abs(c) == 1 else f'{abs(c)}·{n}'}" for n, c in terms)
             name = f"[{shown.removeprefix('+ ') or '0'} {relation} {threshold}]"
             need(name not in self.kinds, f"a comparison has the name of a variable, {name}")
-            predicates[name] = (factors, relation, integer(threshold, what="a threshold"))
+            predicates[name] = (self._terms(terms, known), relation, integer(threshold, what="a threshold"))
         return predicates
 
-    def _form(self, constant: Any, terms: Any, sizes: dict[str, int]) -> Form:
+    def _form(self, constant: Any, terms: Any, sizes: dict[Atom, int]) -> Form:
         for name, table in terms.items():
-            size = 2 if self._is_bit(atom_of(name)) else sizes.get(name)
-            need(len(table) == size, f"a form has no table of '{name}'")
+            need(len(table) == sizes.get(atom_of(name)), f"a form has no table of '{name}'")
         numbers = [rational(constant), *(rational(v) for table in terms.values() for v in table)]
         scale = lcm(*(number.denominator for number in numbers))
         need(sum(map(abs, numbers)) * scale < LARGEST, "a form has numbers that are too large")
         tables = {atom_of(name): tuple(int(rational(v) * scale) for v in table) for name, table in terms.items()}
         need(len(tables) == len(terms), "a form names a bit twice")
         return Form(int(rational(constant) * scale), {n: t for n, t in tables.items() if any(t)}, scale)
-
-    def _is_bit(self, atom: Atom) -> bool:
-        """Whether an atom is a bit of a word: a variable, or a head of the layer that is read."""
-        if not isinstance(atom, tuple) or not {atom[0]} & (self.variables.keys() | self.seen.keys()):
-            return False
-        kind = self.seen[atom[0]].kind if atom[0] in self.seen else self.variables[atom[0]]
-        return kind.name == "word" and atom[1] < kind.size
 
     def _tests(self, listed: Any, forms: list[Form]) -> tuple[Test, ...]:
         made = []
@@ -520,45 +529,38 @@ class Program:
         known = {int(v): i for v, i in table.items() if v.denominator == 1}
         return Update(entry["variable"], self._tests(entry["guard"], forms), form, known)
 
-    def _word_update(self, entry: Any, forms: list[Form], heads: dict[str, Head]) -> Update:
+    def _word_update(self, entry: Any, forms: list[Form], known: Kinds) -> Update:
         kind, modulus = self._variable(entry["variable"]), entry["modulus"]
         need(kind.name == "word", f"'{entry['variable']}' is no word, and is updated as one")
         if modulus is not None:
             integer(modulus, 1, kind.count, "a modulus")
             need(modulus & (modulus - 1) == 0, f"the modulus {modulus} is no power of two")
-        constant, terms = integer(entry["constant"], what="a constant"), self._terms(entry["terms"], heads)
+        constant, terms = integer(entry["constant"], what="a constant"), self._terms(entry["terms"], known)
         guard = self._tests(entry["guard"], forms)
         functions = None
         if "functions" in entry:
             need(not terms and not constant and modulus is None, "an assignment is both a sum and bitwise")
             need(len(entry["functions"]) <= kind.size, f"'{entry['variable']}' has fewer bits than are assigned")
-            functions = tuple(self._function(atoms, table) for atoms, table in entry["functions"])
+            functions = tuple(self._function(atoms, table, known) for atoms, table in entry["functions"])
         return Update(entry["variable"], guard, terms=terms, constant=constant, modulus=modulus, functions=functions)
 
-    def _function(self, names: Any, table: Any) -> tuple[tuple[Atom, ...], int]:
+    def _function(self, names: Any, table: Any, known: Kinds) -> tuple[tuple[Atom, ...], int]:
         atoms = tuple(atom_of(name) for name in names)
-        need(len(atoms) <= 16 and all(self._is_bit(atom) for atom in atoms), "a bitwise function is not of bits")
+        bits = all(isinstance(atom, tuple) and known[name].name == "word" for atom, name in zip(atoms, names))
+        need(len(atoms) <= 16 and bits, "a bitwise function is not of bits")
         need(len({*atoms}) == len(atoms), "a bitwise function names a bit twice")
         return atoms, integer(table, 0, (1 << (1 << len(atoms))) - 1, "a table")
 
-    def _terms(self, listed: Any, heads: dict[str, Head]) -> dict[Atom, int]:
+    def _terms(self, listed: Any, known: Kinds) -> dict[Atom, int]:
+        """A sum of words and parts of words, as a sum of bits."""
         factors: dict[Atom, int] = {}
         for name, factor in listed:
-            for atom, place in self._atoms_of_part(name, heads):
+            need(known[name].name == "word", f"'{name}' is added up as a word")
+            word, start, _ = part_of(name) or (name, 0, 0)
+            for place in range(known[name].size):
+                atom = word, start + place
                 factors[atom] = factors.get(atom, 0) + (integer(factor, what="a factor") << place)
         return factors
-
-    def _atoms_of_part(self, name: str, heads: dict[str, Head]) -> list[tuple[Atom, int]]:
-        """A word, or each bit of a part of one with its place."""
-        if self._is_bit(atom := atom_of(name)):
-            return [(atom, 0)]
-        part = PART.fullmatch(name)
-        if part is not None and self._is_bit((part[1], int(part[3]) - 1)):
-            need(int(part[2]) < int(part[3]), f"'{name}' has no bits")
-            return [((part[1], bit), place) for place, bit in enumerate(range(int(part[2]), int(part[3])))]
-        kind = heads[name].kind if name in heads else self._variable(name)
-        need(kind.name == "word", f"'{name}' is added up as a word")
-        return [(name, 0)]
 
     def selects_one(self, head: Head) -> bool:
         """Whether a head selects at most one position, always: one offset, a preference, or the position as its key."""
@@ -754,15 +756,8 @@ class Block:
     @cached_property
     def atoms(self) -> dict[Atom, int]:
         """Every atom with its number of values (without the undefined one)."""
-        program = self.net.program
-        made: dict[Atom, int] = {}
-        for name, kind in program.variables.items():
-            made |= {(name, b): 2 for b in range(kind.size)} if kind.name == "word" else {name: kind.size}
-        for name, head in self.layer.heads.items():
-            made |= (
-                {(name, b): 2 for b in range(head.kind.size)} if head.kind.name == "word" else {name: head.kind.size}
-            )
-        return {**made, **dict.fromkeys(self.predicates.values(), 2)}
+        heads = {name: head.kind for name, head in self.layer.heads.items()}
+        return sizes_of(self.net.program.variables | heads) | dict.fromkeys(self.predicates.values(), 2)
 
     def atoms_of(self, name: Atom) -> list[Atom]:
         """The atoms of a variable or head: its bits where it is a word."""
@@ -798,7 +793,9 @@ class Block:
         elif atom in self.atoms and atom not in self.net.program.kinds:
             weights = rows[:, layout[atom].start][:, None]
             table = np.concatenate([0 * weights, weights], axis=1)
-            if not self.rough.isdisjoint(self.layer.predicates[atom][0]):  # it may be a fraction where its words are
+            if not self.rough.isdisjoint(
+                names_of(self.layer.predicates[atom][0])
+            ):  # it may be a fraction where its words are
                 low = np.concatenate([table, np.minimum(weights, 0)], axis=1)
                 return low, np.concatenate([table, np.maximum(weights, 0)], axis=1) if weights.any() else low
         else:
@@ -1360,10 +1357,15 @@ def wanted_copies(net: Net, block: Block) -> Copies:
     need(numbers_of.keys() == block.layer.moves.keys(), "the moves that are described are not the program's")
     for name, move in block.layer.moves.items():
         add_copies_of_move(net, move, numbers_of[name], wanted)
-        if move.replacing is None:
-            add_clearing_of_move(block, move, numbers_of[name], heads, wanted)
+        if move.replacing is None:  # where it writes, its default goes with the old value
+            size = net.layout[move.into or ""].size
+            null = default_code(move, size) if move.where else np.zeros(size)
+            add_clearing(block, move.into or "", move.where, heads, wanted, null, by=numbers_of[name])
     for variable, where in block.layer.clears.items():
-        add_clearing(block, variable, where, heads, wanted)
+        target = net.layout[variable]
+        h = add_clearing(block, variable, where, heads, wanted, np.zeros(target.size))
+        if net.program.kinds[variable].name != "word":  # its first value comes instead
+            wanted[h, target.start] = ([(target.start + i, 1) for i in range(1, target.size)], 0)
     into = [move.into for move in block.layer.moves.values() if move.replacing is None]
     into += list({move.into for move in block.layer.moves.values() if move.replacing is not None})
     places = [place for name in into for place in range(net.dim)[net.layout[name or ""].slice]]
@@ -1371,17 +1373,19 @@ def wanted_copies(net: Net, block: Block) -> Copies:
     return wanted
 
 
-def add_clearing(block: Block, variable: str, where: Any, heads: dict[int, Any], wanted: Copies) -> None:
-    """A head takes a variable's value away at its own position; of a cat its first value comes instead."""
+def add_clearing(
+    block: Block, variable: str, where: Any, heads: dict[int, Any], wanted: Copies, null: Array, by: int | None = None
+) -> int:
+    """A head takes a variable's old value away at its own position, and `null` with it; `by` brings the new value.
+    Return the head's number."""
     target = block.net.layout[variable]
     own = (None, None, frozenset([0]), where, (), None, False)
     writes = np.nonzero(block.raw["out"][:, target.slice].any(axis=(1, 2)))[0].tolist()
-    need(len(writes) == 1 and heads[writes[0]] == own, f"nothing clears '{variable}', or more than one head writes it")
+    others = [h for h in writes if h != by]
+    need(len(others) == 1 and heads[others[0]] == own, f"not one head takes the old value of '{variable}' away")
     for i in range(target.size):
-        wanted[writes[0], target.start + i] = ([(target.start + i, -1)], 0)
-    if block.net.program.kinds[variable].name != "word":
-        others = [(target.start + i, 1) for i in range(1, target.size)]
-        wanted[writes[0], target.start] = (others, 0)
+        wanted[others[0], target.start + i] = ([(target.start + i, -1)], -int(null[i]))
+    return int(others[0])
 
 
 def copies_of_head(net: Net, head: Head, h: int) -> Copies:
@@ -1415,17 +1419,6 @@ def add_copies_of_move(net: Net, move: Head, h: int, wanted: Copies) -> None:
         need((h, target.start + i) not in wanted, f"two heads write into '{move.into}'")
         new = [(source.start + i, 1)] if i < source.size else []
         wanted[h, target.start + i] = ([*new, *old], int(null[i]))
-
-
-def add_clearing_of_move(block: Block, move: Head, h: int, heads: dict[int, Any], wanted: Copies) -> None:
-    """Another head takes the old value away where the new one comes, and the default where neither does."""
-    target = block.net.layout[move.into or ""]
-    null = default_code(move, target.size)
-    own = (None, None, frozenset([0]), move.where, (), None, False)
-    writes = [n for n in range(len(block.heads)) if block.raw["out"][n, target.start].any() and n != h]
-    need(len(writes) == 1 and heads[writes[0]] == own, f"nothing takes the old value of '{move.into}' away")
-    for i in range(target.size):
-        wanted[writes[0], target.start + i] = ([(target.start + i, -1)], -int(null[i]) if move.where else 0)
 
 
 # === lemma averages =======================================================================================
@@ -1682,15 +1675,9 @@ class Bits:
         return self.block.net.places_of_bits
 
     def weights(self, terms: dict[Atom, int], below: int | None = None) -> dict[int, int]:
-        """Of a sum of words and bits: dimension → what its bit adds; multiples of 2^below are left out."""
-        layout, spec = self.block.net.layout, dict[int, int]()
-        for name, factor in terms.items():
-            if isinstance(name, tuple):
-                parts = [(layout[name[0]].start + name[1], factor)]
-            else:
-                parts = [(layout[name].start + bit, factor << bit) for bit in range(layout[name].size)]
-            for dim, weight in parts:
-                spec[dim] = spec.get(dim, 0) + weight
+        """Of a sum of bits: dimension → what its bit adds; multiples of 2^below are left out."""
+        layout = self.block.net.layout
+        spec = {layout[word].start + bit: weight for (word, bit), weight in terms.items()}
         return {dim: weight for dim, weight in spec.items() if (weight if below is None else weight % (1 << below))}
 
     def _settle(self, sums: Any, total: int, depth: int, left: Any, steps: Any, wanted: Any) -> Any:
@@ -1802,8 +1789,8 @@ class Cases:
         self.columns = out[:, units].T.astype(np.float64)  # (unit, own dimension)
         self.scratch = [d for d in block.scratch if d not in block.predicates and self.rows[:, d].any()]
         self.through = self.rows[:, self.scratch]
-        asked = {n for update in mine for n in update.mentions} | {h for h in block.layer.heads if self._depends_on(h)}
-        asked |= {word for name in asked if name in block.layer.predicates for word in block.layer.predicates[name][0]}
+        asked = {h for h in block.layer.heads if self._depends_on(h)}.union(*(names_of(u.mentions) for u in mine))
+        asked |= names_of(bit for name in asked & block.layer.predicates.keys() for bit in self._compared(name))
         reads = [
             Update("", guard, reads=h)
             for h, guard in block.layer.reads
@@ -1825,6 +1812,10 @@ class Cases:
         moved = written | {*layer.clears, *(base_of(move.into) or "" for move in layer.moves.values())}
         known = where is not None and self.name not in written and moved.isdisjoint(base_of(n) or "" for n, _ in where)
         return where if known else None
+
+    def _compared(self, name: str) -> dict[Atom, int]:
+        """The bits that a comparison adds up."""
+        return self.block.layer.predicates[name][0]
 
     def _depends_on(self, head: str) -> bool:
         """Whether a unit of this variable reads a head, or a scratch value that is made from it."""
@@ -1858,13 +1849,11 @@ class Cases:
         self.scratch_trifle = np.ceil(trifle(block, directions, np.zeros(len(self.scratch)))).astype(int)
 
     def prove(self) -> None:
-        known = {*self.low} | {n for n, k in self.net.program.kinds.items() if k.name == "word"}
         read = {*np.nonzero(self.rows.any(axis=0))[0].tolist()} - {*self.scratch}
         for dim in read.difference(*(dims_of(self.block, atom) for atom in self.low)):
-            idle = self._always_zero(dim)
-            need(idle, f"a unit of '{self.name}' reads {self.net.where(dim)}, which it cannot")
+            raise Refused(f"a unit of '{self.name}' reads {self.net.where(dim)}, which it cannot")
         for update in self.updates:
-            for name in update.mentions - known:
+            for name in update.mentions - self.low.keys() - self.block.layer.heads.keys():
                 raise Refused(f"an update of '{self.name}' depends on '{name}', which no scratch value holds")
         whole = {atom: self._values(atom) for atom in self.low}
         every = np.arange(len(self.bias)), np.zeros(self.kind.size), tuple(range(len(self.updates)))
@@ -1899,15 +1888,6 @@ class Cases:
             rest = {**rest, atom: (index,)} if atom in rest else rest
         old = dict.fromkeys((atom for atom in self.block.atoms_of(self.name) if atom in rest), (0,))
         yield {**rest, **old}
-
-    def _always_zero(self, dim: int) -> bool:
-        """Scratch values that this block does not make, and heads of other layers."""
-        for s in self.net.layout.values():
-            if s.start <= dim < s.start + s.size:
-                if s.coding == "scratch":
-                    return dim not in self.block.scratch and dim not in self.block.buckets
-                return s.name not in self.net.program.variables and s.name not in self.block.layer.heads
-        return False
 
     # --- one box ---
 
@@ -2014,7 +1994,7 @@ class Cases:
         return domain[atom] == (self.block.atoms[atom],)
 
     def _atoms_of(self, update: Update) -> Iterator[Atom]:
-        compared = [n for n, (terms, _, _) in self.block.layer.predicates.items() if update.reads in terms]
+        compared = [n for n in self.block.layer.predicates if update.reads in names_of(self._compared(n))]
         for name in (*update.mentions, *compared):
             yield from (atom for atom in self.block.atoms_of(name) if atom in self.low)
 
@@ -2404,7 +2384,7 @@ class Cases:
     def _assigned(self, update: Update | None, bit: int, bits: Bits) -> Any:
         """What a bit becomes: (its value from bounds of a sum of bits, what each bit adds, the sum's constant)."""
         if update is None:
-            return bit_of(bit), bits.weights({self.name: 1}, bit + 1), 0
+            return bit_of(bit), bits.weights({(self.name, b): 1 << b for b in range(bit + 1)}), 0
         size = self.kind.count if update.modulus is None else update.modulus
         if update.functions is not None:
             atoms, table = update.functions[bit] if bit < len(update.functions) else ((), 0)
@@ -2549,8 +2529,8 @@ def need_read_guard(block: Block, entry: Any, name: str, guard: tuple[Test, ...]
 
 def need_read_before(layer: Layer, test: Test, name: str, guard: tuple[Test, ...]) -> None:
     """Every head that a test of a read guard depends on is read earlier, wherever that guard holds."""
-    words = {w for n in test.form.tables if n in layer.predicates for w in layer.predicates[n][0]}
-    for other in (test.form.tables.keys() | words) & layer.heads.keys():
+    words = names_of(bit for n in test.form.tables if n in layer.predicates for bit in layer.predicates[n][0])
+    for other in (names_of(test.form.tables) | words) & layer.heads.keys():
         before = (earlier for n, earlier in layer.reads[: layer.reads.index((name, guard))] if n == other)
         known = any(all(implied(t, guard) for t in earlier) for earlier in before)
         need(known, f"'{name}' is read where '{other}' has a value, and '{other}' is not read before")
@@ -2757,7 +2737,7 @@ def run_checker(
     given = parser.parse_args(None if arguments is None else list(arguments))
     try:
         saved = read(given.folder)
-    except (OSError, ValueError, Refused, Exception) as error:  # safetensors raises its own
+    except Exception as error:  # safetensors raises its own
         print(f"{given.folder}: cannot be read ({error})", file=sys.stderr)
         return 2
     verdict = prove(saved, given.dtype)

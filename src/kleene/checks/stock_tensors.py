@@ -5,16 +5,14 @@ Imports NumPy, safetensors (through kleene.checker) and nothing of the compilers
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import deserialize
 
-from kleene.checker import TENSOR_TYPES, Array, integer, need, single_keys
+from kleene.checker import Array, integer, need, read_json, read_tensors
 
 ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
@@ -98,19 +96,9 @@ class StockSaved:
 def read_stock_folder(folder: str | Path) -> StockSaved:
     """A saved stock model, its tensors decoded from their bytes."""
     folder = Path(folder)
-    parts = ("config.json", "kleene.json", "generation_config.json", "tokenizer.json")
-    texts = {
-        name: json.loads((folder / name).read_text(encoding="utf-8"), object_pairs_hook=single_keys) for name in parts
-    }
-    tensors = {}
-    raw_tensors: Any = deserialize  # it has no types
-    for name, entry in raw_tensors((folder / "model.safetensors").read_bytes()):
-        need(entry["dtype"] in TENSOR_TYPES, f"the tensor '{name}' has the type {entry['dtype']}")
-        raw = np.frombuffer(bytes(entry["data"]), dtype=TENSOR_TYPES[entry["dtype"]]).reshape(entry["shape"])
-        raw = (raw.astype(np.uint32) << 16).view(np.float32) if entry["dtype"] == "BF16" else raw
-        tensors[name] = raw.astype(np.float64)
-    files = {name: texts[name] for name in parts[2:]}
-    return StockSaved(texts["config.json"], texts["kleene.json"], tensors, files)
+    files = {name: read_json(folder / name) for name in ("generation_config.json", "tokenizer.json")}
+    config, content = read_json(folder / "config.json"), read_json(folder / "kleene.json")
+    return StockSaved(config, content, read_tensors(folder / "model.safetensors"), files)
 
 
 @dataclass(frozen=True)
