@@ -6,6 +6,7 @@ import copy
 import random
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 
@@ -83,3 +84,43 @@ def test_threads_take_turns_with_the_tables_of_a_network() -> None:
     for n, group in enumerate(outputs):
         assert [program.decode(output) for output in group] == [actions for _, actions in commands[n::12]]
     assert copy.deepcopy(net).run(groups[0][0]) == outputs[0][0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_heads_of_every_kind_share_a_layer(seed: int) -> None:
+    """Heads that average or count stand beside heads that prefer a position, in each of several layers."""
+    chance = random.Random(seed)
+
+    class Mixed(kl.Program):
+        tokens, layers, positions = 4, 4, 9
+        here = kl.cat(4, token=lambda t: t)
+        other = kl.cat(4, position=lambda p: p % 4)
+        seven = kl.cat(8, default=7)
+        same = kl.count(here, here, most=9)
+        alike = kl.count(other, here, most=9)
+        all = kl.length(9)
+        found = kl.any(other, here)
+        latest = kl.attend(here, other, here, latest=True, default=0)
+        first = kl.attend(other, here, other, earliest=True, default=3)
+        left = kl.relative(here, -1, default=1)
+        output = seven
+        more, less = chance.sample(["same", "alike", "all", "found", "latest", "first", "left", "other"], 2)
+
+        def step(z):
+            z.other = (z.here + z.first + z.found) % 4
+            z.here = (z.same + z.latest + getattr(z, z.more) * z.left) % 4
+            z.seven = (z.alike + z.all + getattr(z, z.less)) % 8
+
+    net = kl.compile(Mixed)
+    inputs = [[chance.randrange(4) for _ in range(chance.randrange(1, 10))] for _ in range(100)]
+    truth = [Mixed.run(tokens) for tokens in inputs]
+    for evaluator in ("sparse", "dense"):
+        assert net.run_batch(inputs, evaluator=evaluator) == truth
+
+
+def test_groups_that_grow_in_number_have_room() -> None:
+    """Contents get longer numbers in a run, so that fewer of them fit into a word, and there are more groups."""
+    tables = kl.compile(kl.library.sort(4, 4)).sparse_copy().tables
+    batch = tables._batch(np.array([3, 4]))
+    tables.groups = [groups._replace(key_ptr=np.arange(40)) for groups in tables.groups]
+    assert tables._renew(batch).last.shape == (7, 40)

@@ -435,7 +435,7 @@ def _select_by_key(contents, segments, heads, h, lanes, memory, batch, s, todo):
 def _select_by_order(heads, h, lanes, memory, batch, s, todo):  # type: ignore[no-untyped-def]
     """A head that selects the latest or the earliest of the keys that match, at any offset."""
     causal, latest, begin, n = heads.causal, heads.order[h] == LATEST, batch.starts[s], batch.ends[s] - batch.starts[s]
-    keys, queries, chosen, picked = batch.keys, batch.queries, batch.asked, batch.picked[h, begin : begin + n]
+    keys, queries, chosen, picked = batch.keys, batch.queries, batch.preferred, batch.picked[h, begin : begin + n]
     base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
     chosen[: heads.key[h, 1]] = -1  # key → the position that is selected
     if not causal:

@@ -152,6 +152,7 @@ class Batch(NamedTuple):
     buckets: Array  # of keys → the first position
     chosen: Array  # the positions that a head selects
     asked: Array  # query → the last position that asked it
+    preferred: Array  # key → the latest or earliest position that has it, or −1
 
 
 class Room(NamedTuple):
@@ -379,7 +380,7 @@ class SegmentTables:
     def _run_layers(self, batch: Batch, limit: int, halts: bool) -> int:
         """Run until all sequences have halted, or for `limit` layers; how it ended."""
         layer, anew, settles = 0, -1, len(self.blocks) == 1
-        self._renew(batch)
+        batch = self._renew(batch)
         while layer < limit and batch.going[0]:
             b, count = layer % len(self.blocks), limit - layer if settles else 1
             status, layer = run_layers(
@@ -397,15 +398,19 @@ class SegmentTables:
             elif status != FINE:
                 self._make_room(status, b)
             if status != FINE or not settles:
-                self._renew(batch)
+                batch = self._renew(batch)
         return FINE
 
-    def _renew(self, batch: Batch) -> None:
-        """Let all positions of sequences that have not halted change in the next layer."""
+    def _renew(self, batch: Batch) -> Batch:
+        """Let all positions of sequences that have not halted change next. There may be more groups than before."""
+        groups = max(len(groups.key_ptr) for groups in self.groups)
+        if batch.last.shape[1] < groups:
+            batch = batch._replace(last=_whole(len(batch.last), groups))
         moved = np.nonzero(batch.layers[batch.sequence] < 0)[0]
         batch.moved[: len(moved)], batch.going[0] = moved, len(moved)
         batch.before[moved] = -1
         batch.going[2], batch.last[:] = 1, -1
+        return batch
 
     def _is_large(self, b: int) -> bool:
         """Whether the tables hold more than they should."""
@@ -471,4 +476,5 @@ class SegmentTables:
             buckets=_whole(1 << longest.bit_length()),
             chosen=_whole(longest),
             asked=_whole(self.dim + 1),
+            preferred=_whole(self.dim + 1),
         )
