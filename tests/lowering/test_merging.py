@@ -512,3 +512,23 @@ def test_updates_of_one_variable_share_the_units_that_clear_it(body):
     step = written(f"def step(z):\n    {body}\n")
     everywhere(step, **wide)
     assert kl.explain_size(program(step, **wide)).hidden <= 60 + 64  # once for each old value, and what is written
+
+
+class Spells(kl.Program):
+    """Letters are searched in a text of the class, for each value of a variable."""
+
+    tokens, layers = 3, 1
+    word = "cabbage"
+    here = kl.cat(3, token=lambda t: t)
+    place = kl.cat(60)
+    output = place
+
+    def step(z):
+        letter = "abc"[z.here]
+        z.place = z.word.index(letter) + 10 * z.word.count(letter) + z.word.startswith(letter)
+
+
+def test_a_text_is_searched_for_what_depends_on_a_variable():
+    assert Spells.run([0, 1, 2]) == [21, 22, 11]
+    assert kl.verify(Spells, kl.compile(Spells), lengths=[1, 2]).mismatches == 0
+    assert kl.certify(Spells).holds

@@ -62,6 +62,18 @@ class Moves(kl.Program):
         z.x = z.x + 1
 
 
+class Climbs(kl.Program):
+    """What the decisions come to is one sum, of which some values lie outside the range where no run comes."""
+
+    tokens, layers = 3, 2
+    n = kl.cat(19, token=lambda t: t)
+    output = n
+
+    def step(z):
+        if z.n > 0:
+            z.n = 3 * z.n if z.n % 2 else z.n // 2
+
+
 def everything_agrees(program: Any) -> None:
     net = kl.compile(program)
     assert kl.verify(program, net, lengths=range(1, 5)).holds
@@ -71,7 +83,7 @@ def everything_agrees(program: Any) -> None:
         assert len(set(map(str, outcomes(program, tokens)))) == 1
 
 
-@pytest.mark.parametrize("program", [Counts, Turns, Moves])
+@pytest.mark.parametrize("program", [Counts, Turns, Moves, Climbs])
 def test_what_no_run_reaches_is_no_error(program):
     everything_agrees(program)
 

@@ -11,7 +11,7 @@ from kleene.lowering.decisions import Branch, Leaf, Node, Tree, decision_tree, e
 from kleene.lowering.execution import execute
 from kleene.lowering.forms import Form, variable_form
 from kleene.lowering.reachable import NotFollowed, reached_values
-from kleene.lowering.symbolic import Assignment, HeadRead, Met, Path
+from kleene.lowering.symbolic import Assignment, HeadRead, Met, Path, fill_gaps
 from kleene.lowering.updates import (
     Cycle,
     GuardedUpdate,
@@ -112,6 +112,8 @@ def _one_sum(path: Path, name: str) -> Tree:
     table = {value: index for value in form.values if (index := kind.index(value)) is not None}
     if not set(path.attainable(form)) <= table.keys():
         return tree
+    if path.reached is not None:
+        fill_gaps(table, form.values)
     line = next((one.assignment.line for one in leaves_of if one is not None), None)
     made = Assignment(form, tuple(sorted(table.items())), line)
     return Leaf(replace(made, line=None), None, made)

@@ -30,6 +30,7 @@ MAX_PATHS = 20_000  # of `step`, and of one statement
 FROZEN = (bool, int, float, complex, str, bytes, NoneType, Fraction, range, slice, EllipsisType, type, ModuleType)
 IMMUTABLE = (*FROZEN, BuiltinFunctionType, LookupTable, Symbol, WordValue, BitsValue, SymbolicState, ArrayView)
 LOOKING_UP = {(dict, "get"), (list, "index"), (tuple, "index"), (list, "count"), (tuple, "count")}
+LOOKING_UP |= {(str, name) for name in ("index", "find", "rindex", "rfind", "count", "startswith", "endswith")}
 CHANGING = {"time", "random", "_random", "secrets", "uuid"}  # modules whose functions differ from call to call
 UNBOUND = Leaf("unbound", object())
 

@@ -366,7 +366,7 @@ class Path:
             if index is not None:
                 table[at] = index
         if self.reached is not None:
-            _fill_gaps(table, value.form.values)
+            fill_gaps(table, value.form.values)
         made = Assignment(value.form, tuple(sorted(table.items())), line)
         return self._written(name, made, Symbol.simplified(self, value.form, written))
 
@@ -437,7 +437,7 @@ def value_key(value: Any) -> Hashable:
     return (kind, value) if kind in (bool, int, str, Fraction, frozenset, type(None)) else (kind, id(value))
 
 
-def _fill_gaps(table: dict[Number, int], every: Sequence[Number]) -> None:
+def fill_gaps(table: dict[Number, int], every: Sequence[Number]) -> None:
     """Give values that no run reaches the result of a neighbour: any result is right, and an equal one costs
     nothing."""
     known = sorted(table)
