@@ -22,7 +22,7 @@ DURATIONS: dict[str, dict[str, tuple[float, str]]] = {
     "interdependence.english": {"paper": (452.6, "GPU")},
     "interdependence.natural": {"paper": (992.7, "GPU")},
     "interdependence.synthetic": {"paper": (4396.8, "GPU")},
-    "synthesizer.memorise": {"small": (31.1, "CPU"), "paper": (42.4, "CPU")},
+    "synthesizer.memorise": {"small": (76.6, "CPU"), "paper": (955.4, "CPU")},
     "synthesizer.soft-imperative": {"small": (31.0, "CPU"), "paper": (3254.7, "GPU")},
     "synthesizer.soft-instruction": {"small": (47.3, "CPU"), "paper": (912.1, "GPU")},
     "synthesizer.sweep": {"paper": (2403.7, "GPU")},
