@@ -70,6 +70,12 @@ def test_a_folder_that_is_none(wrong, tmp_path, capsys):
     assert "cannot be read" in capsys.readouterr().err
 
 
+def test_a_folder_of_another_network(tmp_path, capsys):
+    kl.compile(kl.regex("(01)*")).save(tmp_path / "net")
+    assert checker.main([str(tmp_path / "net")]) == 2
+    assert "no transformer; try `kleene certify`" in capsys.readouterr().err
+
+
 def test_a_refusal_ends_with_1(tmp_path, capsys):
     net = kl.compile(kl.library.parity_relative)
     net.blocks[0].bias2.data[0] += 1

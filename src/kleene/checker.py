@@ -102,7 +102,9 @@ class Saved:
 
 def read_folder(folder: str | Path) -> Saved:
     """A saved transformer, its tensors decoded from their bytes."""
-    return Saved(read_json(Path(folder) / "kleene.json"), read_tensors(Path(folder) / "weights.safetensors"))
+    content = read_json(Path(folder) / "kleene.json")
+    need(content["kind"] == "transformer", f"it holds a {content['kind']!r}, no transformer; try `kleene certify`")
+    return Saved(content, read_tensors(Path(folder) / "weights.safetensors"))
 
 
 def read_json(path: Path) -> Any:

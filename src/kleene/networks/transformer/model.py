@@ -7,6 +7,7 @@ is the null value. The MLP block is two residual halves, each x + B·clip(A·x +
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -236,6 +237,7 @@ class Transformer(nn.Module):
         self.halt_bias = nn.Parameter(torch.zeros(1, dtype=dtype))
         self.requires_grad_(False)
         self._sparse: tuple[Any, SparseTransformer] | None = None
+        self._text: tuple[Any, Text | None] = None, None  # how the description says it, and the text
         self._certificates: dict[str, tuple[Any, Any]] = {}  # by number format
         self.made_for = dtype  # the number format that it was compiled for; a conversion does not change it
         self.tf32: tuple[Any, str | None] | None = None  # see formats.py
@@ -455,7 +457,9 @@ class Transformer(nn.Module):
     def text(self) -> Text | None:
         """How text becomes tokens; None where no alphabet was declared."""
         said = self.description.get("program", {}).get("text")
-        return None if said is None else Text.from_json(said)
+        if said != self._text[0]:
+            self._text = deepcopy(said), None if said is None else Text.from_json(said)
+        return self._text[1]
 
     def answer(self, outputs: Sequence[int]) -> str | None:
         """The text of outputs; None where the network does not say how they are written."""

@@ -225,20 +225,17 @@ def attend(contents, segments, heads, lanes, memory, batch, moved):  # type: ign
             todo = _shift(heads, h, lanes, memory, batch, moved, todo)
         else:
             stale = _stale_sequences(heads, h, lanes, batch, moved)
-            for k in range(stale):
-                s = batch.stale[k]
-                if batch.same_picks[s]:
-                    todo = _put_picked(h, lanes, memory, batch, s, np.bool_(True), todo)
-                elif heads.mode[h] == BY_OFFSET:
-                    todo = _select_by_offset(contents, segments, heads, h, lanes, memory, batch, s, todo)
-                elif not _read_codes(contents, heads, h, lanes, batch, s):
-                    return NOT_ONE_HOT
-                elif heads.order[h] >= LATEST:
-                    todo = _select_by_order(heads, h, lanes, memory, batch, s, todo)
-                else:
-                    todo = _select_by_key(contents, segments, heads, h, lanes, memory, batch, s, todo)
-                if todo < 0:
-                    return todo
+            if heads.mode[h] == BY_OFFSET:
+                todo = _select_by_offset(contents, segments, heads, h, lanes, batch, stale, todo)
+            elif not _read_codes(contents, heads, h, lanes, batch, stale):
+                return NOT_ONE_HOT
+            elif heads.order[h] >= LATEST:
+                _select_by_order(heads, h, batch, stale)
+            else:
+                todo = _select_by_key(contents, segments, heads, h, lanes, batch, stale, todo)
+            if todo < 0:
+                return todo
+            todo = _put_picked(h, lanes, memory, batch, stale, todo)
     return todo
 
 
@@ -256,7 +253,13 @@ def _shift(heads, h, lanes, memory, batch, moved, todo):  # type: ignore[no-unty
             j = where[t]
             i = j - offset
             if low[j] <= i < high[j]:
-                todo = _put(now, i, column, alone[now[j, source], lane], queued, time, queue, todo)
+                part = alone[now[j, source], lane]
+                if now[i, column] != part:  # as _put does, without counting references
+                    now[i, column] = part
+                    if queued[i] != time:
+                        queued[i] = time
+                        queue[todo] = i
+                        todo += 1
     return todo
 
 
@@ -287,15 +290,19 @@ def _stale_sequences(heads, h, lanes, batch, moved):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def _read_codes(contents, heads, h, lanes, batch, s):  # type: ignore[no-untyped-def]
-    """Read keys and queries of a sequence; false where one is no value."""
-    now, keys, queries, begin = batch.now, batch.keys, batch.queries, batch.starts[s]
+def _read_codes(contents, heads, h, lanes, batch, stale):  # type: ignore[no-untyped-def]
+    """Read keys and queries of the sequences that select anew; false where one is no value."""
+    now, keys, queries, starts, ends = batch.now, batch.keys, batch.queries, batch.starts, batch.ends
     codes = contents.word if heads.mode[h] == BY_WORD else contents.one_hot
     key, query = lanes.key[h], lanes.query[h]
-    for i in range(begin, batch.ends[s]):
-        keys[i - begin], queries[i - begin] = codes[now[i, key]], codes[now[i, query]]
-        if keys[i - begin] < 0 or queries[i - begin] < 0:
-            return False
+    for k in range(stale):
+        s = batch.stale[k]
+        if batch.same_picks[s]:
+            continue
+        for i in range(starts[s], ends[s]):
+            keys[i], queries[i] = codes[now[i, key]], codes[now[i, query]]
+            if keys[i] < 0 or queries[i] < 0:
+                return False
     return True
 
 
@@ -318,24 +325,31 @@ NOTHING, DONE = -1, -2  # in place of the position that is selected; below DONE:
 
 
 @njit(cache=True, nogil=True)
-def _put_picked(h, lanes, memory, batch, s, only_moved, todo):  # type: ignore[no-untyped-def]
-    """Set what a head adds at every position of a sequence, from the position that each has picked.
+def _put_picked(h, lanes, memory, batch, stale, todo):  # type: ignore[no-untyped-def]
+    """Set what a head adds in the sequences that are stale, from the position that each of their positions has picked.
 
-    only_moved: pass over those that have picked a position that is not on the queue."""
+    A sequence that picks the same again passes over those that have picked a position that is not on the queue."""
     now, picked, queued, time, queue = batch.now, batch.picked[h], batch.queued, batch.time[0], batch.queue
-    alone, begin, end = memory.alone, batch.starts[s], batch.ends[s]
+    alone, starts, ends = memory.alone, batch.starts, batch.ends
     for lane in range(lanes.head_ptr[h], lanes.head_ptr[h + 1]):
         column, source, nothing = batch.loud + lane, lanes.source[lane], memory.nothing[lane]
-        for i in range(begin, end):
-            pick = picked[i]
-            if pick >= 0:
-                if only_moved and queued[pick] != time:
+        for k in range(stale):
+            s = batch.stale[k]
+            begin, only_moved = starts[s], batch.same_picks[s]
+            for i in range(begin, ends[s]):
+                pick = picked[i]
+                if pick == DONE or (pick >= 0 and only_moved and queued[pick] != time):
                     continue
-                todo = _put(now, i, column, alone[now[pick, source], lane], queued, time, queue, todo)
-            elif pick == NOTHING:
-                todo = _put(now, i, column, nothing, queued, time, queue, todo)
-            elif pick < DONE:
-                todo = _put(now, i, column, now[begin + DONE - 1 - pick, column], queued, time, queue, todo)
+                if pick >= 0:
+                    part = alone[now[pick, source], lane]
+                else:
+                    part = nothing if pick == NOTHING else now[begin + DONE - 1 - pick, column]
+                if now[i, column] != part:  # as _put does, without counting references
+                    now[i, column] = part
+                    if queued[i] != time:
+                        queued[i] = time
+                        queue[todo] = i
+                        todo += 1
     return todo
 
 
@@ -352,33 +366,38 @@ def _is_average(order, tied, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _select_by_offset(contents, segments, heads, h, lanes, memory, batch, s, todo):  # type: ignore[no-untyped-def]
+def _select_by_offset(contents, segments, heads, h, lanes, batch, stale, todo):  # type: ignore[no-untyped-def]
     """A head that selects by several offsets."""
     allowed, ranks, causal, tied = heads.allowed[h], heads.ranks[h], heads.causal, heads.tied[h]
-    begin, end, chosen, picked = batch.starts[s], batch.ends[s], batch.chosen, batch.picked[h]
-    batch.averages[h, s] = False
+    chosen, picked = batch.chosen, batch.picked[h]
     reach, order = len(allowed) // 2, heads.order[h]
     everywhere = _same_everywhere(BY_OFFSET, order, causal, allowed)
-    for i in range(begin, end):
-        if everywhere and i > begin:
-            picked[i] = DONE - 1  # the same as the first
+    for k in range(stale):
+        s = batch.stale[k]
+        if batch.same_picks[s]:
             continue
-        count, best = np.int64(0), NOTHING
-        low = begin if allowed[0] else max(begin, i - reach + 1)
-        high = end if allowed[-1] else min(end, i + reach)
-        for j in range(low, min(high, i + 1) if causal else high):
-            if allowed[place_of(j - i, reach)]:
-                chosen[count] = j
-                if count == 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
-                    best = j
-                count += 1
-        picked[i] = best
-        if _is_average(order, tied, count):
-            picked[i], batch.averages[h, s] = DONE, True
-            todo = _put_average(contents, segments, heads, h, lanes, batch, i, count, todo)
-            if todo < 0:
-                return todo
-    return _put_picked(h, lanes, memory, batch, s, np.bool_(False), todo)
+        begin, end = batch.starts[s], batch.ends[s]
+        batch.averages[h, s] = False
+        for i in range(begin, end):
+            if everywhere and i > begin:
+                picked[i] = DONE - 1  # the same as the first
+                continue
+            count, best = np.int64(0), NOTHING
+            low = begin if allowed[0] else max(begin, i - reach + 1)
+            high = end if allowed[-1] else min(end, i + reach)
+            for j in range(low, min(high, i + 1) if causal else high):
+                if allowed[place_of(j - i, reach)]:
+                    chosen[count] = j
+                    if count == 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
+                        best = j
+                    count += 1
+            picked[i] = best
+            if _is_average(order, tied, count):
+                picked[i], batch.averages[h, s] = DONE, True
+                todo = _put_average(contents, segments, heads, h, lanes, batch, i, count, todo)
+                if todo < 0:
+                    return todo
+    return todo
 
 
 @njit(cache=True, nogil=True)
@@ -391,67 +410,76 @@ def _chain(keys, n, buckets, following):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _select_by_key(contents, segments, heads, h, lanes, memory, batch, s, todo):  # type: ignore[no-untyped-def]
+def _select_by_key(contents, segments, heads, h, lanes, batch, stale, todo):  # type: ignore[no-untyped-def]
     """A head that selects by key: it follows the chain of positions with each key that the query matches."""
     allowed, ranks, causal, tied = heads.allowed[h], heads.ranks[h], heads.causal, heads.tied[h]
-    begin, n, chosen = batch.starts[s], batch.ends[s] - batch.starts[s], batch.chosen
-    picked = batch.picked[h, begin : begin + n]
-    batch.averages[h, s] = False
-    keys, queries, buckets, following, asked = batch.keys, batch.queries, batch.buckets, batch.following, batch.asked
+    chosen, buckets, following, asked = batch.chosen, batch.buckets, batch.following, batch.asked
     reach, order, by_word = len(allowed) // 2, heads.order[h], heads.mode[h] == BY_WORD
     base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
     everywhere = _same_everywhere(heads.mode[h], order, causal, allowed)
-    _chain(keys, n, buckets, following)
-    for i in range(n):
-        query = queries[i]
-        if everywhere:
-            r = asked[query]  # the position that asked last
-            asked[query] = i
-            if r < i and queries[r] == query:
-                picked[i] = picked[r] if picked[r] != DONE else DONE - 1 - r
-                continue
-        count, best = np.int64(0), NOTHING
-        first, last = (0, 1) if by_word else (match_ptr[base + query], match_ptr[base + query + 1])
-        for m in range(first, last):
-            key = query if by_word else matches[m]
-            j = buckets[key & (len(buckets) - 1)]
-            while j >= 0 and not (causal and j > i):
-                if keys[j] == key and allowed[place_of(j - i, reach)]:
-                    chosen[count] = begin + j
-                    if count == 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
-                        best = j
-                    count += 1
-                j = following[j]
-        picked[i] = best if best < 0 else begin + best
-        if _is_average(order, tied, count):
-            picked[i], batch.averages[h, s] = DONE, True
-            todo = _put_average(contents, segments, heads, h, lanes, batch, begin + i, count, todo)
-            if todo < 0:
-                return todo
-    return _put_picked(h, lanes, memory, batch, s, np.bool_(False), todo)
+    for k in range(stale):
+        s = batch.stale[k]
+        if batch.same_picks[s]:
+            continue
+        begin, end = batch.starts[s], batch.ends[s]
+        keys, queries, picked = batch.keys[begin:end], batch.queries[begin:end], batch.picked[h, begin:end]
+        batch.averages[h, s] = False
+        _chain(keys, end - begin, buckets, following)
+        for i in range(end - begin):
+            query = queries[i]
+            if everywhere:
+                r = asked[query]  # the position that asked last
+                asked[query] = i
+                if r < i and queries[r] == query:
+                    picked[i] = picked[r] if picked[r] != DONE else DONE - 1 - r
+                    continue
+            count, best = np.int64(0), NOTHING
+            first, last = (0, 1) if by_word else (match_ptr[base + query], match_ptr[base + query + 1])
+            for m in range(first, last):
+                key = query if by_word else matches[m]
+                j = buckets[key & (len(buckets) - 1)]
+                while j >= 0 and not (causal and j > i):
+                    if keys[j] == key and allowed[place_of(j - i, reach)]:
+                        chosen[count] = begin + j
+                        if count == 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
+                            best = j
+                        count += 1
+                    j = following[j]
+            picked[i] = best if best < 0 else begin + best
+            if _is_average(order, tied, count):
+                picked[i], batch.averages[h, s] = DONE, True
+                todo = _put_average(contents, segments, heads, h, lanes, batch, begin + i, count, todo)
+                if todo < 0:
+                    return todo
+    return todo
 
 
 @njit(cache=True, nogil=True)
-def _select_by_order(heads, h, lanes, memory, batch, s, todo):  # type: ignore[no-untyped-def]
+def _select_by_order(heads, h, batch, stale):  # type: ignore[no-untyped-def]
     """A head that selects the latest or the earliest of the keys that match, at any offset."""
-    causal, latest, begin, n = heads.causal, heads.order[h] == LATEST, batch.starts[s], batch.ends[s] - batch.starts[s]
-    keys, queries, chosen, picked = batch.keys, batch.queries, batch.preferred, batch.picked[h, begin : begin + n]
+    causal, latest, preferred = heads.causal, heads.order[h] == LATEST, batch.preferred
     base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
-    chosen[: heads.key[h, 1]] = -1  # key → the position that is selected
-    if not causal:
-        for j in range(n):
-            if latest or chosen[keys[j]] < 0:
-                chosen[keys[j]] = j
-    for i in range(n):
-        if causal and (latest or chosen[keys[i]] < 0):
-            chosen[keys[i]] = i
-        best = -1
-        for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
-            j = chosen[matches[m]]
-            if j >= 0 and (best < 0 or (j > best) == latest):
-                best = j
-        picked[i] = begin + best if best >= 0 else NOTHING
-    return _put_picked(h, lanes, memory, batch, s, np.bool_(False), todo)
+    for k in range(stale):
+        s = batch.stale[k]
+        if batch.same_picks[s]:
+            continue
+        begin, end = batch.starts[s], batch.ends[s]
+        keys, queries, picked = batch.keys[begin:end], batch.queries[begin:end], batch.picked[h, begin:end]
+        batch.averages[h, s] = False
+        preferred[: heads.key[h, 1]] = -1
+        if not causal:
+            for j in range(end - begin):
+                if latest or preferred[keys[j]] < 0:
+                    preferred[keys[j]] = j
+        for i in range(end - begin):
+            if causal and (latest or preferred[keys[i]] < 0):
+                preferred[keys[i]] = i
+            best = -1
+            for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
+                j = preferred[matches[m]]
+                if j >= 0 and (best < 0 or (j > best) == latest):
+                    best = j
+            picked[i] = begin + best if best >= 0 else NOTHING
 
 
 # --- units ------------------------------------------------------------------------------------------------
@@ -484,7 +512,7 @@ def advance(contents, segments, block, lanes, groups, memory, batch, room, todo)
     words before the last are numbered, and the next word begins with the number and bit 62 in place of the group."""
     now, queue, nexts, table, bits = batch.now, batch.queue, batch.nexts, memory.table, groups.bits
     key_ptr, columns, target_ptr, targets = groups.key_ptr, groups.columns, groups.target_ptr, groups.targets
-    last = batch.last
+    last, slots = batch.last, len(table) // 2 - 1
     for t in range(todo):
         i = queue[t]
         for g in range(len(key_ptr) - 1):
@@ -503,7 +531,10 @@ def advance(contents, segments, block, lanes, groups, memory, batch, room, todo)
                     nexts[t, k] = now[i, targets[k]]
                 continue
             last[i, g] = key
-            place = _find(table, key)
+            mixed = key * MIX  # as _find does, without counting references
+            place = 2 * ((mixed ^ (mixed >> 32)) & slots)
+            while table[place] != key and table[place] >= 0:
+                place = (place + 2) & (2 * slots + 1)
             if table[place] < 0:
                 made = _compute_step(contents, segments, block, lanes, groups, now, room, i, g)
                 if made < 0:

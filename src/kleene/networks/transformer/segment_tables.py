@@ -146,9 +146,9 @@ class Batch(NamedTuple):
     same_picks: Array  # sequence → whether the head picks the same positions again
     averages: Array  # (head, sequence): whether the head averages several positions somewhere
     picked: Array  # (head, position) → the one position that the head selects
-    keys: Array  # by position of one sequence, as the rest
+    keys: Array
     queries: Array
-    following: Array  # the next position whose key is in the same bucket
+    following: Array  # by position of one sequence, as the rest: the next position whose key is in the same bucket
     buckets: Array  # of keys → the first position
     chosen: Array  # the positions that a head selects
     asked: Array  # query → the last position that asked it
@@ -470,8 +470,8 @@ class SegmentTables:
             same_picks=np.zeros(count, np.bool_),
             averages=np.zeros((heads, count), np.bool_),
             picked=_whole(heads, total),
-            keys=_whole(longest),
-            queries=_whole(longest),
+            keys=_whole(total),
+            queries=_whole(total),
             following=_whole(longest),
             buckets=_whole(1 << longest.bit_length()),
             chosen=_whole(longest),
