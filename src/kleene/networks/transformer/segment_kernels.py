@@ -441,11 +441,11 @@ def _select_by_key(contents, segments, heads, h, lanes, batch, stale, todo):  # 
                 while j >= 0 and not (causal and j > i):
                     if keys[j] == key and allowed[place_of(j - i, reach)]:
                         chosen[count] = begin + j
-                        if count == 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
-                            best = j
+                        if count == 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - begin - i, reach)]:
+                            best = begin + j
                         count += 1
                     j = following[j]
-            picked[i] = best if best < 0 else begin + best
+            picked[i] = best
             if _is_average(order, tied, count):
                 picked[i], batch.averages[h, s] = DONE, True
                 todo = _put_average(contents, segments, heads, h, lanes, batch, begin + i, count, todo)
