@@ -307,14 +307,19 @@ def _read_codes(contents, heads, h, lanes, batch, stale):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
+def part_of_several(contents, segments, heads, h, lanes, lane, chosen, count, now):  # type: ignore[no-untyped-def]
+    """Return what a lane adds where its head selects the first `count` of `chosen`, or counts them; or what is full."""
+    if heads.tied[h]:
+        return _null_part(contents, segments, lanes, lane, count + 1)
+    return _average_part(contents, segments, lanes, lane, chosen, count, now)
+
+
+@njit(cache=True, nogil=True)
 def _put_average(contents, segments, heads, h, lanes, batch, i, count, todo):  # type: ignore[no-untyped-def]
     """Set what a head adds at a position where it selects the first `count` of `batch.chosen`, or counts them."""
     now, time = batch.now, batch.time[0]
     for lane in range(lanes.head_ptr[h], lanes.head_ptr[h + 1]):
-        if heads.tied[h]:
-            part = _null_part(contents, segments, lanes, lane, count + 1)
-        else:
-            part = _average_part(contents, segments, lanes, lane, batch.chosen, count, now)
+        part = part_of_several(contents, segments, heads, h, lanes, lane, batch.chosen, count, now)
         if part < 0:
             return part
         todo = _put(now, i, batch.loud + lane, part, batch.queued, time, batch.queue, todo)
@@ -360,7 +365,7 @@ def _same_everywhere(mode, order, causal, allowed):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _is_average(order, tied, count):  # type: ignore[no-untyped-def]
+def is_average(order, tied, count):  # type: ignore[no-untyped-def]
     """Whether a head that selects `count` positions adds something else than one of them does."""
     return order == ALL and (count > 1 or (tied and count > 0))
 
@@ -392,7 +397,7 @@ def _select_by_offset(contents, segments, heads, h, lanes, batch, stale, todo): 
                         best = j
                     count += 1
             picked[i] = best
-            if _is_average(order, tied, count):
+            if is_average(order, tied, count):
                 picked[i], batch.averages[h, s] = DONE, True
                 todo = _put_average(contents, segments, heads, h, lanes, batch, i, count, todo)
                 if todo < 0:
@@ -446,7 +451,7 @@ def _select_by_key(contents, segments, heads, h, lanes, batch, stale, todo):  # 
                         count += 1
                     j = following[j]
             picked[i] = best
-            if _is_average(order, tied, count):
+            if is_average(order, tied, count):
                 picked[i], batch.averages[h, s] = DONE, True
                 todo = _put_average(contents, segments, heads, h, lanes, batch, begin + i, count, todo)
                 if todo < 0:
@@ -663,9 +668,9 @@ def run_layers(contents, segments, block, lanes, groups, memory, batch, room, la
 
 
 @njit(cache=True, nogil=True)
-def read_outputs(contents, segments, reading, batch, row, outputs):  # type: ignore[no-untyped-def]
+def read_outputs(contents, segments, reading, now, row, outputs):  # type: ignore[no-untyped-def]
     """The output at every position; where it is read from one segment, once for every content."""
-    now, output = batch.now, contents.output
+    output = contents.output
     for i in range(len(now)):
         content = now[i, segments.output[0]]
         if len(segments.output) == 1 and output[content] >= 0:

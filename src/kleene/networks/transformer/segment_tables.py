@@ -368,14 +368,14 @@ class SegmentTables:
         if status == NOT_ONE_HOT:
             return None
         outputs = np.zeros_like(given)
-        read_outputs(self.contents, self.segments, self.reading, batch, self.room.row, outputs)
+        read_outputs(self.contents, self.segments, self.reading, batch.now, self.room.row, outputs)
         return outputs, batch.layers if halts else np.full(len(lengths), limit)
 
     def _embed(self, batch: Batch, given: Array) -> None:
         places = np.arange(len(given)) - batch.starts[batch.sequence]
         places = places if len(self.embedding.positions) > 1 else np.zeros_like(places)
         while status := embed(self.contents, self.segments, self.embedding, given, places, self.starts, batch.now):
-            self._make_room(status)
+            self.make_room(status)
 
     def _run_layers(self, batch: Batch, limit: int, halts: bool) -> int:
         """Run until all sequences have halted, or for `limit` layers; how it ended."""
@@ -387,16 +387,13 @@ class SegmentTables:
                 self.contents, self.segments, self.blocks[b], self.lanes[b], self.groups[b], self.memories[b], batch,
                 self.room, layer, count, halts,
             )  # fmt: skip
-            if status <= NOT_QUIET:
-                self.loud = {*self.loud, int(self.segments.start[NOT_QUIET - status])}
-                self._begin()
-            if status == NOT_ONE_HOT or status <= NOT_QUIET:
+            if self.makes_loud(status) or status == NOT_ONE_HOT:
                 return int(status)
             if status != FINE and layer > anew and self._is_large(b):  # at most once per layer, so that it ends
                 anew = layer
                 self._begin_anew(batch)
             elif status != FINE:
-                self._make_room(status, b)
+                self.make_room(status, b)
             if status != FINE or not settles:
                 batch = self._renew(batch)
         return FINE
@@ -412,6 +409,19 @@ class SegmentTables:
         batch.going[2], batch.last[:] = 1, -1
         return batch
 
+    def makes_loud(self, status: int) -> bool:
+        """Whether a segment becomes loud, so that all that ran must run again."""
+        if status > NOT_QUIET:
+            return False
+        self.loud = {*self.loud, int(self.segments.start[NOT_QUIET - status])}
+        self._begin()
+        return True
+
+    def begin_where_large(self) -> None:
+        """Forget everything where the tables hold more than they should."""
+        if self._is_large(0):
+            self._begin()
+
     def _is_large(self, b: int) -> bool:
         """Whether the tables hold more than they should."""
         added = sum(memory.alone.size for memory in self.memories)
@@ -423,9 +433,9 @@ class SegmentTables:
         expand(self.contents, self.segments, batch.now, rows)
         self._begin()
         while status := intern_rows(self.contents, self.segments, rows, batch.now):
-            self._make_room(status)
+            self.make_room(status)
 
-    def _make_room(self, full: int, b: int = 0) -> None:
+    def make_room(self, full: int, b: int = 0) -> None:
         """Double what is full."""
         memory, contents = self.memories[b], self.contents
         if full == STEPS_FULL:

@@ -48,7 +48,7 @@ class SparseTransformer:
         """The weights that read the last state: small enough to compare before every run."""
         return [self._numpy(part).copy() for part in (self.net.unembedding, self.net.halt_weight, self.net.halt_bias)]
 
-    def _follow_changes(self) -> None:
+    def follow_changes(self) -> None:
         """Make the tables anew where these weights were changed through `.data`, which leaves no trace in torch."""
         now = self._readers()
         if not all(map(np.array_equal, now, self._read)):
@@ -79,7 +79,7 @@ class SparseTransformer:
         fixed: how many layers to run; None runs each sequence until it halts.
         max_layers: raise `DidNotHalt` where a sequence needs more.
         """
-        self._follow_changes()
+        self.follow_changes()
         results: list[Output] = []
         group: list[Sequence[int]] = []
         size = 0
@@ -94,7 +94,7 @@ class SparseTransformer:
     def _run(self, inputs: list[Sequence[int]], fixed: int | None, max_layers: int) -> list[Output]:
         lengths = np.array([len(tokens) for tokens in inputs])
         given = np.fromiter(chain.from_iterable(inputs), np.int64, int(lengths.sum()))
-        with _turn(self):  # the tables grow while they run
+        with turn(self):  # the tables grow while they run
             made = self.tables.run(given, lengths, max_layers if fixed is None else fixed, fixed is None)
         if made is None:
             raise NotSparse("a state that is not one-hot")
@@ -109,7 +109,7 @@ _TURNS: WeakKeyDictionary[SparseTransformer, Lock] = WeakKeyDictionary()  # apar
 _GIVING = Lock()
 
 
-def _turn(runner: SparseTransformer) -> Lock:
+def turn(runner: SparseTransformer) -> Lock:
     """The lock of one network's tables: threads run it one after another."""
     with _GIVING:
         return _TURNS.setdefault(runner, Lock())

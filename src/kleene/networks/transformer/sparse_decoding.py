@@ -1,12 +1,13 @@
-"""The sparse evaluator of a decoder on a CPU: many inputs, each token computed once.
+"""The sparse evaluator of a decoder on a CPU: many inputs together, each token computed once.
 
-A decoder looks back only, so what a layer computed at a position stays when tokens are appended. The states of all
-layers are kept, and every new token runs through the layers at its own position alone.
+A decoder looks back only, so what a layer computed at a position stays when tokens are appended. What the segments hold
+before each layer is kept as numbers (see segment_tables.py), and every new token runs through the layers at its own
+position alone. Each head runs over the new tokens of all sequences in one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,21 @@ from numba import njit
 
 from kleene.common.output import Output
 from kleene.networks.transformer.model import Transformer
-from kleene.networks.transformer.sparse_kernels import code, half, place_of, read_output, reading
+from kleene.networks.transformer.segment_kernels import (
+    FINE,
+    NOT_ONE_HOT,
+    advance,
+    embed,
+    is_average,
+    part_of_several,
+    prepare,
+    read_outputs,
+)
+from kleene.networks.transformer.segment_tables import MOST_VALUES, SegmentTables
+from kleene.networks.transformer.sparse import turn
+from kleene.networks.transformer.sparse_kernels import place_of
 from kleene.networks.transformer.sparse_weights import (
-    ALL,
+    BY_KEY,
     BY_OFFSET,
     BY_WORD,
     LATEST,
@@ -25,7 +38,7 @@ from kleene.networks.transformer.sparse_weights import (
     NotSparse,
 )
 
-FINE, TOO_LONG, NOT_ONE_HOT = 0, 1, 2
+BEGIN, END, EMBEDDED, LAYER, HEAD, ROW, LINKED = range(7)  # how far decoding is: places in `progress`
 
 
 class Limits(NamedTuple):
@@ -37,282 +50,329 @@ class Limits(NamedTuple):
     longest: int
 
 
+class Decoding(NamedTuple):
+    """Sequences that are decoded together. A row is a position of one of them, in the order of computation.
+
+    Rows BEGIN … END − 1 are computed next: the fresh rows."""
+
+    progress: Array
+    tokens: Array  # row → its token
+    sequence: Array  # row → its sequence
+    position: Array
+    embedded: Array  # row → the row of the position embedding
+    rows: Array  # (sequence, position) → row
+    kept: Array  # (layer, row, loud segment) → content before the layer
+    now: Array  # (fresh row, loud segment or lane) → content
+    queue: Array  # the fresh rows
+    nexts: Array  # (fresh row, target)
+    last: Array  # (fresh row, group): what the group read last; nothing
+    outputs: Array  # of the fresh rows
+    following: Array  # (layer, head, row) → the next row with the same key, or −1
+    first: Array  # (layer, head, sequence, key) → the first row with this key, or −1
+    final: Array  # the last row with this key, or −1
+    chosen: Array  # the rows that a head selects
+    made: Array  # (sequence, token)
+    counts: Array  # sequence → how many tokens were made
+    too_long: Array  # whether a sequence would become too long
+
+
 def decode_sparse(net: Transformer, inputs: Sequence[Sequence[int]], layers: int) -> list[Output]:
     """Append each input's last output until `stop` or `max_tokens`; return the appended tokens."""
     flat, config = net.sparse_copy(), net.config
     if len(flat.blocks) != 1 or not config.causal:
         raise NotSparse("a decoder of several blocks, or one that looks ahead")
-    lengths = np.array([len(tokens) for tokens in inputs])
-    most, longest = config.max_tokens or 1, net.longest
-    limits = Limits(layers, most, -1 if config.stop is None else config.stop, longest or 1 << 40)
-    places = flat.position_embedding
-    if places is None:
-        places = np.zeros((0, config.dim), dtype=flat.kind)
-    made = np.zeros((len(inputs), most), dtype=np.int64)
-    counts, status = np.zeros(len(inputs), dtype=np.int64), np.zeros(len(inputs), dtype=np.int64)
-    given = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in inputs])
-    starts = np.cumsum(lengths) - lengths
-    _decode(
-        given, starts, lengths, flat.token_embedding, places, reading(net, flat.kind), limits, made, counts, status,
-        *flat.blocks[0],
-    )  # fmt: skip
-    for tokens, row, count, how in zip(inputs, made.tolist(), counts.tolist(), status.tolist()):
-        if how == NOT_ONE_HOT:
+    limits = Limits(layers, config.max_tokens or 1, -1 if config.stop is None else config.stop, net.longest or 1 << 40)
+    for tokens in inputs:
+        if len(tokens) > limits.longest:
+            net.check_input(tokens)  # says so
+    results: list[Output] = []
+    for some in _together(inputs, limits, config.dim):
+        with turn(flat):  # the tables grow while they run
+            flat.follow_changes()
+            done = _run(flat.tables, some, limits)
+        if done is None:
             raise NotSparse("a state that is not one-hot")
-        if how == TOO_LONG:
-            net.check_input([*tokens, *row[:count]])  # says so
-    return [Output(row[:count], layers=count * layers) for row, count in zip(made.tolist(), counts.tolist())]
+        counts = done.counts.tolist()
+        for tokens, row, count, too_long in zip(some, done.made.tolist(), counts, done.too_long.tolist()):
+            if too_long:
+                net.check_input([*tokens, *row[:count]])  # says so
+            results.append(Output(row[:count], layers=count * layers))
+    return results
+
+
+def _room(length: int, limits: Limits) -> int:
+    """How many positions a sequence may come to."""
+    return min(length + limits.tokens, max(limits.longest, length) + 1)
+
+
+def _together(inputs: Sequence[Sequence[int]], limits: Limits, dim: int) -> Iterator[list[Sequence[int]]]:
+    """The inputs, as many together as have room in memory."""
+    some: list[Sequence[int]] = []
+    size = 0
+    for tokens in inputs:
+        values = _room(len(tokens), limits) * limits.layers * dim
+        if some and size + values > MOST_VALUES:
+            yield some
+            some, size = [], 0
+        some.append(tokens)
+        size += values
+    if some:
+        yield some
+
+
+def _run(tables: SegmentTables, inputs: list[Sequence[int]], limits: Limits) -> Decoding | None:
+    """Decode some inputs together; None where a state is not one-hot."""
+    tables.begin_where_large()
+    run = _decoding(tables, inputs, limits)
+    while status := _decode(
+        tables.contents, tables.segments, tables.blocks[0], tables.lanes[0], tables.groups[0], tables.memories[0],
+        tables.embedding, tables.starts, tables.reading, limits, run, tables.room,
+    ):  # fmt: skip
+        if status == NOT_ONE_HOT:
+            return None
+        if tables.makes_loud(status):
+            run = _decoding(tables, inputs, limits)
+            continue
+        tables.make_room(status)
+        if len(tables.groups[0].key_ptr) > run.last.shape[1]:
+            run = run._replace(last=np.full((len(run.last), len(tables.groups[0].key_ptr)), -1, np.int64))
+    return run
+
+
+def _decoding(tables: SegmentTables, inputs: list[Sequence[int]], limits: Limits) -> Decoding:
+    """Memory for some inputs, which are the first fresh rows."""
+    lengths = np.array([len(tokens) for tokens in inputs])
+    given, count, rooms = int(lengths.sum()), len(inputs), [_room(len(tokens), limits) for tokens in inputs]
+    total, heads, loud = sum(rooms), tables.blocks[0].heads, tables.segments.loud
+    by_head = limits.layers, len(heads.mode)
+    values = int(np.max(heads.key[heads.mode == BY_KEY, 1], initial=1))
+    sequence, position, embedded, tokens, rows = (
+        np.zeros(size, np.int64) for size in (total, total, total, total, (count, max(rooms)))
+    )
+    sequence[:given] = np.repeat(np.arange(count), lengths)
+    position[:given] = np.arange(given) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    embedded[:given] = position[:given] if len(tables.embedding.positions) > 1 else 0
+    tokens[:given] = np.concatenate([np.asarray(some, np.int64) for some in inputs])
+    rows[sequence[:given], position[:given]] = np.arange(given)
+    progress = np.zeros(7, np.int64)
+    progress[END] = given
+    return Decoding(
+        progress, tokens, sequence, position, embedded, rows,
+        kept=np.zeros((limits.layers, total, loud), np.int32),
+        now=np.zeros((given, loud + len(tables.lanes[0].source)), np.int32),
+        queue=np.arange(given),
+        nexts=np.zeros((given, len(tables.groups[0].targets)), np.int32),
+        last=np.full((given, len(tables.groups[0].key_ptr)), -1, np.int64),
+        outputs=np.zeros(given, np.int64),
+        following=np.zeros((*by_head, total), np.int64),
+        first=np.full((*by_head, count, values), -1, np.int64),
+        final=np.full((*by_head, count, values), -1, np.int64),
+        chosen=np.zeros(max(rooms), np.int64),
+        made=np.zeros((count, limits.tokens), np.int64),
+        counts=np.zeros(count, np.int64),
+        too_long=np.zeros(count, np.bool_),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def _decode(given, starts, lengths, tokens, places, reading, limits, made, counts, status, heads, first, second):  # type: ignore[no-untyped-def]
-    """Decode each input by itself. `states[l]` are the states before layer l; only new positions are computed."""
-    width, dim = max(len(first.bias), len(second.bias)) + 1, tokens.shape[1]
-    sums, changes = np.zeros(width, dtype=tokens.dtype), np.zeros(dim, dtype=tokens.dtype)
-    mark, touched = np.zeros(width, dtype=np.bool_), np.zeros(width, dtype=np.int64)
-    dims = np.zeros(max(len(first.targets), len(second.targets)) + 1, dtype=np.int64)
-    room = min(np.max(lengths) + limits.tokens, max(limits.longest, np.max(lengths)) + 1)
-    keys = np.zeros((limits.layers, len(heads.mode), room), dtype=np.int64)  # of every layer, kept like its states
-    queries, chosen = np.zeros(room, dtype=np.int64), np.zeros(dim + 1, dtype=np.int64)
-    following, selected = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int64)
-    states = np.zeros((limits.layers + 1, room, dim), dtype=tokens.dtype)
-    for s in range(len(starts)):
-        begin, n, count = 0, lengths[s], 0
-        for i in range(n):
-            states[0, i] = tokens[given[starts[s] + i]]
-            if len(places) > 0:
-                states[0, i] += places[i]
-        while count < limits.tokens and (count == 0 or made[s, count - 1] != limits.stop):
-            if n > limits.longest:
-                status[s] = TOO_LONG
-                break
-            for layer in range(limits.layers):
-                before, after = states[layer], states[layer + 1]
-                after[begin:n] = before[begin:n]
-                scratch = Scratch(keys[layer], queries, following, chosen, selected)
-                if not attend(before, after, 0, begin, n, heads, scratch):
-                    status[s] = NOT_ONE_HOT
-                    return
-                for row in range(begin, n):
-                    if len(first.bias) > 0:
-                        half(after, row, first, sums, mark, touched, changes, dims)
-                    half(after, row, second, sums, mark, touched, changes, dims)
-            found = read_output(states[limits.layers, n - 1], reading)
-            made[s, count] = found
-            count += 1
-            counts[s] = count
-            if n < room:
-                states[0, n] = tokens[found]
-                if n < len(places):
-                    states[0, n] += places[n]
-            begin, n = n, n + 1
+def _decode(contents, segments, block, lanes, groups, memory, embedding, known, reading, limits, run, room):  # type: ignore[no-untyped-def]
+    """Decode until all sequences have ended; what is full, where something is. Another call goes on from there."""
+    progress = run.progress
+    while progress[BEGIN] < progress[END]:
+        begin, end = progress[BEGIN], progress[END]
+        fresh = end - begin
+        now = run.now[:fresh]
+        if not progress[EMBEDDED]:
+            status = embed(contents, segments, embedding, run.tokens[begin:end], run.embedded[begin:end], known, now)
+            if status < 0:
+                return status
+            progress[EMBEDDED] = 1
+        while progress[LAYER] < limits.layers:
+            status = prepare(contents, segments, lanes, memory)
+            if status == FINE:
+                run.kept[progress[LAYER], begin:end] = now[:, : segments.loud]
+                status = _attend(contents, segments, block.heads, lanes, memory, run)
+            if status == FINE:
+                run.last[:fresh] = -1
+                status = advance(contents, segments, block, lanes, groups, memory, run, room, fresh)
+            if status != FINE:
+                return status
+            for t in range(fresh):
+                for k in range(len(groups.targets)):
+                    now[t, groups.targets[k]] = run.nexts[t, k]
+            progress[LAYER] += 1
+            progress[HEAD] = 0
+        read_outputs(contents, segments, reading, now, room.row, run.outputs)
+        _append(run, limits, len(embedding.positions) > 1)
+    return FINE
+
+
+@njit(cache=True, nogil=True)
+def _append(run, limits, by_position):  # type: ignore[no-untyped-def]
+    """Append the output of each last row to its sequence, where that goes on."""
+    progress, made, counts = run.progress, run.made, run.counts
+    end = progress[END]
+    for row in range(progress[BEGIN], end):
+        s, n = run.sequence[row], run.position[row] + 1
+        if row + 1 < end and run.sequence[row + 1] == s:
+            continue
+        found = run.outputs[row - progress[BEGIN]]
+        made[s, counts[s]] = found
+        counts[s] += 1
+        if found == limits.stop or counts[s] == limits.tokens:
+            continue
+        if n >= limits.longest:
+            run.too_long[s] = True
+            continue
+        new = progress[END]
+        run.tokens[new], run.sequence[new], run.position[new], run.rows[s, n] = found, s, n, new
+        run.embedded[new] = n if by_position else 0
+        progress[END] += 1
+    progress[BEGIN], progress[EMBEDDED], progress[LAYER] = end, 0, 0
 
 
 # --- attention ---
 
 
-class Scratch(NamedTuple):
-    """Memory for one head: by position but for `first`."""
-
-    keys: Array  # (head, position): a head's own
-    queries: Array
-    following: Array  # the next position with the same key, or −1
-    first: Array  # key value → the first position that has it, or −1
-    counts: Array  # how many positions are selected
-
-
-# Numba counts references to the arrays that it passes to a function. So the functions called for every position or
-# every unit are few and take few arrays.
-
-
 @njit(cache=True, nogil=True)
-def attend(x, y, begin, since, n, heads, scratch):  # type: ignore[no-untyped-def]
-    """Add every head's output at positions since … n − 1 of one sequence to `y`; false where a state is not one-hot.
-
-    Heads read the states `x` of all positions; `scratch.keys` has the keys before `since` already. `y` may be `x`
-    itself: no head reads what a head writes."""
-    for h in range(len(heads.mode)):
-        mode = heads.mode[h]
-        if mode == BY_OFFSET:
-            _attend_by_offset(x, y, begin, since, n, heads, h, scratch.counts)
-        elif not (
-            _read_codes(x, begin, since, n, heads.key[h], mode, scratch.keys[h])
-            and _read_codes(x, begin, since, n, heads.query[h], mode, scratch.queries)
-        ):
-            return False
+def _attend(contents, segments, heads, lanes, memory, run):  # type: ignore[no-untyped-def]
+    """Set what every head adds at the fresh rows; what is full, where something is, or NOT_ONE_HOT."""
+    progress = run.progress
+    for h in range(progress[HEAD], len(heads.mode)):
+        if heads.mode[h] == BY_OFFSET and heads.offset[h] != MANY_OFFSETS and not heads.tied[h]:
+            status = _shift(segments, heads, h, lanes, memory, run)
+        elif heads.mode[h] != BY_KEY:
+            status = _attend_by_place(contents, segments, heads, h, lanes, memory, run)
         elif heads.order[h] >= LATEST:
-            _attend_by_order(x, y, begin, since, n, heads, h, scratch)
-        elif mode == BY_WORD:
-            _attend_by_word(x, y, begin, since, n, heads, h, scratch)
+            status = _attend_by_order(contents, segments, heads, h, lanes, memory, run)
         else:
-            _attend_by_key(x, y, begin, since, n, heads, h, scratch)
-        _average(y, begin, since, n, heads, h, scratch.counts)
-    return True
+            status = _attend_by_key(contents, segments, heads, h, lanes, memory, run)
+        if status != FINE:
+            return status
+        progress[HEAD], progress[ROW], progress[LINKED] = h + 1, 0, 0
+    return FINE
+
+
+# Numba counts references to the arrays that it passes to a function, also where it inlines it. So what each row needs
+# stands in the loops, and a function is called for averages alone.
 
 
 @njit(cache=True, nogil=True)
-def _read_codes(x, begin, since, n, segment, mode, codes):  # type: ignore[no-untyped-def]
-    """Write the value that a segment holds at positions since … n − 1 into `codes`; false where it holds none."""
-    start, size = segment
-    for i in range(since, n):
-        codes[i] = code(x, begin + i, start, size, mode)
-        if codes[i] < 0:
-            return False
-    return True
+def _shift(segments, heads, h, lanes, memory, run):  # type: ignore[no-untyped-def]
+    """A head with a single offset."""
+    now, rows, sequence, position = run.now, run.rows, run.sequence, run.position
+    begin, kept, alone, offset = run.progress[BEGIN], run.kept[run.progress[LAYER]], memory.alone, heads.offset[h]
+    for lane in range(lanes.head_ptr[h], lanes.head_ptr[h + 1]):
+        column, source, nothing = segments.loud + lane, lanes.source[lane], memory.nothing[lane]
+        for row in range(begin, run.progress[END]):
+            j = position[row] + offset
+            found = 0 <= j <= position[row]
+            now[row - begin, column] = alone[kept[rows[sequence[row], j], source], lane] if found else nothing
+    return FINE
 
 
 @njit(cache=True, nogil=True)
-def _attend_by_offset(x, y, begin, since, n, heads, h, counts):  # type: ignore[no-untyped-def]
-    """A head that selects by offset alone; a head with a single offset is a shift."""
-    a, b, sources, targets, weights = (
-        heads.copy_ptr[h],
-        heads.copy_ptr[h + 1],
-        heads.sources,
-        heads.targets,
-        heads.weights,
-    )
-    offset, allowed, causal = heads.offset[h], heads.allowed[h], heads.causal
-    order, ranks = heads.order[h], heads.ranks[h]
-    reach = len(allowed) // 2
-    for i in range(since, n):
-        count = 0
-        if offset != MANY_OFFSETS:
-            j = i + offset
-            if 0 <= j < n and not (causal and j > i):
-                count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
-        else:
-            best = -1
-            for j in range(i + 1 if causal else n):
-                if allowed[place_of(j - i, reach)]:
-                    if order == ALL:
-                        count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
-                    elif best < 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
-                        best = j
-            if best >= 0:
-                count = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, count)
-        counts[i] = count
+def _attend_by_place(contents, segments, heads, h, lanes, memory, run):  # type: ignore[no-untyped-def]
+    """A head that selects by several offsets, or by words: it looks at all positions."""
+    progress, now, rows, chosen = run.progress, run.now, run.rows, run.chosen
+    kept, sequence, position = run.kept[progress[LAYER]], run.sequence, run.position
+    alone, nothing, sources, loud = memory.alone, memory.nothing, lanes.source, segments.loud
+    allowed, ranks, order, tied = heads.allowed[h], heads.ranks[h], heads.order[h], heads.tied[h]
+    reach, by_word, word = len(allowed) // 2, heads.mode[h] == BY_WORD, contents.word
+    key, query, wanted = lanes.key[h], lanes.query[h], np.int64(0)
+    for row in range(progress[BEGIN] + progress[ROW], progress[END]):
+        t, s, i = row - progress[BEGIN], sequence[row], position[row]
+        if by_word:
+            wanted = word[kept[row, query]]
+            if wanted < 0 or word[kept[row, key]] < 0:
+                return NOT_ONE_HOT
+        count, best = np.int64(0), np.int64(-1)
+        for j in range(0 if allowed[0] else max(0, i - reach + 1), i + 1):
+            place, source = place_of(j - i, reach), rows[s, j]
+            if allowed[place] and (not by_word or word[kept[source, key]] == wanted):
+                chosen[count] = source
+                if count == 0 or ranks[place] > ranks[place_of(position[best] - i, reach)]:
+                    best = source
+                count += 1
+        for lane in range(lanes.head_ptr[h], lanes.head_ptr[h + 1]):
+            if is_average(order, tied, count):
+                part = part_of_several(contents, segments, heads, h, lanes, lane, chosen, count, kept)
+                if part < 0:
+                    progress[ROW] = t
+                    return part
+            else:
+                part = np.int64(nothing[lane] if best < 0 else alone[kept[best, sources[lane]], lane])
+            now[t, loud + lane] = part
+    return FINE
 
 
 @njit(cache=True, nogil=True)
-def _attend_by_key(x, y, begin, since, n, heads, h, scratch):  # type: ignore[no-untyped-def]
-    """A head that selects one-hot keys: it follows the chain of each key value that the query matches."""
-    a, b, sources, targets, weights = (
-        heads.copy_ptr[h],
-        heads.copy_ptr[h + 1],
-        heads.sources,
-        heads.targets,
-        heads.weights,
-    )
+def _attend_by_key(contents, segments, heads, h, lanes, memory, run):  # type: ignore[no-untyped-def]
+    """A head that selects by key. It follows the chain of rows with each one-hot key that the query matches.
+
+    A row joins the chain of its key before it asks, so that the chain has the rows up to its own."""
+    progress, now, chosen, following = run.progress, run.now, run.chosen, run.following[run.progress[LAYER], h]
+    kept, sequence, position = run.kept[progress[LAYER]], run.sequence, run.position
+    first, final = run.first[progress[LAYER], h], run.final[progress[LAYER], h]
+    alone, nothing, sources, loud = memory.alone, memory.nothing, lanes.source, segments.loud
+    allowed, ranks, order, tied = heads.allowed[h], heads.ranks[h], heads.order[h], heads.tied[h]
     base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
-    allowed, causal = heads.allowed[h], heads.causal
-    reach = len(allowed) // 2
-    every, queries, following, first, counts = scratch
-    keys = every[h]
-    first[: heads.key[h, 1]] = -1
-    for j in range(n - 1, -1, -1):  # chain the positions of each key value
-        following[j] = first[keys[j]]
-        first[keys[j]] = j
-    order, ranks = heads.order[h], heads.ranks[h]
-    for i in range(since, n):
-        count, best = 0, -1
-        for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
-            j = first[matches[m]]
-            while j >= 0:
-                if not (causal and j > i) and allowed[place_of(j - i, reach)]:
-                    if order == ALL:
-                        count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
-                    elif best < 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
-                        best = j
-                j = following[j]
-        if best >= 0:
-            count = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, count)
-        counts[i] = count
+    reach, codes, key_of, query_of = len(allowed) // 2, contents.one_hot, lanes.key[h], lanes.query[h]
+    for row in range(progress[BEGIN] + progress[ROW], progress[END]):
+        t, s, i = row - progress[BEGIN], sequence[row], position[row]
+        key, query = codes[kept[row, key_of]], codes[kept[row, query_of]]
+        if key < 0 or query < 0:
+            return NOT_ONE_HOT
+        if progress[LINKED] <= t:
+            progress[LINKED], following[row] = t + 1, -1
+            if first[s, key] < 0:
+                first[s, key] = row
+            else:
+                following[final[s, key]] = row
+            final[s, key] = row
+        count, best = np.int64(0), np.int64(-1)
+        for m in range(match_ptr[base + query], match_ptr[base + query + 1]):
+            source = first[s, matches[m]]
+            while source >= 0:
+                place = place_of(position[source] - i, reach)
+                if allowed[place]:
+                    chosen[count] = source
+                    if count == 0 or ranks[place] > ranks[place_of(position[best] - i, reach)]:
+                        best = source
+                    count += 1
+                source = following[source]
+        for lane in range(lanes.head_ptr[h], lanes.head_ptr[h + 1]):
+            if is_average(order, tied, count):
+                part = part_of_several(contents, segments, heads, h, lanes, lane, chosen, count, kept)
+                if part < 0:
+                    progress[ROW] = t
+                    return part
+            else:
+                part = np.int64(nothing[lane] if best < 0 else alone[kept[best, sources[lane]], lane])
+            now[t, loud + lane] = part
+    return FINE
 
 
 @njit(cache=True, nogil=True)
-def _attend_by_order(x, y, begin, since, n, heads, h, scratch):  # type: ignore[no-untyped-def]
+def _attend_by_order(contents, segments, heads, h, lanes, memory, run):  # type: ignore[no-untyped-def]
     """A head that selects the latest or the earliest of the keys that match, at any offset."""
-    a, b, sources, targets, weights = (
-        heads.copy_ptr[h],
-        heads.copy_ptr[h + 1],
-        heads.sources,
-        heads.targets,
-        heads.weights,
-    )
+    begin, layer, now, position = run.progress[BEGIN], run.progress[LAYER], run.now, run.position
+    kept, sequence, latest = run.kept[layer], run.sequence, heads.order[h] == LATEST
+    preferred = run.final[layer, h] if latest else run.first[layer, h]  # key → the row that the head selects, or −1
+    alone, nothing, sources, loud = memory.alone, memory.nothing, lanes.source, segments.loud
     base, match_ptr, matches = heads.match_base[h], heads.match_ptr, heads.matches
-    causal, latest = heads.causal, heads.order[h] == LATEST
-    keys, queries, counts = scratch.keys[h], scratch.queries, scratch.counts
-    chosen = scratch.first  # key value → the position that the head selects, or −1
-    chosen[: heads.key[h, 1]] = -1
-    if not causal:
-        for j in range(n):
-            if latest or chosen[keys[j]] < 0:
-                chosen[keys[j]] = j
-    for i in range(n):
-        if causal and (latest or chosen[keys[i]] < 0):
-            chosen[keys[i]] = i
-        if i < since:
-            continue
-        best = -1
-        for m in range(match_ptr[base + queries[i]], match_ptr[base + queries[i] + 1]):
-            j = chosen[matches[m]]
-            if j >= 0 and (best < 0 or (j > best) == latest):
-                best = j
-        counts[i] = 0
-        if best >= 0:
-            counts[i] = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, 0)
-
-
-@njit(cache=True, nogil=True)
-def _attend_by_word(x, y, begin, since, n, heads, h, scratch):  # type: ignore[no-untyped-def]
-    """A head that selects the keys equal to the query's word."""
-    a, b, sources, targets, weights = (
-        heads.copy_ptr[h],
-        heads.copy_ptr[h + 1],
-        heads.sources,
-        heads.targets,
-        heads.weights,
-    )
-    allowed, causal = heads.allowed[h], heads.causal
-    reach = len(allowed) // 2
-    keys, queries, counts = scratch.keys[h], scratch.queries, scratch.counts
-    order, ranks = heads.order[h], heads.ranks[h]
-    for i in range(since, n):
-        count, best = 0, -1
-        for j in range(i + 1 if causal else n):
-            if keys[j] == queries[i] and allowed[place_of(j - i, reach)]:
-                if order == ALL:
-                    count = _copy(x, y, begin + i, begin + j, a, b, sources, targets, weights, count)
-                elif best < 0 or ranks[place_of(j - i, reach)] > ranks[place_of(best - i, reach)]:
-                    best = j
-        if best >= 0:
-            count = _copy(x, y, begin + i, begin + best, a, b, sources, targets, weights, count)
-        counts[i] = count
-
-
-@njit(cache=True, nogil=True)
-def _copy(x, y, to, source, a, b, sources, targets, weights, count):  # type: ignore[no-untyped-def]
-    """Add a selected row to the row that selects it; the number of rows added so far."""
-    for k in range(a, b):
-        value = x[source, sources[k]]
-        if value != 0:
-            y[to, targets[k]] += value * weights[k]
-    return count + 1
-
-
-@njit(cache=True, nogil=True)
-def _average(y, begin, since, n, heads, h, counts):  # type: ignore[no-untyped-def]
-    """Divide each sum of selected rows by their number; add the null value where there are none."""
-    a, b, targets = heads.copy_ptr[h], heads.copy_ptr[h + 1], heads.targets
-    c, d, null_targets, null_weights = heads.null_ptr[h], heads.null_ptr[h + 1], heads.null_targets, heads.null_weights
-    for i in range(since, n):
-        if heads.tied[h]:
-            for k in range(c, d):  # nothing else is averaged
-                y[begin + i, null_targets[k]] += null_weights[k] / (counts[i] + 1)
-        elif counts[i] == 0:
-            for k in range(c, d):
-                y[begin + i, null_targets[k]] += null_weights[k]
-        elif counts[i] > 1:
-            for k in range(a, b):  # the sum of whole numbers, divided once
-                if k == a or targets[k] != targets[k - 1]:
-                    y[begin + i, targets[k]] /= counts[i]
+    codes, key_of, query_of = contents.one_hot, lanes.key[h], lanes.query[h]
+    for row in range(begin, run.progress[END]):
+        s, key, query = sequence[row], codes[kept[row, key_of]], codes[kept[row, query_of]]
+        if key < 0 or query < 0:
+            return NOT_ONE_HOT
+        if latest or preferred[s, key] < 0:
+            preferred[s, key] = row
+        best = np.int64(-1)
+        for m in range(match_ptr[base + query], match_ptr[base + query + 1]):
+            source = preferred[s, matches[m]]
+            if source >= 0 and (best < 0 or (position[source] > position[best]) == latest):
+                best = source
+        for lane in range(lanes.head_ptr[h], lanes.head_ptr[h + 1]):
+            now[row - begin, loud + lane] = nothing[lane] if best < 0 else alone[kept[best, sources[lane]], lane]
+    return FINE
