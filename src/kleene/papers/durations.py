@@ -24,7 +24,7 @@ DURATIONS: dict[str, dict[str, tuple[float, str]]] = {
     "interdependence.synthetic": {"paper": (4396.8, "GPU")},
     "synthesizer.memorise": {"small": (76.6, "CPU"), "paper": (955.4, "CPU")},
     "synthesizer.soft-imperative": {"small": (76.1, "CPU"), "paper": (3254.7, "GPU")},
-    "synthesizer.soft-instruction": {"small": (47.3, "CPU"), "paper": (912.1, "GPU")},
+    "synthesizer.soft-instruction": {"small": (126.0, "CPU"), "paper": (912.1, "GPU")},
     "synthesizer.sweep": {"paper": (2403.7, "GPU")},
 }
 
