@@ -11,10 +11,10 @@ from kleene.papers import EXPERIMENTS, _named
 
 DURATIONS: dict[str, dict[str, tuple[float, str]]] = {
     "alta.addition": {"small": (452.6, "CPU"), "paper": (276.2, "CPU and GPU")},
-    "alta.frozen": {"small": (685.5, "CPU"), "paper": (1296.5, "GPU")},
-    "alta.parity-end-to-end": {"small": (363.4, "CPU"), "paper": (3972.2, "CPU and GPU")},
+    "alta.frozen": {"small": (238.2, "CPU"), "paper": (1296.5, "GPU")},
+    "alta.parity-end-to-end": {"small": (697.2, "CPU"), "paper": (3972.2, "CPU and GPU")},
     "alta.parity-minimal": {"paper": (172, "CPU")},
-    "alta.parity-trace": {"small": (628.8, "CPU"), "paper": (4781.5, "GPU")},
+    "alta.parity-trace": {"small": (467.1, "CPU"), "paper": (4781.5, "GPU")},
     "alta.probes": {"paper": (2518.1, "GPU")},
     "alta.scan-dense": {"paper": (7.7, "GPU")},
     "alta.scan-end-to-end": {"small": (475.3, "CPU"), "paper": (5591.7, "GPU")},
@@ -23,8 +23,8 @@ DURATIONS: dict[str, dict[str, tuple[float, str]]] = {
     "interdependence.natural": {"paper": (992.7, "GPU")},
     "interdependence.synthetic": {"paper": (4396.8, "GPU")},
     "synthesizer.memorise": {"small": (76.6, "CPU"), "paper": (955.4, "CPU")},
-    "synthesizer.soft-imperative": {"small": (31.0, "CPU"), "paper": (3254.7, "GPU")},
-    "synthesizer.soft-instruction": {"small": (47.3, "CPU"), "paper": (912.1, "GPU")},
+    "synthesizer.soft-imperative": {"small": (76.1, "CPU"), "paper": (3254.7, "GPU")},
+    "synthesizer.soft-instruction": {"small": (126.0, "CPU"), "paper": (912.1, "GPU")},
     "synthesizer.sweep": {"paper": (2403.7, "GPU")},
 }
 

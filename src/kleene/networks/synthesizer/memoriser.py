@@ -218,10 +218,15 @@ def _described(path: Path) -> dict[str, Any]:
         method, dtype = str(content["method"]), content["dtype"]
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a description of a memoriser ({error!r})") from None
+    _check_sizes(path, lengths, widths)
+    described = {"widths": widths, "names": names, "lengths": lengths, "fields": fields}
+    return described | {"method": method, "dtype": dtype}
+
+
+def _check_sizes(path: Path, lengths: list[int], widths: list[list[int]]) -> None:
+    """Reject sizes that would take too much memory."""
     if len(lengths) * max(lengths) > MAX_ENTRIES:
         raise FileError(f"{path}: lengths of more than {MAX_ENTRIES:,} instructions, the most in a table")
     total = sum(map(parameters, widths))
     if total > MAX_PARAMETERS:
         raise FileError(f"{path}: {total:,} parameters, more than the {MAX_PARAMETERS:,} that Kleene loads")
-    described = {"widths": widths, "names": names, "lengths": lengths, "fields": fields}
-    return described | {"method": method, "dtype": dtype}
