@@ -30,8 +30,8 @@ def test_tables_that_begin_anew_give_the_same(most: int, monkeypatch: pytest.Mon
     begin = segment_tables.SegmentTables._begin_anew
     monkeypatch.setattr(segment_tables.SegmentTables, "_begin_anew", lambda *it: (begun.append(1), begin(*it)))
     chance = random.Random(0)
-    inputs = [[chance.randrange(16) for _ in range(chance.randrange(1, 17))] for _ in range(60)]
-    net = kl.compile(kl.library.sort(16, 16))
+    inputs = [[chance.randrange(40) for _ in range(chance.randrange(1, 41))] for _ in range(60)]
+    net = kl.compile(kl.library.sort(40, 40))
     assert alike(net, inputs)
     assert alike(net, inputs[:3])  # the tables are known now
     assert bool(begun) == (most == 1)
@@ -122,5 +122,5 @@ def test_groups_that_grow_in_number_have_room() -> None:
     """Contents get longer numbers in a run, so that fewer of them fit into a word, and there are more groups."""
     tables = kl.compile(kl.library.sort(4, 4)).sparse_copy().tables
     batch = tables._batch(np.array([3, 4]))
-    tables.groups = [groups._replace(key_ptr=np.arange(40)) for groups in tables.groups]
+    tables.groups = [groups._replace(target_ptr=np.arange(40)) for groups in tables.groups]
     assert tables._renew(batch).last.shape == (7, 40)

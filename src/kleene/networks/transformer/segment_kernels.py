@@ -513,16 +513,21 @@ def refill(old, new):  # type: ignore[no-untyped-def]
 def advance(contents, segments, block, lanes, groups, memory, batch, room, todo):  # type: ignore[no-untyped-def]
     """Find or compute what the queued positions hold after the block; what is full, where something is.
 
-    What a group reads is one key: the group, and `bits` for each content. Where that does not fit into a word, the
-    words before the last are numbered, and the next word begins with the number and bit 62 in place of the group."""
+    What a group reads is one key: its variant, and `bits` for each content. Where that does not fit into a word, the
+    words before the last are numbered, and the next word begins with the number and bit 62 in place of the variant."""
     now, queue, nexts, table, bits = batch.now, batch.queue, batch.nexts, memory.table, groups.bits
     key_ptr, columns, target_ptr, targets = groups.key_ptr, groups.columns, groups.target_ptr, groups.targets
     last, slots = batch.last, len(table) // 2 - 1
+    whole, selector, one_hot = groups.whole, groups.selector, contents.one_hot
+    plain = _look_at_contents(contents, segments, groups.plain, memory)
     for t in range(todo):
         i = queue[t]
-        for g in range(len(key_ptr) - 1):
-            tag, key, used, size = g << (62 - groups.width), np.int64(0), 0, 62 - groups.width
-            for k in range(key_ptr[g], key_ptr[g + 1]):
+        for g in range(len(whole)):
+            variant = whole[g]
+            if plain and selector[g] >= 0:
+                variant += 1 + one_hot[now[i, selector[g]]]
+            tag, key, used, size = variant << (62 - groups.width), np.int64(0), 0, 62 - groups.width
+            for k in range(key_ptr[variant], key_ptr[variant + 1]):
                 if used + bits > size:
                     number = _number(memory, tag | key)
                     if number < 0:
@@ -556,6 +561,19 @@ def advance(contents, segments, block, lanes, groups, memory, batch, room, todo)
 
 
 @njit(cache=True, nogil=True)
+def _look_at_contents(contents, segments, plain, memory):  # type: ignore[no-untyped-def]
+    """Whether all contents so far of the segments that are to be plain have a single one, or none."""
+    for entry in range(memory.sizes[2], contents.sizes[0]):
+        s = contents.segment[entry]
+        if plain[s] and contents.one_hot[entry] < 0:
+            for k in range(segments.size[s]):
+                if contents.values[contents.begin[entry] + k] != 0:
+                    memory.plain[0] = False
+    memory.sizes[2] = contents.sizes[0]
+    return memory.plain[0]
+
+
+@njit(cache=True, nogil=True)
 def _number(memory, key):  # type: ignore[no-untyped-def]
     """The number of a word of a longer key; −1 where the table is full."""
     place = _find(memory.table, key)
@@ -575,7 +593,7 @@ def _compute_step(contents, segments, block, lanes, groups, now, room, i, g):  #
     Units that write these segments read only the segments of the group's columns; the others stay zero here."""
     row, columns, targets, quiets = room.row, groups.columns, groups.targets, groups.quiets
     row[0, :] = 0
-    for k in range(groups.key_ptr[g], groups.key_ptr[g + 1]):
+    for k in range(groups.key_ptr[groups.whole[g]], groups.key_ptr[groups.whole[g] + 1]):
         s = columns[k] if columns[k] < segments.loud else lanes.target[columns[k] - segments.loud]
         values = contents.begin[now[i, columns[k]]]
         for m in range(segments.size[s]):
@@ -600,8 +618,10 @@ def _compute_step(contents, segments, block, lanes, groups, now, room, i, g):  #
 
 
 @njit(cache=True, nogil=True)
-def _commit(groups, batch, todo):  # type: ignore[no-untyped-def]
-    """Go to what the layer has made; how many positions hold something else than before."""
+def _commit(groups, batch, todo, compares):  # type: ignore[no-untyped-def]
+    """Go to what the layer has made; how many positions hold something else than before.
+
+    compares: whether a head compares what the positions hold with what they held before."""
     now, before, nexts, queue, where = batch.now, batch.before, batch.nexts, batch.queue, batch.moved
     targets, moved = groups.targets, 0
     for t in range(todo):
@@ -609,8 +629,9 @@ def _commit(groups, batch, todo):  # type: ignore[no-untyped-def]
         for k in range(len(targets)):
             changed = changed or now[i, targets[k]] != nexts[t, k]
         if changed:
-            for s in range(batch.loud):
-                before[i, s] = now[i, s]
+            if compares:
+                for s in range(batch.loud):
+                    before[i, s] = now[i, s]
             for k in range(len(targets)):
                 now[i, targets[k]] = nexts[t, k]
             where[moved] = i
@@ -646,7 +667,8 @@ def run_layers(contents, segments, block, lanes, groups, memory, batch, room, la
     """Run layers layer + 1 … layer + count with one block; how it ended, and the number of the last layer.
 
     Only the `batch.going[0]` positions that changed in the layer before can change others."""
-    moved = batch.going[0]
+    moved, heads = batch.going[0], block.heads
+    compares = ((heads.mode != BY_OFFSET) | (heads.offset == MANY_OFFSETS)).any()  # the others are shifts
     while count > 0 and moved > 0:
         status = prepare(contents, segments, lanes, memory)
         if status < 0:
@@ -659,7 +681,7 @@ def run_layers(contents, segments, block, lanes, groups, memory, batch, room, la
             return status, layer
         first = batch.going[1] == 0
         batch.going[1] = 1
-        moved = _commit(groups, batch, todo)
+        moved = _commit(groups, batch, todo, compares)
         layer, count = layer + 1, count - 1
         if halts:
             moved = _finish_sequences(contents, segments, batch, moved, layer, first)

@@ -6,7 +6,7 @@ evaluator numbers the contents that each segment has met, and works with these n
 - A *lane* is what a head copies from one segment to another. It adds a content for each content that it reads.
 - A *group* is some segments that the units write, with all segments that these units read. What the units make of
   the contents there is computed from the weights when it first occurs, and remembered, as a lazy automaton
-  remembers its transitions.
+  remembers its transitions. It leaves out what the weights show not to matter (segment_needs.py).
 - A segment is *quiet* as long as it holds zeros between layers, as the outputs of heads and scratch values do. Its
   contents are not kept. Where the units leave something in it, it becomes loud, and the tables begin anew.
 - A position is *settled* where nothing changed in the layer before, neither there nor in what heads
@@ -36,6 +36,7 @@ from kleene.networks.transformer.segment_kernels import (
     refill,
     run_layers,
 )  # fmt: skip
+from kleene.networks.transformer.segment_needs import needs_of
 from kleene.networks.transformer.sparse_kernels import Reading
 from kleene.networks.transformer.sparse_weights import BY_OFFSET, Array, FlatBlock, FlatHalf, FlatHeads
 
@@ -99,8 +100,11 @@ class Groups(NamedTuple):
     """Segments that the units of a block write, with what they read: columns of the state, segments and then lanes."""
 
     bits: int  # of a content's number
-    width: int  # bits of a group's number
-    key_ptr: Array  # group → the first of its columns
+    width: int  # bits of a variant's number
+    whole: Array  # group → its first variant, which reads all of its columns
+    selector: Array  # group → the column whose value picks the variant: value k picks variant whole + 1 + k; −1: none
+    plain: Array  # whether this holds only where the contents of a segment have a single one or none
+    key_ptr: Array  # variant → the first of its columns
     columns: Array
     target_ptr: Array  # group → the first of its loud segments
     targets: Array
@@ -111,7 +115,8 @@ class Groups(NamedTuple):
 class Memory(NamedTuple):
     """What a block has made so far."""
 
-    sizes: Array  # how many entries the table has, and how many words of longer keys have a number
+    sizes: Array  # of entries in the table; of words of longer keys that have a number; of contents that were looked at
+    plain: Array  # (1,): whether all of these are as `Groups.plain` wants them
     table: Array  # in turn: what a group read, or −1; the contents that it made
     alone: Array  # (content, lane): what a lane adds where its head selects a single position
     described: Array  # (1,): for how many contents `alone` is known
@@ -237,8 +242,20 @@ def groups_of(block: FlatBlock, lanes: Lanes, segments: Segments, bits: int) -> 
             groups.append(group)
         (group[1] if t < loud else group[2]).append(t)
     columns, targets, quiets = [sorted(g[0]) for g in groups], [g[1] for g in groups], [g[2] for g in groups]
-    lists = [part for pair in ((_pointers(part), _flat(part)) for part in (columns, targets, quiets)) for part in pair]
-    return Groups(bits, len(groups).bit_length(), *lists)
+    of_column = np.concatenate([np.arange(loud), lanes.target])
+    plain = np.zeros(len(segments.size), np.bool_)
+    whole: list[int] = []
+    selectors: list[int] = []
+    variants: list[list[int]] = []
+    for part, (place, needed) in zip(
+        columns, needs_of(block, segments, of_column, list(zip(columns, targets, quiets)))
+    ):
+        whole.append(len(variants))
+        selectors.append(part[place] if place >= 0 else -1)
+        variants += [part, *([part[k] for k in np.flatnonzero(row) if k != place] for row in needed)]
+        plain[of_column[part]] |= place >= 0
+    lists = [made for part in (variants, targets, quiets) for made in (_pointers(part), _flat(part))]
+    return Groups(bits, len(variants).bit_length(), np.array(whole), np.array(selectors), plain, *lists)
 
 
 def _columns_read(block: FlatBlock, lanes: Lanes, segments: Segments) -> dict[int, set[int]]:
@@ -309,7 +326,9 @@ def no_contents(segments: Segments, kind: Any) -> Contents:
 def no_memory(lanes: Lanes, contents: Contents) -> Memory:
     """A table without steps."""
     alone = np.full((len(contents.hashes), len(lanes.source)), -1, np.int32)
-    return Memory(_whole(2), _whole(4096, fill=-1), alone, _whole(1), _whole(len(lanes.source), fill=-1))
+    return Memory(
+        _whole(3), np.ones(1, np.bool_), _whole(4096, fill=-1), alone, _whole(1), _whole(len(lanes.source), fill=-1)
+    )
 
 
 # --- runs -------------------------------------------------------------------------------------------------
@@ -400,7 +419,7 @@ class SegmentTables:
 
     def _renew(self, batch: Batch) -> Batch:
         """Let all positions of sequences that have not halted change next. There may be more groups than before."""
-        groups = max(len(groups.key_ptr) for groups in self.groups)
+        groups = max(len(groups.target_ptr) for groups in self.groups)
         if batch.last.shape[1] < groups:
             batch = batch._replace(last=_whole(len(batch.last), groups))
         moved = np.nonzero(batch.layers[batch.sequence] < 0)[0]
@@ -474,7 +493,7 @@ class SegmentTables:
             queued=_whole(total),
             time=_whole(2),
             nexts=np.zeros((total, targets), np.int32),
-            last=_whole(total, max(len(groups.key_ptr) for groups in self.groups), fill=-1),
+            last=_whole(total, max(len(groups.target_ptr) for groups in self.groups), fill=-1),
             stale=_whole(count),
             marked=_whole(count),
             same_picks=np.zeros(count, np.bool_),

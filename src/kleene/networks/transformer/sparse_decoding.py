@@ -134,8 +134,8 @@ def _run(tables: SegmentTables, inputs: list[Sequence[int]], limits: Limits) -> 
             run = _decoding(tables, inputs, limits)
             continue
         tables.make_room(status)
-        if len(tables.groups[0].key_ptr) > run.last.shape[1]:
-            run = run._replace(last=np.full((len(run.last), len(tables.groups[0].key_ptr)), -1, np.int64))
+        if len(tables.groups[0].target_ptr) > run.last.shape[1]:
+            run = run._replace(last=np.full((len(run.last), len(tables.groups[0].target_ptr)), -1, np.int64))
     return run
 
 
@@ -162,7 +162,7 @@ def _decoding(tables: SegmentTables, inputs: list[Sequence[int]], limits: Limits
         now=np.zeros((given, loud + len(tables.lanes[0].source)), np.int32),
         queue=np.arange(given),
         nexts=np.zeros((given, len(tables.groups[0].targets)), np.int32),
-        last=np.full((given, len(tables.groups[0].key_ptr)), -1, np.int64),
+        last=np.full((given, len(tables.groups[0].target_ptr)), -1, np.int64),
         outputs=np.zeros(given, np.int64),
         following=np.zeros((*by_head, total), np.int64),
         first=np.full((*by_head, count, values), -1, np.int64),
