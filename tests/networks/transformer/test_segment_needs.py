@@ -8,6 +8,13 @@ import pytest
 import torch
 
 import kleene as kl
+from kleene.networks.transformer import segment_needs
+
+
+@pytest.fixture(autouse=True)
+def every_selector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs this small spare little; leave out what they can."""
+    monkeypatch.setattr(segment_needs, "WORTH", 2)
 
 
 def alike(net: kl.Transformer, inputs: list[list[int]], layers: int) -> bool:

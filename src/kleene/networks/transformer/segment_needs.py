@@ -16,6 +16,7 @@ import numpy as np
 
 from kleene.networks.transformer.sparse_weights import Array, FlatBlock, FlatHalf
 
+WORTH = 32  # a selector that spares less costs more time than it saves
 MOST_VALUES = 64  # of a selector
 MOST_SUMS = 50_000_000  # products that the bounds may take
 EXACT = 1 << 22  # below this, sums of whole numbers are exact
@@ -67,7 +68,7 @@ def needs_of(
 ) -> list[tuple[int, Array]]:
     """The place of each group's selector among its columns, and (value, place) → whether the column there matters.
 
-    The place is −1, and there are no values, where no selector spares half of the steps.
+    The place is −1, and there are no values, where no selector makes the steps `WORTH` times fewer.
 
     of_column: column → the segment that it holds a part of.
     groups: of each its columns, its targets and its quiet segments.
@@ -116,7 +117,7 @@ class _Analysis:
     def selector(self, columns: Array, targets: list[int]) -> tuple[int, Array]:
         """The place of the column that spares most, and (value, column) → whether the column matters; −1 for none."""
         sizes = self.segments.size[columns].astype(np.float64)
-        best, least, found = -1, float(np.prod(sizes)) / 2, np.ones((0, len(columns)), bool)
+        best, least, found = -1, float(np.prod(sizes)) / WORTH, np.ones((0, len(columns)), bool)
         for place, s in enumerate(columns.tolist()):
             if self.columns[s] != 1 or self.changed[s] or self.segments.size[s] > MOST_VALUES:
                 continue
