@@ -124,3 +124,17 @@ def test_groups_that_grow_in_number_have_room() -> None:
     batch = tables._batch(np.array([3, 4]))
     tables.groups = [groups._replace(target_ptr=np.arange(40)) for groups in tables.groups]
     assert tables._renew(batch).last.shape == (7, 40)
+
+
+def test_a_head_may_count_a_single_offset() -> None:
+    class Begun(kl.Program):
+        tokens, layers, positions = 2, 1, 5
+        number = kl.cat(3)
+        before = kl.count(most=2, offsets=[-1])
+        output = number
+
+        def step(z):
+            z.number = z.before
+
+    net = kl.compile(Begun)
+    assert net.run([1, 1, 0, 0, 1], evaluator="sparse") == Begun.run([1, 1, 0, 0, 1]) == [0, 1, 1, 1, 1]

@@ -239,7 +239,7 @@ def _attend(contents, segments, heads, lanes, memory, run):  # type: ignore[no-u
     """Set what every head adds at the fresh rows; what is full, where something is, or NOT_ONE_HOT."""
     progress = run.progress
     for h in range(progress[HEAD], len(heads.mode)):
-        if heads.mode[h] == BY_OFFSET and heads.offset[h] != MANY_OFFSETS and not heads.tied[h]:
+        if heads.mode[h] == BY_OFFSET and heads.offset[h] != MANY_OFFSETS:
             status = _shift(segments, heads, h, lanes, memory, run)
         elif heads.mode[h] != BY_KEY:
             status = _attend_by_place(contents, segments, heads, h, lanes, memory, run)

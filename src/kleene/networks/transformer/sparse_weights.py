@@ -111,9 +111,11 @@ class _Selection:
 
     @property
     def offset(self) -> int:
-        """The single offset that the head may select, or MANY_OFFSETS; the ends stand for many."""
+        """The single offset that the head may select, or MANY_OFFSETS; the ends stand for many.
+
+        A head that counts adds the null value, too, and so is no shift."""
         (places,) = np.nonzero(self.allowed)
-        if len(places) != 1 or places[0] in (0, len(self.allowed) - 1):
+        if self.tied or len(places) != 1 or places[0] in (0, len(self.allowed) - 1):
             return MANY_OFFSETS
         return int(places[0]) - len(self.allowed) // 2
 
