@@ -162,8 +162,8 @@ def beside_the_rule_machine() -> Iterator[Row]:
     programs: list[tuple[str, Any, Callable[[], list[int]], dict[str, float]]] = [
         ("parity_relative, 100 bits", library.parity_relative, lambda: [2, *_drawn(chance, 2, 100)], {"at_most": 1.5}),
         ("parity_absolute, 100 bits", library.parity_absolute(100), lambda: _drawn(chance, 2, 100), {"at_most": 1.5}),
-        ("addition, 20 digits", library.addition, lambda: library.addition.sample(chance, 43), {}),
-        ("sort, 40 of 40", library.sort(40, 40), lambda: _drawn(chance, 40, 40), {}),
+        ("addition, 20 digits", library.addition, lambda: library.addition.sample(chance, 43), {"at_most": 1.5}),
+        ("sort, 40 of 40", library.sort(40, 40), lambda: _drawn(chance, 40, 40), {"at_most": 1.5}),
         ("dyck2, 40", library.dyck2(40), lambda: _drawn(chance, 4, 40), {"at_most": 1.5}),
     ]
     for name, program, draw, limit in programs:

@@ -450,7 +450,11 @@ def everything_agrees(source: str) -> None:
         reject() if "kl.clear(" in source else None
         raise
     thresholds, rules = ("float32", "float64") if len(source) % 2 else ("float64", "float32")
-    nets = [kl.compile(program, dtype=thresholds)]
+    try:
+        nets = [kl.compile(program, dtype=thresholds)]
+    except kl.NotSupported as refused:  # two steps leave no half of the MLP block for the scratch values of a sum
+        assert ".then" in source and "takes a half of the MLP block by itself" in str(refused), refused
+        reject()
     if "kl.word(" not in source:  # words have no transition rules
         nets.append(kl.compile(program, lowering="rules", dtype=rules))
     inputs = some_inputs(program, 8)

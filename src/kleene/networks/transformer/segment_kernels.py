@@ -627,13 +627,13 @@ def _commit(groups, batch, todo, compares):  # type: ignore[no-untyped-def]
     for t in range(todo):
         i, changed = queue[t], False
         for k in range(len(targets)):
-            changed = changed or now[i, targets[k]] != nexts[t, k]
-        if changed:
-            if compares:
-                for s in range(batch.loud):
-                    before[i, s] = now[i, s]
-            for k in range(len(targets)):
+            if now[i, targets[k]] != nexts[t, k]:
+                if compares and not changed:
+                    for s in range(batch.loud):
+                        before[i, s] = now[i, s]
                 now[i, targets[k]] = nexts[t, k]
+                changed = True
+        if changed:
             where[moved] = i
             moved += 1
     return moved
