@@ -98,7 +98,7 @@ def test_probe_is_the_decomposition_of_each_model() -> None:
     windows = [rule_windows(corpus, in_domain=True, seed=2, tokens=175) for corpus in corpora]
     many = stack()
     for m, found in enumerate(probe(many, windows, prefixes=True)):
-        one, k, wanted = many.take(m), windows[m].k, []
+        one, k, wanted = many.take(m).double(), windows[m].k, []
         for row, start in zip(torch.as_tensor(windows[m].tokens), windows[m].open.tolist()):
             tokens = row[: start + k + 1]
             x = one.vectors(tokens)
@@ -116,7 +116,7 @@ def test_probe_is_the_decomposition_of_each_model() -> None:
                 ]
             )
         mine = [found.whole, found.open, found.conduit, found.interdependence, found.prefixes[1]]
-        assert np.allclose(mine, np.mean(wanted, axis=0), atol=1e-5)
+        assert np.allclose(mine, np.mean(wanted, axis=0), rtol=0, atol=1e-12)  # float64
         assert len(found.prefixes) == k + 1
     assert [len(row) for row in gradients(many, windows)] == [3, 4]
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import kleene as kl
 from kleene.cli import app
+from kleene.networks.trained import encoder_decoder
 from kleene.networks.trained.encoder_decoder import StandardConfig, StandardTransformer, bucket, rows
 from kleene.training.adafactor import Adafactor
 from kleene.training.end_to_end import labelled, right
@@ -295,3 +296,33 @@ def test_a_short_training_has_a_checkpoint_after_its_first_evaluation(tmp_path, 
     monkeypatch.setattr(loop._Checkpoints, "save", save)
     kl.learn(parity, SHORT, steps=40, every=10, folder=tmp_path, save_seconds=3600)
     assert seen == [10, 40]
+
+
+@pytest.mark.parametrize("positions", ["relative", "absolute"])
+@pytest.mark.parametrize("decodes", [False, True])
+def test_examples_that_share_a_row_of_attention_are_computed_apart(positions, decodes, monkeypatch):
+    """On a GPU several examples fill the tile of a kernel: logits, layers and gradients are those of each alone."""
+    torch.manual_seed(0)
+    config = StandardConfig(
+        5, 3, width=8, hidden=8, heads=2, head_size=4, layers=2, positions=positions, max_length=6,
+        target_tokens=4 if decodes else None,
+    )  # fmt: skip
+    net = StandardTransformer(config).double()
+    tokens, real = torch.randint(5, (7, 6)), torch.arange(6) < torch.tensor([6, 1, 3, 6, 2, 5, 4])[:, None]
+    heard = torch.randint(4, (7, 9)) if decodes else None
+
+    def outcome():
+        net.zero_grad()
+        layers = []
+        logits = net(tokens, real, heard, watch=layers)
+        shown = logits if decodes else logits[real]
+        shown.square().sum().backward()
+        return [shown, *(layer[real] for layer in layers), *(p.grad.clone() for p in net.parameters())]
+
+    alone = outcome()
+    for count in (2, 3, 7, 20):
+        monkeypatch.setattr(encoder_decoder, "examples_in_a_row", lambda _, count=count: count)
+        together = outcome()
+        assert len(alone) == len(together)
+        for one, other in zip(alone, together):
+            assert torch.allclose(one, other, rtol=1e-9, atol=1e-12)

@@ -1,6 +1,7 @@
 """Probe what a stack of language models has learned about rules α Σ^k ω: predictions, decompositions, gradients.
 
-Each model has its own test windows. All measures are read at the conduit's last word, where ω is due.
+Each model has its own test windows. All measures are read at the conduit's last word, where ω is due, and made in
+float64, whatever the models were trained in.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kleene.evidence.decomposition import LSTMLayer, Totals, apply, relevant_hid
 from kleene.evidence.interdependence import ratio
 from kleene.training.language_model import Stack
 
-GROUP = 8  # models in a batch: bounds the memory
+GROUP = 4  # models in a batch: bounds the memory
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,13 @@ class Probe:
 
 
 def layer_of(stack: Stack, models: slice) -> LSTMLayer:
-    """The LSTMs of a stack as one layer for the decomposition."""
-    return LSTMLayer.of(
-        stack.input[models].detach().mT, stack.recurrent[models].detach().mT, stack.bias[models].detach()
-    )
+    """The LSTMs of a stack as one layer for the decomposition, in float64."""
+    weights = (stack.input[models].mT, stack.recurrent[models].mT, stack.bias[models])
+    return LSTMLayer.of(*(part.detach().double() for part in weights))
+
+
+def _decoder_of(stack: Stack, models: slice) -> tuple[Tensor, Tensor]:
+    return stack.decoder[models].detach().double(), stack.decoder_bias[models].detach().double()
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:
@@ -90,7 +94,7 @@ def _probe_group(
     total = totals([layer], vectors)[0]
     places = places[..., None] + torch.arange(k + 1, device=device)  # α, conduit: (models, windows, k + 1)
     part, x = _segment(total, places), _at(vectors, places)
-    decoder, bias = stack.decoder[models], stack.decoder_bias[models]
+    decoder, bias = _decoder_of(stack, models)
     due = stack.sizes["tokens"] - 1 if omega is None else omega
 
     def relevant(first: int, last: int) -> Tensor:
@@ -118,7 +122,7 @@ def _placed(windows: Sequence[Windows], device: torch.device) -> tuple[Tensor, T
 
 
 def _embed(stack: Stack, models: slice, tokens: Tensor) -> Tensor:
-    table = stack.embedding[models].detach()
+    table = stack.embedding[models].detach().double()
     return torch.stack([F.embedding(ids, rows) for ids, rows in zip(tokens, table)])
 
 
@@ -137,15 +141,15 @@ def gradients(stack: Stack, windows: Sequence[Windows], error: str = "window") -
         group = windows[models]
         tokens, places = _placed(group, stack.rate.device)
         states = _states(stack, models, tokens)
-        logits = apply(torch.stack(states[:-1], -2), stack.decoder[models].detach())
-        logits = logits + stack.decoder_bias[models].detach()[:, None, None]
+        decoder, bias = _decoder_of(stack, models)
+        logits = apply(torch.stack(states[:-1], -2), decoder) + bias[:, None, None]
         each = F.cross_entropy(logits.flatten(0, -2), tokens[..., 1:].flatten(), reduction="none")
         each = each.view(tokens[..., 1:].shape)
         along = places[..., None] + torch.arange(group[0].k + 1, device=places.device)
         if error == "local":
             chance = logits.detach().softmax(-1)
             chance.scatter_add_(-1, tokens[..., 1:, None], -torch.ones_like(tokens[..., 1:, None], dtype=chance.dtype))
-            back = apply(chance, stack.decoder[models].detach().mT).norm(dim=-1)
+            back = apply(chance, decoder.mT).norm(dim=-1)
         else:
             due = each.gather(-1, along[..., -1:]) if error == "omega" else each
             grads = torch.autograd.grad(due.sum(), states[:-1], allow_unused=True)

@@ -29,6 +29,7 @@ from kleene.files import MAX_PARAMETERS, check_version, read_json, written_atomi
 POSITIONS = ("relative", "absolute")
 BUCKETS, FURTHEST = 32, 128
 CHUNK = 1024
+TILE = 128  # positions that a fused kernel of attention takes at once
 VERSION = 1
 MAX_LAYERS = 10_000
 
@@ -103,6 +104,32 @@ def rows(weight: Tensor, indices: Tensor) -> Tensor:
     """
     rows: Tensor = _Rows.apply(weight, indices)  # type: ignore[no-untyped-call]
     return rows
+
+
+def examples_in_a_row(tokens: Tensor) -> int:
+    """How many examples share a row of attention: on a GPU as many as fill a kernel's tile."""
+    return max(1, TILE // tokens.shape[1]) if tokens.is_cuda else 1
+
+
+def folded(x: Tensor, count: int) -> Tensor:
+    """Put `count` examples one after the other: (batch, position, …) → (row, count · position, …).
+
+    >>> folded(torch.tensor([[1, 2], [3, 4], [5, 6]]), 2).tolist()
+    [[1, 2, 3, 4], [5, 6, 0, 0]]
+    """
+    if missing := -len(x) % count:
+        x = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
+    return x.reshape(-1, count * x.shape[1], *x.shape[2:])
+
+
+def folded_bias(bias: Tensor, count: int) -> Tensor:
+    """The same for the bias of attention, (batch, head, query, key): nothing passes between the examples of a row."""
+    if missing := -len(bias) % count:
+        bias = torch.cat([bias, bias.new_zeros(missing, *bias.shape[1:])])
+    each = bias.unflatten(0, (-1, count)).transpose(1, 2)  # (row, head, example, query, key)
+    own = torch.eye(count, dtype=torch.bool, device=bias.device)[:, None, :, None]  # (example, 1, example, 1)
+    apart: Tensor = each[..., None, :].where(own, -torch.inf)
+    return apart.flatten(4, 5).flatten(2, 3)
 
 
 class Attention(nn.Module):
@@ -195,14 +222,21 @@ class Side(nn.Module):
         if self.decodes:
             bias = bias.masked_fill(offsets > 0, -torch.inf)
         lower = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+        bias = bias.to(lower)
+        batch, length = tokens.shape
+        if (count := examples_in_a_row(tokens)) > 1:
+            x, bias = folded(x, count), folded_bias(bias.expand(batch, -1, length, -1), count)
+            if memory is not None and cross is not None:
+                memory, cross = folded(memory, count), folded_bias(cross.expand(-1, -1, length, -1), count)
         bias, cross = (
-            bias.to(lower).contiguous(),
-            None if cross is None else cross.to(lower),
+            bias.contiguous(),
+            None if cross is None else cross.to(lower).contiguous(),
         )  # as fused kernels require
         for layer in range(self.config.layers):
             x = self.blocks[layer % len(self.blocks)](x, bias, memory, cross)
             if watch is not None:
-                watch.append(x)
+                watch.append(x.view(-1, length, x.shape[-1])[:batch])
+        x = x.view(-1, length, x.shape[-1])[:batch]
         normed: Tensor = self.norm(x)
         return normed
 
