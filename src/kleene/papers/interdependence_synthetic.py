@@ -2,7 +2,8 @@
 
 A task is one rule length: all of its models are one `Stack`, trained together and probed after chosen epochs. Beside
 the paper's two settings stand two controls for what the authors' generator does to the familiar corpus: as few rules
-but no orphaned α, and all α but the same share orphaned.
+but no orphaned α, and all α but the same share orphaned. Figure 10, whose models differ in the number of rules, has
+tasks of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +34,9 @@ SCALES: dict[str, dict[str, Any]] = {
         "uses": 10,
         "outside": 1000,
         "lengths": [2, 4, 6, 8],
-        "counts": [],  # figure 10: [10, 100, 1000, 10_000]
         "seeds": [1, 2, 3, 4, 5],
+        "counts": [10, 100, 1000, 10_000],  # of rules, in figure 10
+        "count_seeds": [1, 2, 3],
         "hidden": 200,
         "epochs": 40,
         "probed": [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 35, 40],
@@ -49,8 +52,9 @@ SCALES: dict[str, dict[str, Any]] = {
         "uses": 40,
         "outside": 800,
         "lengths": [2, 4],
-        "counts": [10, 1000],
         "seeds": [1],
+        "counts": [10, 100, 1000],
+        "count_seeds": [1],
         "hidden": 40,
         "epochs": 25,
         "probed": [1, 2, 3, 4, 5, 7, 10, 15, 20, 25],
@@ -66,8 +70,9 @@ SCALES: dict[str, dict[str, Any]] = {
         "uses": 10,
         "outside": 50,
         "lengths": [2, 3],
-        "counts": [5, 20],
         "seeds": [1, 2],
+        "counts": [5, 20],
+        "count_seeds": [1, 2],
         "hidden": 8,
         "epochs": 3,
         "probed": [1, 2, 3],
@@ -84,6 +89,7 @@ KINDS = {
     "fewer": "as few rules as the authors keep, no α orphaned",
     "orphans": "every α in its place, as many orphaned as by the authors",
 }
+COUNTS = "counts-k-"  # the tasks of figure 10
 MEASURES = ("whole", "open", "conduit", "interdependence")
 
 
@@ -97,13 +103,14 @@ class Setting:
     count: int = 0  # of rules, where fresh
 
 
-def settings(seeds: Sequence[int], counts: Sequence[int]) -> list[Setting]:
-    """All models of a rule length."""
+def settings(seeds: Sequence[int], counts: Sequence[int] | None = None) -> list[Setting]:
+    """All models of a rule length; with `counts` those of figure 10."""
+    if counts is not None:
+        return [Setting("fresh", False, seed, count) for seed in seeds for count in counts]
     found = []
     for seed in seeds:
         found += [Setting(kind, familiar, seed) for kind in ("exact", "authors") for familiar in (False, True)]
         found += [Setting(kind, True, seed) for kind in ("fewer", "orphans")]
-        found += [Setting("fresh", False, seed, count) for count in counts]
     return found
 
 
@@ -134,15 +141,19 @@ def corpora(k: int, models: Sequence[Setting], config: Config) -> list[Corpus]:
 
 
 def lengths(config: Config, data: Path | None, plan: Plan, runs: Runs) -> Tasks:
-    """One task a rule length."""
-    shared = {key: value for key, value in config.items() if key not in ("scale", "lengths")}
-    return {f"k-{k}": {"k": k, "config": shared} for k in config["lengths"]}
+    """One task a rule length, and one more for its part of figure 10."""
+    shared = {key: value for key, value in config.items() if key not in ("scale", "lengths", "counts", "count_seeds")}
+    found: dict[str, dict[str, Any]] = {f"k-{k}": {"k": k, "config": shared} for k in config["lengths"]}
+    counted = {"config": {**shared, "seeds": config["count_seeds"]}, "counts": config["counts"]}
+    return found | {f"{COUNTS}{k}": {"k": k, **counted} for k in config["lengths"]}
 
 
-def train_length(k: int, config: dict[str, Any], folder: Path, deadline: float | None) -> dict[str, Any]:
+def train_length(
+    k: int, config: dict[str, Any], folder: Path, deadline: float | None, counts: list[int] | None = None
+) -> dict[str, Any]:
     """Train all models of a rule length, and probe them."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    models = settings(config["seeds"], config["counts"])
+    models = settings(config["seeds"], counts)
     texts = corpora(k, models, config)
     tests = {
         name: [
@@ -216,21 +227,22 @@ def _probes(stack: Stack, tests: dict[str, list[Windows]], bias_rule: str = "foc
 
 @dataclass(frozen=True)
 class Curves:
-    """The raw runs, by rule length and setting."""
+    """The raw runs, by rule length and setting: of the tasks whose names begin with `tasks`."""
 
     runs: Runs
+    tasks: str = "k-"
 
     @property
     def lengths(self) -> list[int]:
-        """The rule lengths that were run to their end."""
-        return sorted(int(name.removeprefix("k-")) for name in self.runs)
+        """The rule lengths that were run."""
+        return sorted(int(name.removeprefix(self.tasks)) for name in self.runs if name.startswith(self.tasks))
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"k-{k}" for k in self.lengths)
+        return tuple(f"{self.tasks}{k}" for k in self.lengths)
 
     def run(self, k: int) -> dict[str, Any]:
-        return self.runs[f"k-{k}"]
+        return self.runs[f"{self.tasks}{k}"]
 
     def index(self, k: int, **wanted: Any) -> list[int]:
         """The folders of the models with these settings, seed by seed."""
@@ -253,15 +265,17 @@ class Curves:
         done, asked = ({self.run(k)[key] for k in self.lengths} for key in ("epoch", "epochs"))
         return f"{min(done)} of {max(asked)} epochs"
 
+    def finished(self) -> bool:
+        """Whether every length was trained to its end."""
+        return bool(self.lengths) and all(self.run(k)["epoch"] >= self.run(k)["epochs"] for k in self.lengths)
+
     def seeds(self) -> int:
         return min((len({model["seed"] for model in self.run(k)["models"]}) for k in self.lengths), default=0)
 
     def converged(self) -> bool:
         """Whether every length was trained to its end, and unfamiliar models learned the rule (P(ω) of one half)."""
-        return bool(self.runs) and all(
-            self.run(k)["epoch"] >= self.run(k)["epochs"]
-            and self.of("in.whole", k, kind="exact", familiar=False).max(0).min() >= 0.5
-            for k in self.lengths
+        return self.finished() and all(
+            self.of("in.whole", k, kind="exact", familiar=False).max(0).min() >= 0.5 for k in self.lengths
         )
 
 
@@ -592,30 +606,57 @@ def _bias_row(k: int) -> Row:
 
 
 def _frequency_rows(config: Config) -> list[Row]:
-    """Figure 10, where `counts` has the numbers of rules."""
-    if not config["counts"]:
-        cost = "16 models a seed of 63,000 steps, 4 minutes on an H200 with three seeds"
-        return [Row("P(ω) by the number of rules", lambda runs: None, "rises with n", "Figure 10", cost=cost)]
+    """Figure 10: each number of rules, and what the paper says of all."""
+    counts, seeds = config["counts"], len(config["count_seeds"])
+    cost = "48 models of 63,000 steps" if config["scale"] == "paper" else ""
+
+    def means(runs: Runs, what: str, count: int) -> dict[int, float]:
+        """The mean over seeds at the last epoch, by length."""
+        curves = Curves(runs, COUNTS)
+        return {k: float(curves.of(f"random.{what}", k, count=count)[-1].mean()) for k in curves.lengths}
 
     def row(count: int) -> Row:
         def measure(runs: Runs) -> Measured | None:
-            curves, parts = Curves(runs), []
-            for k in curves.lengths:
-                index, last = curves.index(k, kind="fresh", count=count), curves.run(k)["curves"][-1]
-                one, other = (np.mean([last[f"random.{what}"][m] for m in index]) for what in ("open", "conduit"))
-                parts.append(f"k={k}: {one:.3g} / {other:.3g}")
-            return Measured("; ".join(parts), note="P(ω) from α / from the conduit, last epoch") if parts else None
+            one, other = means(runs, "open", count), means(runs, "conduit", count)
+            if not one:
+                return None
+            text = "; ".join(f"k={k}: {one[k]:.3g} / {other[k]:.3g}" for k in one)
+            note = f"P(ω) from α / from the conduit, random conduits; {Curves(runs, COUNTS).trained()}"
+            return Measured(text, seeds=Curves(runs, COUNTS).seeds(), note=note)
 
-        return Row(f"P(ω) with {count:,} rules", measure, source="Figure 10")
+        return Row(f"P(ω) with {count:,} rules", measure, source="Figure 10", cost=cost)
 
-    return [row(count) for count in config["counts"]]
+    def claim(name: str, text: str, what: str, tested: list[int]) -> Row:
+        def measure(runs: Runs) -> Measured | None:
+            curves = Curves(runs, COUNTS)
+            if len(curves.lengths) < 2:
+                return None
+            each = {count: list(means(runs, what, count).values()) for count in tested}
+            falls = {count: sum(b < a for a, b in pairwise(found)) for count, found in each.items()}
+            steps = len(curves.lengths) - 1
+            said = "; ".join(f"with {count:,} rules {found} of {steps} steps fall" for count, found in falls.items())
+            return Measured(said, [found == steps for found in falls.values()], curves.seeds(), curves.finished(),
+                            runs=curves.names)  # fmt: skip
+
+        return Row(name, measure, text, "Figure 10", Criterion(
+            f"with {' and '.join(f'{count:,}' for count in tested)} rules the mean of the seeds falls with every step "
+            "of the length, at the last epoch", all, seeds), cost=cost)  # fmt: skip
+
+    between = counts[1:-1] or counts[-1:]
+    return [
+        *map(row, counts),
+        claim(
+            "longer conduits need more rules: P(ω) from α falls with the length", "longer needs more", "open", between
+        ),
+        claim("where rules are rare, P(ω) from the conduit falls with the length", "declines", "conduit", counts[:1]),
+    ]
 
 
 # --- figures ----------------------------------------------------------------------------------------------
 
 
 def draw(folder: Path, config: Config, runs: Runs) -> None:
-    """Figures 3–6 and 11 as PNG; solid lines unfamiliar, dashed familiar, bands the seeds' range."""
+    """Figures 3–6, 10 and 11 as PNG; solid lines unfamiliar, dashed familiar, bands the seeds' range."""
     curves = Curves(runs)
     colours = {k: f"C{index}" for index, k in enumerate(curves.lengths)}
     for kind in ("exact", "authors"):
@@ -633,6 +674,19 @@ def draw(folder: Path, config: Config, runs: Runs) -> None:
         if curves.lengths:
             axes[0].legend(fontsize=7)
     _draw_prefixes(folder, config, curves)
+    _draw_counts(folder, config, Curves(runs, COUNTS))
+
+
+def _draw_counts(folder: Path, config: Config, curves: Curves) -> None:
+    if not curves.lengths:
+        return
+    with plot(folder / "figure10.png", 2, "Figure 10: by the number of rules, last epoch") as axes:
+        for axis, (what, title) in zip(axes, (("open", "P(ω) from α"), ("conduit", "P(ω) from the conduit"))):
+            for k in curves.lengths:
+                found = [curves.of(f"random.{what}", k, count=count)[-1] for count in config["counts"]]
+                _band(axis, config["counts"], np.array(found), label=f"k={k}", marker=".")
+            axis.set(xscale="log", yscale="log", xlabel="rules", title=title)
+            axis.legend(fontsize=7)
 
 
 def _band(axis: Any, x: Sequence[int], seeds: np.ndarray, **options: Any) -> None:
