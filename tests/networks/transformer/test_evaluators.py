@@ -233,3 +233,24 @@ def test_evaluators_run_a_program_without_heads(evaluator):
             z.w = (z.w + 3) % 8
 
     assert kl.compile(Alone).run([0, 5, 7], evaluator=evaluator) == [1, 6, 0]
+
+
+class Limited(kl.Program):
+    """A head whose only query and key are limits on one variable of four values."""
+
+    tokens = 4
+    here = kl.cat(4, token=lambda t: t)
+    found = kl.count(most=9, where={here: 1}, among={here: 2})
+    result = kl.cat(10)
+    output, layers = result, 1
+
+    def step(z):
+        z.result = z.found
+
+
+def test_limits_on_one_variable_are_no_word_to_compare():
+    net, chance = kl.compile(Limited), random.Random(0)
+    inputs = [[chance.randrange(4) for _ in range(chance.randint(1, 9))] for _ in range(20)]
+    assert net.run_batch(inputs) == net.run_batch(inputs, evaluator="dense") == [Limited.run(row) for row in inputs]
+    with pytest.raises(kl.NotSupported, match="do not run sparse"):
+        net.run_batch(inputs, evaluator="sparse")

@@ -289,11 +289,13 @@ def _word_selection(one: dict[str, Array], query: tuple[int, int], key: tuple[in
     bits = q1 - q0
     scale = one["query"][0, q0] / 2
     fits = (
-        k1 - k0 == bits
-        and (one["query"][:bits, q0:q1] == np.eye(bits) * 2 * scale).all()
-        and (one["key"][:bits, k0:k1] == np.eye(bits) * 2).all()
+        np.array_equal(one["query"][:bits, q0:q1], np.eye(bits) * 2 * scale)
+        and np.array_equal(one["key"][:bits, k0:k1], np.eye(bits) * 2)
+        and (one["query_bias"][:bits] == -scale).all()
+        and (one["key_bias"][:bits] == -1).all()
+        and not one["query"][bits:].any()
+        and not one["query_bias"][bits:].any()
     )
-    fits = fits and (one["query_bias"][:bits] == -scale).all() and (one["key_bias"][:bits] == -1).all()
     relative = one["relative"]
     if not fits or null - scale * (bits - 2) - relative.max() < UNDERFLOW:
         raise NotSparse("a word head that is not hard")
