@@ -211,6 +211,39 @@ def test_a_word_that_several_positions_have_is_a_fraction_where_it_is_not_read()
     assert not kl.certify(net).holds
 
 
+class Sliced(kl.Program):
+    """A part of a word that a head reads decides what another word becomes; the first position reads nothing."""
+
+    tokens = 4
+    here = kl.word(2, token=lambda t: t)
+    start = kl.cat(2, position=lambda p: p == 0)
+    left = kl.relative(here, -1)
+    found = kl.word(2, default=1)
+    output, layers, positions = found, 2, 5
+
+    def step(z):
+        if z.start == 0 and z.left[0:2] == 1:
+            z.found = z.here
+        elif z.start == 0 and z.left[1]:
+            z.found = z.left
+
+
+def test_parts_of_a_word_that_a_head_reads_are_proved_bit_by_bit():
+    net = kl.compile(Sliced)
+    assert kl.certify(net).holds, kl.certify(net)
+    inputs = [list(word) for size in range(1, 4) for word in itertools.product(range(4), repeat=size)]
+    wanted, (block,) = [Sliced.run(tokens) for tokens in inputs], net.blocks
+    wrong = 0
+    for unit in range(len(block.bias2)):
+        for by in (-1, 1):
+            block.bias2.data[unit] += by
+            if net.run_batch(inputs, evaluator="dense") != wanted:
+                wrong += 1
+                assert not kl.certify(net).holds, (unit, by)
+            block.bias2.data[unit] -= by
+    assert wrong > 4 and kl.certify(net).holds
+
+
 # --- the library ------------------------------------------------------------------------------------------
 
 DEFAULT_SIZE = "parity_relative parity_absolute parity_sum parity_scratchpad addition addition_scratchpad subleq "

@@ -380,6 +380,7 @@ class Worded(Source):
         sign = self.pick("==", "!=", "<", ">=")
         ways = [f"{a} {sign} {b}", f"{a} {sign} {self.number(0, size - 1)}", f"{a} + {b} >= {self.number(1, size)}"]
         ways += [f"z.c + z.d {sign} {self.number(0, 3)}", "z.c == 1", "z.d != 0", *self.averages]
+        ways.append(f"{a}[0:{self.number(1, size.bit_length() - 1)}] == {self.number(0, size - 1)}")
         self.lines.append(f"{indent}if {self.pick(*ways)}:")
         self.nest(depth + 1, indent + "    ", size)
         if self.draw(st.booleans()):

@@ -2046,8 +2046,8 @@ class Cases:
                 few = test.single is None and len(test.form.tables) <= FEW_BITS
                 if self.kind.name == "word" and few:  # its bits one by one: words are walked by bits
                     for atom in test.form.tables:
-                        if isinstance(atom, tuple) and len(domain[atom]) > 1 and self.block.head_of(atom) is None:
-                            return atom, [(0,), (1,)]
+                        if isinstance(atom, tuple) and len(domain[atom]) > 1:
+                            return atom, [(value,) for value in domain[atom]]
         named = {atom for u in alive for atom in self._atoms_of(self.updates[u])}
         for atom, part in domain.items():
             none = self.block.atoms[atom]
