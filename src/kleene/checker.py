@@ -39,7 +39,7 @@ Domain = dict[Atom, tuple[int, ...]]  # the values that are still possible
 MAX_STATES = 20_000_000  # of a joint enumeration of forms
 LARGEST = 1 << 62  # of what is added up in 64 bits
 MAX_CASES = 300_000  # of one variable
-FEW_BITS = 12  # of a test that is decided bit by bit
+FEW_BITS = 16  # of a test that is decided bit by bit
 
 
 class Refused(Exception):

@@ -473,3 +473,28 @@ def test_sums_of_slices_and_multiples_are_certified():
             z.a = (2 * z.a + z.b[16:39] + 5) % 2**23
 
     assert kl.certify(kl.compile(Multiple)).holds
+
+
+class Forgets(kl.Program):
+    """Two comparisons of one sum; what the second decides still holds when a variable that the first wrote is read."""
+
+    tokens = 16
+    u = kl.word(2, token=lambda t: t % 4)
+    v = kl.word(2, token=lambda t: t // 4)
+    w = kl.word(2, position=lambda p: p % 4)
+    output, layers, positions = v, 2, 4
+
+    def step(z):
+        if z.u + z.w < 6:
+            if z.u + z.w >= 2:
+                z.v = z.u
+            else:
+                z.u = z.v
+        if z.v[1]:
+            z.v = z.v & 3
+
+
+def test_what_is_known_of_a_sum_is_not_forgotten_when_it_is_compared_again():
+    net = kl.compile(Forgets)
+    assert len(kl.guarded_updates(Forgets).words) == 2  # u := v, v := u
+    assert kl.verify(Forgets, net, lengths=range(1, 4)).holds and kl.certify(net).holds

@@ -898,7 +898,7 @@ def learn_comparison(path: Path, predicate: WordPredicate, holds: bool) -> None:
     low, high = bounds(path, predicate.terms)
     at = predicate.threshold
     if predicate.relation == "≥":
-        path.word_bounds[predicate.terms] = (at, high) if holds else (low, at - 1)
+        path.word_bounds[predicate.terms] = (max(low, at), high) if holds else (low, min(high, at - 1))
     elif holds:
         path.word_bounds[predicate.terms] = (at, at)
     else:  # inside the range, an inequality moves neither end
