@@ -158,6 +158,19 @@ def work(x, folder, deadline):
     return {"square": x * x, "finished": x != 3}
 
 
+def killed(x, folder, deadline):
+    if x == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"x": x}
+
+
+def test_a_killed_process_is_named_and_the_next_call_goes_on(tmp_path):
+    tasks = {f"t{x}": {"x": x} for x in range(2)}
+    with pytest.raises(kl.KleeneError, match=r"t0, t1: a training process was killed.*the same command continues"):
+        run_tasks(killed, tasks, tmp_path, plan=Plan(workers=2), progress=False)
+    assert set(run_tasks(killed, tasks, tmp_path, plan=Plan(only=("t0",), workers=1), progress=False)) == {"t0"}
+
+
 def test_plans(tmp_path):
     tasks = {f"t{x}": {"x": x} for x in range(5)}
     found = run_tasks(work, tasks, tmp_path, plan=Plan(only=("t[12]",), workers=1), progress=False)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kleene.common.cluster import Call, Cluster, fetch, gather, kept
-from kleene.errors import InputError
+from kleene.errors import InputError, KleeneError
 from kleene.files import read_json, write_json
 from kleene.papers.provenance import changed_code, commit, loaded_code
 from kleene.papers.report import device
@@ -187,6 +188,11 @@ def _run_apart(
         try:
             for future in futures:
                 saved |= future.result()
+        except BrokenProcessPool:
+            raise KleeneError(
+                f"{', '.join(jobs)}: a training process was killed, or had too little memory; "
+                "the same command continues from the checkpoints"
+            ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # running tasks end and are kept; no new task begins
             raise
