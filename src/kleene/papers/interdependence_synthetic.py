@@ -662,7 +662,10 @@ def _frequency_rows(config: Config) -> list[Row]:
 
 def draw(folder: Path, config: Config, runs: Runs) -> None:
     """Figures 3–6, 10 and 11 as PNG; solid lines unfamiliar, dashed familiar, bands the seeds' range."""
+    _draw_counts(folder, config, Curves(runs, COUNTS))
     curves = Curves(runs)
+    if not curves.lengths:
+        return
     colours = {k: f"C{index}" for index, k in enumerate(curves.lengths)}
     for kind in ("exact", "authors"):
         with plot(folder / f"figure3_4_6_{kind}.png", 4, KINDS[kind]) as axes:
@@ -671,15 +674,13 @@ def draw(folder: Path, config: Config, runs: Runs) -> None:
             _lines(axes[2], curves, colours, "random.open", "Figure 4: P(ω) from α alone, random", kind)
             _lines(axes[3], curves, colours, "in.interdependence", "Figure 6: interdependence α–conduit", kind)
             axes[0].legend(fontsize=7)
-    with plot(folder / "controls.png", len(colours) or 1, "familiar conduits, P(ω) in-domain") as axes:
+    with plot(folder / "controls.png", len(colours), "familiar conduits, P(ω) in-domain") as axes:
         for axis, k in zip(axes, curves.lengths):
             for kind in KINDS:
                 _band(axis, curves.epochs(k), curves.of("in.whole", k, kind=kind, familiar=True), label=kind)
             axis.set(xlabel="epoch", title=f"k = {k}")
-        if curves.lengths:
-            axes[0].legend(fontsize=7)
+        axes[0].legend(fontsize=7)
     _draw_prefixes(folder, config, curves)
-    _draw_counts(folder, config, Curves(runs, COUNTS))
 
 
 def _draw_counts(folder: Path, config: Config, curves: Curves) -> None:
