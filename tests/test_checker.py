@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import itertools
 import json
 import re
@@ -242,6 +243,38 @@ def test_parts_of_a_word_that_a_head_reads_are_proved_bit_by_bit():
                 assert not kl.certify(net).holds, (unit, by)
             block.bias2.data[unit] -= by
     assert wrong > 4 and kl.certify(net).holds
+
+
+class Both(kl.Program):
+    """A head that each branch reads, and that decides afterwards whether another head is read."""
+
+    tokens = 4
+    a = kl.cat(2, token=lambda t: t % 2)
+    b = kl.cat(2, token=lambda t: t // 2)
+    c = kl.cat(2)
+    d = kl.cat(2)
+    i = kl.relative(a, -1, default=0)
+    k = kl.relative(b, -2)
+    output, layers = c, 1
+
+    def step(z):
+        if z.b == 1:
+            z.c = z.i
+        else:
+            z.d = z.i
+        if z.i == 1:
+            z.c = z.k
+
+
+def test_a_head_that_is_read_in_every_branch_is_read():
+    net = kl.compile(Both)
+    assert kl.certify(net).holds, kl.certify(net)
+    assert kl.verify(Both, net, lengths=range(1, 4)).holds
+    for branch in (0, 1):  # without one of the branches
+        lost = copy.deepcopy(net)
+        for reads in (lost.description["updates"]["reads"], lost.description["reads"]):
+            assert reads.pop(branch)["head"] == "i"
+        assert "'i' is not read before" in str(kl.certify(lost))
 
 
 # --- the library ------------------------------------------------------------------------------------------

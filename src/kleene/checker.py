@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import ceil, floor, gcd, lcm, log2
+from math import ceil, floor, gcd, lcm, log2, prod
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ MAX_STATES = 20_000_000  # of a joint enumeration of forms
 LARGEST = 1 << 62  # of what is added up in 64 bits
 MAX_CASES = 300_000  # of one variable
 FEW_BITS = 16  # of a test that is decided bit by bit
+MOST_SUMS = 1 << 12  # of a test that a read guard is split by
 
 
 class Refused(Exception):
@@ -2533,9 +2534,34 @@ def need_read_before(layer: Layer, test: Test, name: str, guard: tuple[Test, ...
     """Every head that a test of a read guard depends on is read earlier, wherever that guard holds."""
     words = names_of(bit for n in test.form.tables if n in layer.predicates for bit in layer.predicates[n][0])
     for other in (names_of(test.form.tables) | words) & layer.heads.keys():
-        before = (earlier for n, earlier in layer.reads[: layer.reads.index((name, guard))] if n == other)
-        known = any(all(implied(t, guard) for t in earlier) for earlier in before)
+        before = [earlier for n, earlier in layer.reads[: layer.reads.index((name, guard))] if n == other]
+        known = covered(layer, guard, before)
         need(known, f"'{name}' is read where '{other}' has a value, and '{other}' is not read before")
+
+
+def covered(layer: Layer, guard: tuple[Test, ...], before: list[tuple[Test, ...]], splits: int = 6) -> bool:
+    """Whether one of the guards `before` holds wherever `guard` does; cases of tests on variables are split."""
+    if any(all(implied(test, guard) for test in earlier) for earlier in before):
+        return True
+    heard = layer.heads.keys() | layer.predicates.keys()
+    open_ = (
+        test
+        for earlier in before
+        for test in earlier
+        if not implied(test, guard)
+        and heard.isdisjoint(names_of(test.form.tables))
+        and prod(map(len, test.form.tables.values())) <= MOST_SUMS
+    )
+    test = next(open_, None) if splits else None
+    if test is None:
+        return False
+    every = {test.form.constant}
+    for table in test.form.tables.values():
+        every = {total + entry for total in every for entry in table}
+    return all(
+        not allowed or covered(layer, (*guard, Test(test.form, frozenset(allowed))), before, splits - 1)
+        for allowed in (every & test.allowed, every - test.allowed)
+    )
 
 
 def implied(test: Test, guard: Iterable[Test]) -> bool:
