@@ -185,14 +185,24 @@ class Browser:
         self.ask("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def click(self, selector: str) -> None:
-        """A click in the middle of the first element that a selector finds."""
-        x, y = self.do(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'nearest', inline: 'nearest'}); const b = e.getBoundingClientRect();"
-            "return [b.left + b.width / 2, b.top + b.height / 2]; })()"
-        )
+        """A click in the middle of the first element that a selector finds, when it stands still and is uncovered.
+
+        A page that scrolls moves what is clicked; an element that stays covered is clicked after a second.
+        """
+        before, until = None, time.monotonic() + 1
+        while True:
+            now = self.do(
+                f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+                "e.scrollIntoView({block: 'nearest', inline: 'nearest'}); const b = e.getBoundingClientRect();"
+                "const x = b.left + b.width / 2, y = b.top + b.height / 2;"
+                "return [x, y, e.contains(document.elementFromPoint(x, y))]; })()"
+            )
+            if now == before and (now[2] or time.monotonic() > until):
+                break
+            before = now
+            time.sleep(0.02)
         for kind in ("mousePressed", "mouseReleased"):
-            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            self.ask("Input.dispatchMouseEvent", type=kind, x=now[0], y=now[1], button="left", clickCount=1)
 
     def text(self, selector: str) -> str:
         """The text of the first element that a selector finds."""
