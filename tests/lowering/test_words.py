@@ -497,3 +497,24 @@ class Forgets(kl.Program):
 def test_what_is_known_of_a_sum_is_not_forgotten_when_it_is_compared_again():
     net = kl.compile(Forgets)
     assert kl.verify(Forgets, net, lengths=range(1, 4)).holds and kl.certify(net).holds
+
+
+class Mixed(kl.Program):
+    """A word that a bitwise sum has changed is compared: one test on 15 bits."""
+
+    tokens = 32
+    u = kl.word(5, default=22)
+    v = kl.word(5, token=lambda t: t)
+    w = kl.word(5, default=7)
+    output, layers, positions = v, 1, 2
+
+    def step(z):
+        if z.w[0:2] == 0:
+            z.w = z.u ^ z.w
+        if z.w > z.v:
+            z.v = (z.v + 29) % 32
+
+
+@pytest.mark.slow
+def test_a_test_on_fifteen_bits_is_proved():
+    assert kl.certify(kl.compile(Mixed)).holds
