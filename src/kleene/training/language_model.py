@@ -89,7 +89,7 @@ def _aligned(values: Tensor, filler: float) -> Tensor:
 
 @cache
 def _fused_entropy() -> Callable[..., Tensor]:
-    """Cross-entropy that reads the logits twice, and writes only their gradient."""
+    """Cross-entropy, compiled."""
     fused: Callable[..., Tensor] = torch.compile(F.cross_entropy, dynamic=False)
     return fused
 
@@ -217,7 +217,7 @@ class Stack(nn.Module):
         """Mean cross-entropy of each model (models,) on tokens (time + 1, models, batch)."""
         tokens = tokens.transpose(0, 1)
         hidden, _ = self.hidden_states(tokens[:, :-1], h, c)
-        # products are faster with aligned rows; the tokens that this adds have no chance
+        # products on a GPU have kernels for aligned rows; the tokens that this adds have no chance
         decoder, bias = _aligned(self.decoder, 0.0), _aligned(self.decoder_bias, -math.inf)
         logits = torch.baddbmm(bias[:, None], hidden, decoder)  # (models, time·batch, tokens)
         entropy = _fused_entropy() if logits.is_cuda and self.training else F.cross_entropy
