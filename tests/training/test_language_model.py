@@ -60,6 +60,22 @@ def test_a_stack_has_the_losses_and_gradients_of_its_models() -> None:
             assert torch.allclose(mine, theirs, atol=1e-6)
 
 
+def test_tokens_that_align_rows_have_no_chance() -> None:
+    many, hidden, due = stack(), torch.randn(2, 5, 6), torch.randint(20, (10,))
+
+    def outcome(aligned: bool) -> list[torch.Tensor]:
+        many.zero_grad()
+        logits = many.logits(hidden, aligned)
+        assert logits.shape == (2, 5, 32 if aligned else 20)
+        loss = F.cross_entropy(logits.flatten(0, 1), due)
+        loss.backward()
+        assert many.decoder.grad is not None and many.decoder_bias.grad is not None
+        return [loss, many.decoder.grad.clone(), many.decoder_bias.grad.clone()]
+
+    for one, other in zip(outcome(True), outcome(False)):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
 def test_clipping_and_rate_are_each_models_own() -> None:
     text = columns([torch.arange(400) % 20, torch.arange(400) % 7], 3)
     together, alone = stack(2, dropout=0.0), stack(2, dropout=0.0)

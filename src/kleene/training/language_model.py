@@ -213,13 +213,21 @@ class Stack(nn.Module):
         self.last = (hidden[-1].detach(), c.detach())
         return F.dropout(hidden.transpose(0, 1).flatten(1, 2), self.dropout, self.training), c
 
+    def logits(self, hidden: Tensor, aligned: bool) -> Tensor:
+        """Logits (models, time·batch, tokens) of hidden states.
+
+        aligned: add tokens that have no chance, up to a multiple of 32: products on a GPU have kernels for aligned rows.
+        """
+        decoder, bias = self.decoder, self.decoder_bias
+        if aligned:
+            decoder, bias = _aligned(decoder, 0.0), _aligned(bias, -math.inf)
+        return torch.baddbmm(bias[:, None], hidden, decoder)
+
     def losses(self, tokens: Tensor, h: Tensor, c: Tensor) -> Tensor:
         """Mean cross-entropy of each model (models,) on tokens (time + 1, models, batch)."""
         tokens = tokens.transpose(0, 1)
         hidden, _ = self.hidden_states(tokens[:, :-1], h, c)
-        # products on a GPU have kernels for aligned rows; the tokens that this adds have no chance
-        decoder, bias = _aligned(self.decoder, 0.0), _aligned(self.decoder_bias, -math.inf)
-        logits = torch.baddbmm(bias[:, None], hidden, decoder)  # (models, time·batch, tokens)
+        logits = self.logits(hidden, aligned=hidden.is_cuda)
         entropy = _fused_entropy() if logits.is_cuda and self.training else F.cross_entropy
         each = entropy(logits.flatten(0, 1), tokens[:, 1:].reshape(-1), reduction="none")
         return each.view(self.models, -1).mean(1)
