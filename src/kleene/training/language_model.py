@@ -216,7 +216,7 @@ class Stack(nn.Module):
     def logits(self, hidden: Tensor, aligned: bool) -> Tensor:
         """Logits (models, time·batch, tokens) of hidden states.
 
-        aligned: add tokens that have no chance, up to a multiple of 32: products on a GPU have kernels for aligned rows.
+        aligned: add tokens that have no chance, up to a multiple of 32: a GPU has kernels for products with aligned rows.
         """
         decoder, bias = self.decoder, self.decoder_bias
         if aligned:
