@@ -216,7 +216,7 @@ class Stack(nn.Module):
     def logits(self, hidden: Tensor, aligned: bool) -> Tensor:
         """Logits (models, time·batch, tokens) of hidden states.
 
-        aligned: add tokens that have no chance, up to a multiple of 32: a GPU has kernels for products with aligned rows.
+        aligned: add tokens that have no chance, up to a multiple of 32, for which a GPU has kernels of its own.
         """
         decoder, bias = self.decoder, self.decoder_bias
         if aligned:
